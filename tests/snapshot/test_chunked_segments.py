@@ -14,6 +14,8 @@ import pytest
 from tests.support.remote_stores import compressed, encode_sizes, manifest
 
 from replica_audit.errors import FormatError
+from replica_audit.segments.compression import decompress
+from replica_audit.snapshot import chunked_segments
 from replica_audit.snapshot.chunked_segments import DecompressedChunks, parse_manifest
 
 PATH = "t-id/0/00000000000000000000-id.rsm-manifest"
@@ -76,7 +78,7 @@ def test_a_chunk_of_another_size_than_the_manifest_has_is_broken() -> None:
     assert opened(chunk, variable(encode_sizes([len(chunk)]), size=99, each=200)).read() == bytes(99)
 
 
-def test_a_bomb_is_not_expanded() -> None:
+def test_a_bomb_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 MiB of zeros, of which a manifest says that they are one chunk, and then that they are 100 bytes."""
     bomb = bytes(cramjam.zstd.compress(bytes(256 << 20)))
     head = variable(encode_sizes([len(bomb)]), size=(1 << 31) - 1, each=(1 << 31) - 1)
@@ -86,7 +88,15 @@ def test_a_bomb_is_not_expanded() -> None:
     large = variable(encode_sizes([len(bomb)]), size=200 << 20, each=200 << 20)
     with pytest.raises(OSError, match="the object: chunk 0 expands to more than"):
         opened(bomb, large).read(1)
+    expanded = []
+
+    def watched(*arguments: Any) -> bytes:
+        expanded.append(decompress(*arguments))
+        return expanded[-1]
+
+    monkeypatch.setattr(chunked_segments, "decompress", watched)
     assert opened(bomb, variable(encode_sizes([len(bomb), 0]))).read() == bytes(100)
+    assert expanded and max(map(len, expanded)) < 100, "only the sizes"
 
 
 @pytest.mark.parametrize(
@@ -102,13 +112,25 @@ def test_a_bomb_is_not_expanded() -> None:
         packed(struct.pack(">iiBi", -1, 0, 1, 0)),
         packed(struct.pack(">ii", 1, 5)),
         packed(struct.pack(">iiBBi", 2, -1, 1, 1, 5)),
-        packed(bytes(20 << 20)),
+        packed(struct.pack(">i", 3) + bytes(8)),
         encode_sizes([1, 2, 3]),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(chunks: str) -> None:
     with pytest.raises(FormatError, match="the sizes of 2 chunks"):
         parse_manifest(variable(chunks), PATH)
+
+
+def test_sizes_that_expand_to_more_than_any_list_of_them_are_not_expanded() -> None:
+    with pytest.raises(FormatError, match=f"more than {10 << 20} bytes"):
+        parse_manifest(variable(packed(bytes(20 << 20))), PATH)
+
+
+@pytest.mark.parametrize("data", [b"", bytes(3), bytes(5), bytes(13), bytes(100)])
+@pytest.mark.parametrize("size", [0, 64])
+def test_no_sizes_are_followed_by_nothing(data: bytes, size: int) -> None:
+    with pytest.raises(FormatError, match="for no size"):
+        parse_manifest(variable(packed(data), size=size), PATH)
 
 
 @pytest.mark.parametrize(

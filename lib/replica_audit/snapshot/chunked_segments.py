@@ -98,6 +98,8 @@ def _decode_sizes(data: bytes) -> Sequence[int]:
     """
     count = int.from_bytes(data[:4], "big")
     if count == 0:
+        if len(data) != 4:
+            raise ValueError(f"{len(data)} bytes for no size")
         return ()
     last = int.from_bytes(data[-4:], "big")
     width = data[8] if count > 1 and len(data) > 8 else 0

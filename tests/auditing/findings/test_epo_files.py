@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -250,6 +251,61 @@ def test_a_leader_that_wrote_nothing_may_have_been_followed_while_it_was_copied(
     answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0), (1, 20)]), quiesced=quiesced)
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity
     assert answer.verdict == ("LATENT_CORRUPTION" if quiesced else "CONSISTENT")
+
+
+CUT = Replica(LOG, epochs=[(2, 20)], log_start=0)
+SOUND = Replica(LOG, log_start=0)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "options", "is_told"),
+    [
+        (SOUND, CUT, {}, False),
+        (SOUND, CUT, {"configs": {"cleanup.policy": "compact"}}, True),
+        (SOUND, CUT, {"configs": {"cleanup.policy": "compact,delete"}}, False),
+        (CUT, SOUND, {"configs": {"cleanup.policy": "compact"}}, True),
+        (CUT, SOUND, {}, False),
+        (SOUND, replace(CUT, clean_shutdown=True), {}, True),
+        (replace(SOUND, clean_shutdown=True), CUT, {}, False),
+    ],
+    ids=["perhaps cut", "compacted only", "compacted and deleted", "the leader's, compacted only", "the leader's"]
+    + ["stopped cleanly", "the other stopped cleanly"],
+)
+def test_only_a_log_start_that_moved_excuses_a_file_that_lacks_the_oldest_epochs(
+    tmp_path, one: Replica, two: Replica, options, is_told: bool
+):
+    """None moves where nothing but the cleaner deletes; a broker that stops cleanly writes its log start after that."""
+    answer = audit(tmp_path, {1: one, 2: two}, **options)
+    assert answer.one("EPO-CACHE-MISSING")[:3] == ("high" if is_told else "info", "proven", 0)
+    assert answer.verdict == ("LATENT_CORRUPTION" if is_told else "CONSISTENT")
+
+
+@pytest.mark.parametrize(
+    ("begun", "kind", "leads", "is_told"),
+    [
+        (40, "live", SOUND, True),
+        (40, "stopped", SOUND, False),
+        (5, "live", SOUND, False),
+        (40, "live", Replica(LOG[1:], epochs=[(2, 20)], first_base_offset=20, log_start=20), False),
+    ],
+    ids=["later", "down", "earlier", "cut too"],
+)
+def test_a_log_start_moves_on_the_leader_first(tmp_path, begun: int, kind: str, leads: Replica, is_told: bool):
+    def write() -> None:
+        copies = [
+            {
+                "broker_id": broker,
+                "log_dir": f"broker-{broker}",
+                "started": f"{at}:00Z",
+                "finished": f"{at}:30Z",
+                "kind": how,
+            }
+            for broker, how, at in ((1, kind, f"2023-11-14T22:{begun:02d}"), (2, "live", "2023-11-14T22:10"))
+        ]
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+
+    answer = audit(tmp_path, {1: leads, 2: CUT}, before_audit=write)
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == ("high" if is_told else "info"), answer
 
 
 @pytest.mark.parametrize("epochs", [[(0, 0), (2, 20), (3, 40)], [(0, 0), (2, 20), (5, 40)]])

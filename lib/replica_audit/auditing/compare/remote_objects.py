@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CLOCKS_DIFFER_MS = 2000
 
 #: How sure it is that a store once had what it does not have, and that nobody was told to delete it.
-Certainty = Literal["proven", "likely", "open"]
+Certainty = Literal["proven", "likely", "doubtful", "open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ class MissingObject:
     """A clause on the moments of the two, for that certainty."""
     missing: str
     """What is not there: all of it, or one object."""
+
+    @property
+    def is_gone(self) -> bool:
+        """True if no deletion by Kafka explains it."""
+        return self.certainty in ("proven", "likely")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,12 @@ class StoreDeviations:
     @cached_property
     def gone(self) -> frozenset[str]:
         """Ids of segments that were there and are not any more."""
-        return frozenset(one.segment.segment_id for one in self.missing if one.certainty != "open")
+        return frozenset(one.segment.segment_id for one in self.missing if one.is_gone)
 
     @property
     def removed(self) -> tuple[OffsetRange, ...]:
         """Offsets of the log that were there, and that nobody can read any more in its local files or the store."""
-        gone = (one.needed for one in self.missing if one.certainty != "open")
+        gone = (one.needed for one in self.missing if one.is_gone)
         return joined(part for needed in (*gone, *(one.needed for one in self.contents)) for part in needed)
 
     @cached_property
@@ -182,8 +187,8 @@ def _find_missing(
         inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
         needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
         # Kafka deletes the oldest first of those with an epoch that the log still has, and then those without.
-        is_above = any(own and start < own[0].start_offset and epoch >= segment.epochs[-1][0] for start, epoch in seen)
-        certainty, why = _certainty(segment, moments, is_above=is_above)
+        below = [epoch for start, epoch in seen if own and start < own[0].start_offset]
+        certainty, why = _certainty(segment, moments, below)
         yield MissingObject(segment, tuple(needed), certainty, why, what)
 
 
@@ -195,11 +200,14 @@ def _lacks(objects: dict[str, RemoteObject], segment: RemoteSegment) -> str | No
     return None if one.missing is None else f"no {one.missing}"
 
 
-def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool) -> tuple[Certainty, str]:
-    """| store was listed | and | it is |
+def _certainty(segment: RemoteSegment, moments: StoreMoments, below: Sequence[int]) -> tuple[Certainty, str]:
+    """Certainty that a segment is gone; `below` are the last epochs of older ones of the log that are there still.
+
+    | store was listed | and | it is |
     |---|---|---|
     | after the copy was finished | before the last event in the log, which has no deletion | proven |
     | after the copy was finished | no broker ran; or an older segment of its epoch was there still, which retention deletes first | likely |
+    | after the copy was finished | older segments of earlier epochs were there still, which DeleteRecords takes just after it | doubtful |
     | after the copy was finished | later, and it is the oldest, or nobody knows what was there still | open: retention may have deleted it since |
     | perhaps before | | open: it may have been copied since |
     """
@@ -212,8 +220,13 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool)
         )
     if moments.at_rest:
         return "likely", "no broker ran when the snapshot was made and the store was listed, so none deleted it"
-    if is_above:
+    if any(epoch >= segment.epochs[-1][0] for epoch in below):
         return "likely", "an older segment of its epoch is there, and retention deletes the oldest first"
+    if below:
+        return (
+            "doubtful",
+            "older segments of the log are there, which Kafka deletes right after it if DeleteRecords passed it: list the store again",
+        )
     if moments.listing.listed_ms is None:
         return "open", "when the store was listed or copied is not known, and retention may have deleted it by then"
     return "open", "the store was listed later than the snapshot, and retention may have deleted it in between"

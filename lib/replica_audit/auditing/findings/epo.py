@@ -155,11 +155,34 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
     if all(epoch > newest for epoch, _ in wrong) and not case.evidence.was_at_rest:
         return "the file was copied before the segments: only the newest epochs are missing from it"
     # A log start that moves to where an epoch begins cuts the file so, up to a minute before its checkpoint is written.
-    is_cut = (oldest, start) in facts.lineage and all(first < start for _, first in wrong)
+    is_cut = (
+        (oldest, start) in facts.lineage
+        and all(first < start for _, first in wrong)
+        and _may_have_moved(case, facts, start)
+    )
     known = (one.directory.log_start_checkpoint for one in case.replicas)
     if is_cut and (not case.evidence.was_at_rest or any(one is not None and one >= start for one in known)):
         return f"only the oldest epochs are missing: the log start may have moved to {start} since log-start-offset-checkpoint was written"
     return None
+
+
+def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
+    """True if the log start of a replica may have reached `start` after its checkpoint was written.
+
+    Not where only the cleaner deletes: DeleteRecords is refused there. A broker that stops cleanly writes the checkpoint last.
+    The leader's moves first, inside a segment of the follower: a running leader that was copied later would be cut, too.
+    """
+    leader, times = case.reference.facts, case.evidence.options.times
+    configs = {} if case.leadership is None else case.leadership.configs
+    if configs.get("cleanup.policy") == "compact" or facts.directory.clean_shutdown:
+        return False
+    is_later = (
+        case.reference.leader_id == leader.broker_id
+        and times.was_live(leader.broker_id, leader.directory.log_dir)
+        and times.is_later(leader, facts)
+    )
+    entries = (leader.directory.checkpoint_epochs or ()) if leader.file_increases else ()
+    return not (is_later and entries and entries[0][1] < start)
 
 
 def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replica_audit.model import OffsetRange, RemoteObject
 
 TIER_OBJECT_MISSING = Code(
-    "TIER-OBJECT-MISSING", ("critical", "high", "low", "info"), ("COMMITTED_LOSS", "INCONCLUSIVE")
+    "TIER-OBJECT-MISSING", ("critical", "high", "medium", "low", "info"), ("COMMITTED_LOSS", "INCONCLUSIVE")
 )
 TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
 TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
@@ -40,14 +40,14 @@ def judge(case: Case) -> Iterator[Finding]:
     """A finding for each segment in question; one for all that may be a matter of time, and one for all that are encoded."""
     gone = (*case.remote.gone_orphans, *case.remote.unsure.get("gone_orphans", ()))
     orphans = {one for orphan in gone for one in orphan.segment_ids}
-    undecided: dict[str, list[MissingObject]] = {}
+    undecided: dict[tuple[str, str], list[MissingObject]] = {}
     for missing in case.store.missing:
-        if missing.certainty == "open":
-            undecided.setdefault(missing.why, []).append(missing)
+        if not missing.is_gone:
+            undecided.setdefault((missing.certainty, missing.why), []).append(missing)
         else:
             yield _missing(case, missing, is_orphan=missing.segment.segment_id in orphans)
-    for why, found in undecided.items():
-        yield _undecided(why, found)
+    for (certainty, why), found in undecided.items():
+        yield _undecided(why, found, is_doubtful=certainty == "doubtful")
     for resized in case.store.resized:
         yield _resized(case, resized)
     for leaked in case.store.leaked:
@@ -96,15 +96,15 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
     return unless_leaders(case, missing) if is_orphan and not found.needed else missing
 
 
-def _undecided(why: str, found: Sequence[MissingObject]) -> Finding:
+def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -> Finding:
     """One finding for all of a partition that may be a matter of time."""
     start = min(one.segment.start_offset for one in found)
     end = max(one.segment.end_offset for one in found)
     return finding(
         TIER_OBJECT_MISSING,
         f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(start, end)}: {why}",
-        severity="info",
-        verdict=None,
+        severity="medium" if is_doubtful else "info",
+        verdict="INCONCLUSIVE" if is_doubtful else None,
         confidence="suspect",
         start_offset=start,
         end_offset=end,
