@@ -1013,7 +1013,7 @@ def test_the_quorum_state_of_who_keeps_its_log_does_not_name_one_that_forgets(tm
     for step in mended:
         state = json.loads(step.files["quorum-state-100"])
         assert (state["leaderEpoch"], state["leaderId"], state["votedId"]) == (1, -1, -1)
-        assert "ends as soon as another tells it so" in step.text
+        assert "ends as soon as another node names it as the leader" in step.text
 
 
 def test_every_copy_is_told_side_by_side(tmp_path: Path) -> None:
@@ -1086,6 +1086,8 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
     starts = [one for one in bare.steps if one.action == "start"]
     assert [(*one.controllers, *one.brokers) for one in starts] == [(100,), (101,), (102,), (101,), (102,)]
     assert ["process.roles=controller" in repr(one.commands) for one in starts] == [False, True, True, False, False]
+    assert all(one.before[0].startswith("No log directory of node 10") for one in starts[1:3])
+    assert bare.steps[0].action == "capture" and bare.steps[0].brokers == (101, 102)
     assert [one.commands[0] for one in starts[3:]] == ["kill -TERM PID_OF_101", "kill -TERM PID_OF_102"]
     assert all("No partition that another node has is led by nodes 101 and 102" in one.before[0] for one in starts[3:])
     assert "--describe --topic t" in commands(bare, "check")
@@ -1093,3 +1095,103 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
     assert "process.roles" not in repr(whole.steps)
     only_metadata = written(tmp_path / "3", metadata, clean=VOTERS)
     assert only_metadata.verdict == "choose" and "process.roles" not in repr(only_metadata.steps)
+    looked = only_metadata.steps[0]
+    assert (looked.action, looked.brokers) == ("capture", VOTERS) and "of which this snapshot has none" in looked.text
+    for step in only_metadata.steps:
+        if step.action == "start":
+            assert any("still has its partitions" in condition for condition in step.before)
+
+
+LED_BY_101 = write.leader_change(0, 100, VOTERS) + write.batch(
+    1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 101, isr=(101,))]
+)
+HELD_T, HELD_LATE = Replica(BATCH, topic="t", topic_id=TOPIC_ID), Replica(BATCH, topic="late", topic_id=LATE_ID)
+
+
+def with_log_dir(path: Path, node: int, name: str, directory_id: str) -> QuorumAnswer:
+    """The answer once another log directory of a node, without partitions, is in the snapshot."""
+    (path / name).mkdir()
+    lines = ("version=1", f"node.id={node}", f"cluster.id={CLUSTER}", f"directory.id={directory_id}", "")
+    (path / name / "meta.properties").write_text("\n".join(lines))
+    return answer(path)
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_partitions_of_a_disk_that_was_not_captured_are_not_taken_for_lost(tmp_path: Path, registered: bool) -> None:
+    """The voter that alone is in sync has its metadata log apart; of the log directories that it registered all have to be here."""
+    late = [write.topic("late", LATE_ID), write.partition(LATE_ID, VOTERS, 101, isr=(101,))]
+    late += [write.register_broker(101, log_dirs=(IDS[101], IDS[102]))] if registered else []
+    whole = LED_BY_101 + write.batch(3, late)
+    metadata = {100: log(LED_BY_101, 1, log_dir="broker-100"), 101: log(whole, 1, log_dir="metadata-101")}
+    found = written(tmp_path, metadata, {100: [HELD_T, HELD_LATE]}, clean=(100,))
+    assert found.choice.node_id == 101 and actions(found) == ["capture", "capture", "copy"]
+    assert found.steps[0].brokers == (101, 102) and "log directories of nodes 101 and 102" in found.steps[0].text
+    assert "partitions of node 101 are not in this snapshot" in found.no_plan
+    assert (IDS[101] in found.no_plan) == registered
+    lost = with_log_dir(tmp_path, 101, "broker-101", IDS[101])
+    if registered:
+        assert IDS[102] in lost.no_plan and actions(lost)[-1] == "copy"
+        lost = with_log_dir(tmp_path, 101, "broker-101-b", IDS[102])
+    assert lost.no_plan is None
+    start = next(one for one in lost.steps if one.action == "start" and one.controllers == (101,))
+    assert "process.roles=controller" in repr(start.commands) and "in the ISR of 2 partitions" in start.text
+
+
+def test_partitions_that_are_put_back_are_not_taken_for_lost(tmp_path: Path) -> None:
+    """All that a voter has is in -stray directories of a topic that the chosen log knows."""
+    whole = LED_BY_101 + write.batch(
+        3, [write.topic("late", LATE_ID), write.partition(LATE_ID, VOTERS, 101, isr=(101,))]
+    )
+    metadata = {node: log(LED_BY_101, 1, log_dir=f"broker-{node}") for node in VOTERS}
+    metadata[100] = replace(metadata[100], segments={0: whole})
+    brokers = {100: [HELD_T, HELD_LATE], 101: SET_ASIDE, 102: HELD_T}
+    found = written(tmp_path, metadata, brokers, clean=VOTERS)
+    assert "put_back" in actions(found) and "process.roles" not in repr(found.steps)
+
+
+def test_what_the_isr_says_of_a_voter_without_partitions_is_read_from_the_log(tmp_path: Path) -> None:
+    begin = write.leader_change(0, 100, VOTERS) + write.batch(
+        1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 100, isr=(100, 102))]
+    )
+    found = written(tmp_path, {100: log(begin, 1, log_dir="broker-100")}, {100: HELD_T}, clean=(100,))
+    texts = {one.controllers[0]: one.text for one in found.steps if one.action == "start" and one.controllers}
+    assert "in the ISR of 1 partition," in texts[102] and "unclean" not in texts[102]
+    assert "in no ISR" in texts[101] and "unclean" in texts[101]
+
+
+def test_a_voter_that_has_the_log_and_no_partitions_starts_as_a_controller_only_with_a_majority(tmp_path: Path) -> None:
+    """It is stopped first: up with both roles it may lead already."""
+    begin = write.leader_change(0, 100, VOTERS) + write.batch(
+        1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 100)]
+    )
+    whole = begin + write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, VOTERS, 100)])
+    fork = begin + elected(3, 102, 1, write.TIME_MS + 5) + write.batch(4, [write.change(TOPIC_ID, leader=102)])
+    metadata = {100: log(whole, 1, log_dir="broker-100"), 101: log(whole, 1, log_dir="metadata-101")}
+    metadata[102] = log(fork, 1, log_dir="broker-102")
+    written(tmp_path, metadata, {100: [HELD_T, HELD_LATE], 102: HELD_T}, clean=(100, 102))
+    assert "partitions of node 101 are not in this snapshot" in answer(tmp_path).no_plan
+    found = with_log_dir(tmp_path, 101, "broker-101", IDS[101])
+    stop = next(one for one in found.steps if one.action == "stop")
+    assert stop.controllers == (101, 102)
+    starts = [one for one in found.steps if one.action == "start"]
+    assert [(*one.controllers, *one.brokers) for one in starts] == [(100,), (101,), (102,), (101,)]
+    assert ["process.roles=controller" in repr(one.commands) for one in starts] == [False, True, False, False]
+    assert "Nodes 100 and 101 are up and have a leader" in starts[2].before
+
+
+def test_a_blank_voter_that_the_others_name_as_leader_is_started_after_an_election(tmp_path: Path) -> None:
+    """D6, where a majority has the log; a voter that noted itself that it led is not led astray."""
+    written(tmp_path, {100: WHOLE, 101: WHOLE, 102: log(b""), 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    states = {node: tmp_path / f"controller-{node}/__cluster_metadata-0/quorum-state" for node in VOTERS}
+
+    def name_leader(*nodes: int) -> QuorumAnswer:
+        for node in nodes:
+            state = {**json.loads(states[node].read_text()), "leaderId": 102, "leaderEpoch": 1}
+            states[node].write_text(json.dumps(state))
+        return answer(tmp_path)
+
+    found = name_leader(100, 101)
+    assert found.verdict == "agree" and not found.steps
+    assert "quorum-states of nodes 100 and 101 name node 102 as the leader of epoch 1" in found.reason
+    assert "epoch 2" in found.reason
+    assert "name node 102" not in name_leader(102).reason

@@ -115,11 +115,13 @@ def config(resource_type: int, resource: str, name: str, value: str | None) -> b
     return message(4, 0, struct.pack(">b", resource_type) + string(resource) + string(name) + string(value) + tags())
 
 
-def register_broker(broker: int, *, fenced: bool = False) -> bytes:
+def register_broker(broker: int, *, fenced: bool = False, log_dirs: Sequence[str] = ()) -> bytes:
     body = struct.pack(">i", broker) + b"\x00" + bytes(16) + struct.pack(">q", 1)
     body += uvarint(2) + string("PLAINTEXT") + string("host") + struct.pack(">Hh", 9092, 0) + tags()
     body += uvarint(2) + string("metadata.version") + struct.pack(">hh", 1, 25) + tags()
-    return message(0, 3, body + string(None) + bytes([fenced]) + b"\x00" + tags())
+    return message(
+        0, 3, body + string(None) + bytes([fenced]) + b"\x00" + tags({0: uuids(log_dirs)} if log_dirs else {})
+    )
 
 
 def registration_change(broker: int, fenced: int | None = None, *, stopping: int | None = None) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -59,7 +60,8 @@ def choose(held: HeldMetadata) -> Chosen:
     if need is None:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
-        doubts = (unread, hidden, foreign_text(held), _ran_ahead_text(held), _stuck_text(held), _stray_text(held))
+        states = (_ran_ahead_text(held), _stuck_text(held), _misled_text(held))
+        doubts = (unread, hidden, foreign_text(held), *states, _stray_text(held))
         return replace(chosen, reason=_and_doubts(chosen.reason, [one for one in doubts if one]))
     if unread:
         return Chosen("none", f"{need.reason}. {capitalise(unread)}")
@@ -144,6 +146,26 @@ def _stuck_text(held: HeldMetadata) -> str:
         f"quorum-state of {name_nodes(nodes)} cannot be read, and no node starts with such a one: once the others have a leader, put "
         f"{whose} aside with it, and {fetched} all from there"
     )
+
+
+def _misled_text(held: HeldMetadata) -> str:
+    """On voters without records that others name as the leader of the latest epoch (D6); empty without such."""
+    blank = {one.node_id for one in held.compared.copies if not one.holds_something and not one.problems}
+    seen = max(map(seen_epoch, held.compared.copies))
+    naming: dict[int | None, set[int | None]] = defaultdict(set)
+    for one in held.compared.copies:
+        state = one.state
+        if state is not None and state.leader_id in blank - held.available and state.leader_epoch == seen:
+            naming[state.leader_id].add(one.node_id)
+    told = []
+    for leader, nodes in naming.items():
+        if leader not in nodes:
+            name = "quorum-state of {} names" if len(nodes) == 1 else "quorum-states of {} name"
+            told.append(
+                f"the {name.format(name_nodes(nodes))} node {leader} as the leader of epoch {seen}, which node {leader} has lost: it ends as soon "
+                f"as another node names it as the leader. Start it once the others have a leader in epoch {seen + 1} or later"
+            )
+    return ". ".join(map(capitalise, told))
 
 
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
@@ -306,7 +328,8 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
     stuck = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}.intersection(able)
     if not stuck or len(able) - len(stuck) > len(held.voters.ids) // 2:
         return None
-    return f"The quorum-states of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without them there is no majority"
+    whose, them = ("quorum-state", "it") if len(stuck) == 1 else ("quorum-states", "them")
+    return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without {them} there is no majority"
 
 
 def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.image import MetadataImage, replay, replay_into
-from replica_audit.snapshot.metadata.kraft_records import ConfigSet, KeyedRecord, Transaction, Voters, parse_any
+from replica_audit.snapshot.metadata.kraft_records import (
+    BrokerState,
+    ConfigSet,
+    KeyedRecord,
+    Transaction,
+    Voters,
+    parse_any,
+)
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, MetadataEntry, SnapshotEnd
 from replica_audit.snapshot.metadata.quorum import weigh_copies
 from replica_audit.snapshot.storage import Snapshot
@@ -41,6 +48,8 @@ class ClusterContents:
     """By kind and key (`KeyedRecord`)."""
     voters: Mapping[int, str | None]
     """The directory that each votes from, None where it is known by its id."""
+    log_dirs: Mapping[int, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """Ids of the log directories that each broker registered last (KIP-858); none before metadata.version 3.7-IV2."""
 
     def of_kind(self, kind: str) -> dict[str, str]:
         """Content by key."""
@@ -81,15 +90,17 @@ def _contents(image: MetadataImage, counted: _Counted, named: Voters) -> Cluster
         counted.configurations,
         counted.others,
         voters,
+        counted.log_dirs,
     )
 
 
 class _Counted:
-    """Configurations and what is counted."""
+    """Configurations, log directories, and what is counted."""
 
     def __init__(self) -> None:
         self.configurations: dict[tuple[int, str, str], str] = {}
         self.others: dict[tuple[str, str], str] = {}
+        self.log_dirs: dict[int, tuple[str, ...]] = {}
 
     def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
         del end_offset
@@ -110,6 +121,8 @@ class _Counted:
                 _put(self.configurations, (kind, resource, name), value)
             case KeyedRecord(kind=of, key=key, content=content):
                 _put(self.others, (of, key), content)
+            case BrokerState(broker_id=broker_id, log_dirs=tuple() as log_dirs):
+                self.log_dirs[broker_id] = log_dirs
 
 
 def _put(into: dict, key: tuple, value: str | None) -> None:

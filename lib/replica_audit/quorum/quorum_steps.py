@@ -48,11 +48,8 @@ _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says 
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 #: Brokers before this version delete a directory that is not theirs.
 _FIRST_STRAY = (3, 6, 1)
-_AS_CONTROLLER = (
-    " as a controller only: no partition of it is in this snapshot, and if it lost them, it is in sync by the log all the same: where an empty "
-    "replica leads, the others cut theirs to nothing. CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; "
-    "override advertised.listeners likewise where it is set"
-)
+_CUT = "where an empty replica leads, the others cut theirs to nothing"
+_LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
     "records are of a later Kafka, run quorum of a version of replica-audit that knows them"
@@ -82,9 +79,10 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | N
         return Planned(tuple(_keep(held)), f"{_NO_CHOICE[chosen.verdict]}{_ways_on(held, chosen)}")
     voters = copy.voters(held.snapshot) or held.voters
     to = Restoration(held, copy, voters, lost)
+    first = (*_look(to), *_keep(held))
     if (reason := to.obstacle(is_asked=chosen.asked)) is not None:
-        return Planned(tuple(_keep(held)), reason)
-    return Planned((*_keep(held), *_Plan(to, chosen, tools).steps()))
+        return Planned(first, reason)
+    return Planned((*first, *_Plan(to, chosen, tools).steps()))
 
 
 def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
@@ -98,6 +96,26 @@ def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
         elif (node := best_of(held, history).node_id) is not None:
             told.append(f"quorum --choose {node} has the plan for that of {history.nodes}, and names what it gives up")
     return f". Once that is decided: {'; '.join(told)}"
+
+
+def _look(to: Restoration) -> Iterator[Step]:
+    """For partitions of voters, of which none is in the snapshot."""
+    if nodes := sorted((*to.bare, *to.uncaptured)):
+        yield Step(
+            action="capture",
+            text=f"See whether the log directories of {name_nodes(nodes)} (log.dirs) still have partitions, which this snapshot does not "
+            "have; those that end in -stray count. If so, start nothing, copy them into the snapshot, and run quorum again: they may be the "
+            "only copy of committed records",
+            brokers=tuple(nodes),
+        )
+    if nodes := to.unseen:
+        have, one = ("has its", "it") if len(nodes) == 1 else ("have their", "one of them")
+        yield Step(
+            action="capture",
+            text=f"See whether {name_nodes(nodes)} still {have} partitions, of which this snapshot has none. If {one} has lost any, start "
+            f"nothing, copy the log directories of every node into the snapshot, and run quorum again: {_CUT}",
+            brokers=tuple(nodes),
+        )
 
 
 def _keep(held: HeldMetadata) -> Iterator[Step]:
@@ -367,8 +385,8 @@ class _Plan:
             )
         if node in self._to.misled:
             return (
-                f". Its new quorum-state says epoch {self._to.seen} and names nobody: a voter that has forgotten that it led then ends as "
-                "soon as another tells it so"
+                f". Its new quorum-state says epoch {self._to.seen} and names no leader: a voter that led in that epoch, and has lost its "
+                "own, ends as soon as another node names it as the leader"
             )
         return ". Its quorum-state cannot be read, and is replaced" if self._quorum_state(node) else ""
 
@@ -446,25 +464,31 @@ class _Plan:
                 ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
                 "majority of the voters elects leaders, and who is up then may lead",
             )
-        if self._to.majority_stays:
+        going_on = [node for node in self._to.holders if node not in self._to.stopped]
+        if going_on:
+            each = "each unless it is up" if len(going_on) > 1 else "unless it is up"
             yield Step(
                 action="start",
-                text=f"Start {name_nodes(self._to.holders)}, each unless it is up: a majority has the right log",
-                controllers=tuple(self._to.holders),
-                commands=tuple(map(self._tools.start, self._to.holders)),
-                before=self._elect_first,
+                text=f"Start {name_nodes(going_on)}, {each}: a majority has the right log",
+                controllers=tuple(going_on),
+                commands=tuple(map(self._tools.start, going_on)),
+                before=(*self._has_partitions(going_on), *self._elect_first),
             )
         order = sorted(
             self._to.stopped, key=lambda one: (one != self._to.copy.node_id, one not in self._to.holders, one)
         )
         for node in order:
             is_bare = node in self._to.bare
+            how = ", unless it is up" if node in self._to.holders else ""
+            if is_bare:
+                how = f" as a controller only: {self._why_controller(node)}. {_LISTENERS}"
             yield Step(
                 action="start",
-                text=f"Start node {node}{', unless it is up' if node in self._to.holders else ''}{_AS_CONTROLLER if is_bare else ''}",
+                text=f"Start node {node}{how}",
                 controllers=(node,),
                 commands=(self._tools.start_as_controller(node) if is_bare else self._tools.start(node),),
                 before=(
+                    *self._has_partitions([node]),
                     *self._elect_first,
                     *self._before_start(node, order),
                     *(
@@ -479,21 +503,35 @@ class _Plan:
     def _elect_first(self) -> tuple[str, ...]:
         return (_ELECT_FIRST,) if self._to.combined else ()
 
+    def _why_controller(self, node: int) -> str:
+        if number := self._to.in_sync(node):
+            return f"the chosen log has it in the ISR of {count(number, 'partition')}, and {_CUT}"
+        return f"an unclean election may choose it, though the chosen log has it in no ISR, and {_CUT}"
+
+    def _has_partitions(self, nodes: Sequence[int]) -> Iterator[str]:
+        """What to see in the log directories of nodes of which no partition is here."""
+        for node in nodes:
+            if node in self._to.bare:
+                yield f"No log directory of node {node} has a partition, nor one that ends in -stray"
+            elif node in self._to.unseen:
+                yield f"Node {node} still has its partitions, or no other node has any of them"
+
     def _before_start(self, node: int, order: Sequence[int]) -> Iterator[str]:
-        if node != order[0]:
-            yield f"Node {order[0]} is up and stays up"
-        elif self._to.fetches and node in self._to.lacking:
+        if self._to.fetches and node in self._to.lacking:
             yield f"{_named(self._to.holders)} are up and have a leader"
+        elif node != order[0]:
+            yield f"Node {order[0]} is up and stays up"
 
     def _fill_bare(self) -> Iterator[Step]:
-        """Brokers that vote and have no partition get both roles, once others lead what they have."""
+        """Voters that started as a controller only get both roles, once others lead what they have."""
         if not self._to.bare:
             return
         bare = name_nodes(self._to.bare)
         yield Step(
             action="check",
-            text=f"See that every partition which another node than {bare} has is led by such a one. Where one has no leader, elect one that "
-            "has it, by what elect says of AFTER (kafka-leader-election.sh --election-type unclean)",
+            text=f"See that {bare} {'leads' if len(self._to.bare) == 1 else 'lead'} no partition that another node has, and that each of "
+            "those has a leader. Where one has none, elect one that has it, by what elect says of AFTER (kafka-leader-election.sh "
+            "--election-type unclean)",
             commands=tuple(self._tools.describe(self._to.topics_of_bare)),
         )
         for node in self._to.bare:
@@ -502,7 +540,7 @@ class _Plan:
                 text=f"Start node {node} with both roles: the leaders fill its replicas",
                 brokers=(node,),
                 commands=tuple(self._tools.restart(node)),
-                before=(f"No partition that another node has is led by {bare}, or by nobody",),
+                before=(f"No partition that another node has is led by {bare}, or has no leader",),
             )
 
     def _see(self) -> Iterator[Step]:

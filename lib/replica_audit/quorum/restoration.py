@@ -11,8 +11,9 @@ from replica_audit.model import ReplicaDir
 from replica_audit.quorum.answer_model import Lost, StrayDirectory
 from replica_audit.quorum.broken_rules import goes_on
 from replica_audit.quorum.choosing import best_of, foreign_text
+from replica_audit.quorum.contents import NOTHING
 from replica_audit.quorum.held_metadata import HeldMetadata
-from replica_audit.quorum.lost_metadata import assigned_by
+from replica_audit.quorum.lost_metadata import Assigned, assigned_by
 from replica_audit.snapshot.metadata.histories import seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
@@ -32,14 +33,76 @@ class Restoration:
         self.seen = max(map(seen_epoch, held.compared.copies))
         """The greatest epoch that any node knows."""
         state = held.contents(copy)
-        assigned = set() if isinstance(state, str) else assigned_by(state)
-        brokers = {broker for broker, _, _ in assigned}.union(held.brokers)
+        self._state = NOTHING if isinstance(state, str) else state
+        self._assigned = assigned_by(self._state)
+        brokers = {broker for broker, _, _ in self._assigned}.union(held.brokers)
         self.combined = [node for node in voters.ids if node in brokers]
         """Voters that are brokers too, by their disks or by the chosen log."""
-        self.bare = [node for node in self.combined if held.brokers and node not in held.brokers]
-        """Those of them that have no partition here; none where only metadata logs were copied."""
-        topics = {} if isinstance(state, str) else state.topics
-        self.topics_of_bare = sorted({topics[topic_id] for broker, topic_id, _ in assigned if broker in self.bare})
+
+    @cached_property
+    def _present(self) -> set[Assigned]:
+        """Replicas of the chosen log that are here, or are put back."""
+        ids = {name: topic_id for topic_id, name in self._state.topics.items()}
+        found = (*self.held.inventory.replicas, *self.wrongly_stray)
+        here = {(one.broker_id, one.topic_id or ids.get(one.topic), one.partition) for one in found}
+        return {one for one in self._assigned if one in here}
+
+    @cached_property
+    def _without_partitions(self) -> dict[int, bool]:
+        """Voters to which the chosen log assigns partitions, and of which none is here; True where another node has one of these
+        here: it would be cut to nothing where an empty replica leads (D7).
+        """
+        having = {*self.held.brokers, *(one.broker_id for one in self.wrongly_stray)}
+        places = {(topic_id, partition) for _, topic_id, partition in self._present}
+        found: dict[int, bool] = {}
+        for broker, topic_id, partition in self._assigned:
+            if broker in self.voters.ids and broker not in having:
+                found[broker] = found.get(broker, False) or (topic_id, partition) in places
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def bare(self) -> list[int]:
+        """Those that lost the partitions, as far as is known: nothing of them is here, or all log directories are, and empty."""
+        here = {one.broker_id for one in self.held.inventory.log_dirs}
+        nodes = [node for node, is_elsewhere in self._without_partitions.items() if is_elsewhere]
+        return [node for node in nodes if node not in here or self._is_empty(node)]
+
+    @property
+    def uncaptured(self) -> list[int]:
+        """Those of which only other log directories are here: nothing tells whether they lost the partitions."""
+        found = self._without_partitions.items()
+        return [node for node, is_elsewhere in found if is_elsewhere and node not in self.bare]
+
+    @property
+    def unseen(self) -> list[int]:
+        """Those of whose partitions no node has any here, as where only metadata logs were copied."""
+        found = self._without_partitions.items()
+        return [node for node, is_elsewhere in found if not is_elsewhere and not self._is_empty(node)]
+
+    @property
+    def topics_of_bare(self) -> list[str]:
+        """Topics with a partition that the chosen log assigns to a bare voter."""
+        return sorted({self._state.topics[topic_id] for broker, topic_id, _ in self._assigned if broker in self.bare})
+
+    def in_sync(self, node: int) -> int:
+        """In how many partitions the chosen log has a node in the ISR."""
+        return sum(node in one.isr for one in self._state.partitions.values())
+
+    def _missing_log_dirs(self, node: int) -> set[str]:
+        """Ids of log directories that a broker registered and that are not here."""
+        own = {one.directory_id for one in self.held.inventory.log_dirs if one.broker_id == node}
+        return set(self._state.log_dirs.get(node, ())) - own
+
+    def _is_empty(self, node: int) -> bool:
+        """True of a voter without partitions of which every log directory is here, none with a -stray one."""
+        if any(one.broker_id == node for one in self.held.stray):
+            return False
+        if self._state.log_dirs.get(node):
+            return not self._missing_log_dirs(node)
+        # Without ids KRaft has one log directory (KIP-858), and metadata.log.dir may be another.
+        of_metadata = {one.log_dir for one in self.held.inventory.metadata_logs}
+        own = [one.path for one in self.held.inventory.log_dirs if one.broker_id == node]
+        return any(path not in of_metadata for path in own)
 
     @cached_property
     def holders(self) -> list[int]:
@@ -77,8 +140,8 @@ class Restoration:
 
     @property
     def stopped(self) -> list[int]:
-        """The other voters, or all; those that have the log first."""
-        return self.lacking if self.majority_stays else [*self.holders, *self.lacking]
+        """The other voters and those that start as a controller only, or all; those that have the log first."""
+        return [*(one for one in self.holders if one in self.bare or not self.majority_stays), *self.lacking]
 
     @cached_property
     def misled(self) -> list[int]:
@@ -113,15 +176,11 @@ class Restoration:
     @cached_property
     def wrongly_stray(self) -> list[ReplicaDir]:
         """Directories of partitions that the chosen log assigns to their broker, by its name: the broker would begin them empty."""
-        state = self.held.contents(self.copy)
-        found = []
-        for one in self.held.stray:
-            if isinstance(state, str) or one.topic_id is None:
-                continue
-            now = state.partitions.get((one.topic_id, one.partition))
-            if now is not None and one.broker_id in now.replicas:
-                found.append(replace(one, topic=state.topics[one.topic_id]))
-        return found
+        return [
+            replace(one, topic=self._state.topics[one.topic_id])
+            for one in self.held.stray
+            if one.topic_id is not None and (one.broker_id, one.topic_id, one.partition) in self._assigned
+        ]
 
     @property
     def bereft(self) -> list[int]:
@@ -188,6 +247,16 @@ class Restoration:
         unknown = [node for node in self.lacking if self.is_dynamic and node not in self.directories]
         if unknown:
             return f"the log does not say from which directory {name_nodes(unknown)} votes"
+        if self.uncaptured:
+            node = self.uncaptured[0]
+            ids = sorted(self._missing_log_dirs(node))
+            named = f" and directory.id={listed(ids, 'or')}" if ids else ""
+            return (
+                f"the partitions of node {node} are not in this snapshot, though another log directory of it is: they may be the only "
+                "copy of committed records, and if they are lost, its empty replicas may lead. Copy every log directory of it into the "
+                "snapshot, and run quorum again. For one that is lost for good, put an empty directory into the snapshot, with a "
+                f"meta.properties of node.id={node}{named}"
+            )
         return None
 
     def _unfit(self) -> str | None:
