@@ -93,7 +93,7 @@ Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "isr_be
 #: What `verify` says of a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
 
-#: What a copy is in the audit of its partition; the last four are put aside: Kafka does not serve from them.
+#: What a copy is in the audit of its partition; the last five are put aside: Kafka does not serve from them.
 Role = Literal[
     "leader",
     "reference",
@@ -101,6 +101,7 @@ Role = Literal[
     "foreign",
     "duplicate",
     "set_aside",
+    "earlier",
     "future",
     "stray",
     "delete",
@@ -127,5 +128,5 @@ GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 COMPARED = get_args(Role)[:3]
 NOT_COMPARED = get_args(Role)[3:6]
 
-#: Roles of copies that Kafka does not serve from: `snapshot.log_dir_names.kind_of_copy`.
-PUT_ASIDE = get_args(Role)[-4:]
+#: Roles of copies that Kafka does not serve from: `ReplicaFacts.kind`.
+PUT_ASIDE = get_args(Role)[-5:]

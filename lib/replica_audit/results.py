@@ -231,9 +231,18 @@ class Results(ReportRows):
 
     def bring(self, brokers: Iterable[int]) -> tuple[str, ...]:
         """Commands that bring bytes of brokers that evidence does not have, where their log dirs are to be filled in."""
-        dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in brokers]
-        script = ["replica-audit", "capture-plan", "--wanted", WANTED_FILE, *dirs, "--to", self._place]
-        return self.command("show", "--wanted", WANTED_FILE), f"{shlex.join(script)} > bring.sh", "bash bring.sh"
+        found = (self.audit.get("inputs") or {}).get("brokers") or ()
+        kinds = {one.get("broker_id"): one.get("kind") for one in found if one.get("kind") != "live"}
+        commands = [self.command("show", "--wanted", WANTED_FILE)]
+        by_kind: dict[str, list[int]] = defaultdict(list)
+        for broker in brokers:
+            by_kind[kinds.get(broker) or ""].append(broker)
+        for kind, some in sorted(by_kind.items()):
+            dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in some]
+            said, name = (["--kind", kind], f"bring-{kind}.sh") if kind else ([], "bring.sh")
+            script = ["replica-audit", "capture-plan", "--wanted", WANTED_FILE, *said, *dirs, "--to", self._place]
+            commands += [f"{shlex.join(script)} > {name}", f"bash {name}"]
+        return tuple(commands)
 
     @property
     def _place(self) -> str:

@@ -128,7 +128,8 @@ class ReplicaRow(NamedTuple):
     log_dir: str
     topic_id: str | None
     role: Role
-    """leader, reference, compared, foreign, duplicate or set_aside; future, stray or delete: a copy that Kafka does not serve
+    """leader, reference, compared, foreign, duplicate or set_aside; earlier: what a broker had before the partition was
+    collected again, and has no longer; future, stray or delete: a copy that Kafka does not serve
     from, whose `log_dir` is its own directory; deleted_segments: the `.deleted` files in a directory, whose `log_dir` ends
     with `/*.deleted`"""
     is_leader: bool

@@ -30,7 +30,7 @@ CALM = make_uuid("a topic that does not move")
 SOUND = Replica(COMMON, high_watermark=50, epochs=((0, 0), (1, 50)))
 #: Its checkpoint is of before it was taken away, and its log of after it was given back.
 GIVEN_BACK = Replica([], high_watermark=50, recovery_point=50, epochs=())
-MOVE = change(replicas=(1, 2, 3), isr=(1, 2, 3))
+MOVE = (change(isr=(1, 2)), change(isr=(1, 2, 3)))
 LED_BY_2 = (change(isr=(1,)), change(leader=2, isr=(2,), recovering=True))
 NEW = Replica([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
 
@@ -41,7 +41,7 @@ class Cluster:
     def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._live, self.evidence = place / "live", place / "evidence"
         self._place, self._monkeypatch, self._number = place, monkeypatch, 0
-        self.evidence.mkdir()
+        self.evidence.mkdir(parents=True)
 
     def be(self, brokers: dict[int, Replica], *changes: bytes, calm: int = 50) -> None:
         """Let the brokers have these logs, and another topic, of `calm` records."""
@@ -67,20 +67,42 @@ class Cluster:
                 given = ("--log-dir", f"{path}={path.name}", "--broker-id", str(broker), "--kind", kind)
                 assert not collect_into(self.evidence / f"evidence-{broker}-{self._number}.tar", *given, *options)
 
-    def again(self, seconds: float) -> list[str]:
-        """Collect what is wanted, as of so many seconds; the partitions that were collected again."""
+    def again(self, seconds: float, *topics: str, brokers: Sequence[int] = (1, 2, 3, 100)) -> list[str]:
+        """Collect what is wanted, as of so many seconds, and these topics; the partitions that were collected again."""
         wanted = self._place / "wanted.json"
-        wanted.write_text(
-            render_wanted(audit_all(str(self.evidence), Settings()), Snapshot.open(self.evidence).evidence)
-        )
-        found = json.loads(wanted.read_text())["wanted"]
-        self.collect(seconds, (1, 2, 3, 100), "--wanted", str(wanted))
+        evidence = Snapshot.open(self.evidence).evidence
+        given = json.loads(render_wanted(audit_all(str(self.evidence), Settings()), evidence))
+        found = given["wanted"]
+        dirs = {(one.broker_id, evidence.sources[top]) for top, one in evidence.log_dirs.items()}
+        found += [
+            {
+                "broker_id": broker,
+                "log_dir": top,
+                "path": f"{topic}-0",
+                "ranges": [],
+                "bytes": 0,
+                "why": [],
+                "again": True,
+            }
+            for broker, top in dirs
+            for topic in topics
+        ]
+        wanted.write_text(json.dumps(given))
+        self.collect(seconds, brokers, "--wanted", str(wanted))
         return sorted({one["path"] for one in found if one.get("again")})
+
+    def codes(self, *severities: str) -> set[tuple[str, str, int | None]]:
+        """Topic, code and broker of each finding of these severities."""
+        rows = answers(self.evidence)["findings"]
+        return {(row["topic"], row["code"], row["broker_id"]) for row in rows if row["severity"] in severities}
+
+    def lost(self) -> dict[str, int]:
+        """The records that each topic loses."""
+        return {row["topic"]: row["lost_records"] for row in answers(self.evidence)["partitions"]}
 
     def loud(self) -> set[tuple[str, str, int | None]]:
         """Topic, code and broker of each finding of medium severity or more."""
-        rows = answers(self.evidence)["findings"]
-        return {(row["topic"], row["code"], row["broker_id"]) for row in rows if row["severity"] not in ("low", "info")}
+        return self.codes("critical", "high", "medium")
 
 
 @pytest.fixture
@@ -94,7 +116,7 @@ MOVED = {(TOPIC, "CAP-MOVED", None)}
 def test_an_alarm_of_skew_vanishes_when_the_partition_is_collected_again(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
     cluster.collect(0.5)
     assert cluster.loud() == MOVED
     results = audit_all(str(cluster.evidence), Settings())
@@ -110,7 +132,7 @@ def test_an_alarm_of_skew_vanishes_when_the_partition_is_collected_again(
     main(["elect", str(cluster.evidence), "orders-0", "-q"])
     assert "No plan: it moved while it was collected" in capsys.readouterr().out
     # What the other topic's checkpoint says by then is no news of its logs, which are of before.
-    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, MOVE, calm=80)
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, *MOVE, calm=80)
     assert cluster.again(10) == ["orders-0"]
     content = answers(cluster.evidence)
     assert cluster.loud() == set()
@@ -124,51 +146,236 @@ def test_an_alarm_of_skew_vanishes_when_the_partition_is_collected_again(
 
 def test_a_run_answers_as_show_before_and_after(cluster: Cluster, tmp_path: Path) -> None:
     for state, seconds in ((GIVEN_BACK, 0.5), (SOUND, 10)):
-        cluster.be({1: SOUND, 2: SOUND, 3: state}, MOVE)
+        cluster.be({1: SOUND, 2: SOUND, 3: state}, *MOVE)
         cluster.collect(seconds) if state is GIVEN_BACK else cluster.again(seconds)
         ran = without_run(run_stages(cluster.evidence, tmp_path / "warehouse").results)
         assert ran["findings"] == answers(cluster.evidence)["findings"]
         assert ran["partitions"] == answers(cluster.evidence)["partitions"]
 
 
-def test_a_real_loss_is_told_when_the_partition_was_collected_again(cluster: Cluster) -> None:
+def test_a_real_loss_is_told_at_once(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.be({1: Replica(OLD, high_watermark=50), 2: NEW, 3: NEW}, *LED_BY_2)
     cluster.collect(0.5)
-    assert cluster.loud() == MOVED
-    assert cluster.again(10) == ["orders-0"]
-    codes = {code for _, code, _ in cluster.loud()}
-    assert "META-UNCLEAN-ELECTION" in codes and "CAP-MOVED" not in codes
-    (row,) = (row for row in answers(cluster.evidence)["partitions"] if row["topic"] == TOPIC)
-    assert row["lost_records"] == 6
+    assert {(TOPIC, "META-UNCLEAN-ELECTION", 2), (TOPIC, "DIV-EPOCH", 1)} <= cluster.loud()
+    assert cluster.lost() == {TOPIC: 6, "calm": 0} and cluster.again(10) == []
+    main(["elect", str(cluster.evidence), "-q"])
+    assert "Copy the log directory of broker 1 now: it holds 6 records" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("left", [NEW.batches, [], COMMON], ids=["followed", "disk replaced", "tail cut"])
+@pytest.mark.parametrize("new", [NEW.batches, COMMON], ids=["written since", "nothing written since"])
+def test_what_a_replica_lost_before_it_was_collected_again_is_lost(cluster: Cluster, left: list, new: list) -> None:
+    leads = Replica(new, high_watermark=50, epochs=((0, 0), (1, 50)))
+    cluster.be({1: Replica(OLD, high_watermark=50), 2: leads, 3: leads}, *LED_BY_2)
+    cluster.collect(0.5)
+    told, lost = cluster.loud(), cluster.lost()
+    assert lost[TOPIC] == 6 and (TOPIC, "META-UNCLEAN-ELECTION", 2) in told
+    left = left if new is not COMMON else left[: len(COMMON)]
+    now = Replica(left, high_watermark=len(left) and 50, epochs=((0, 0), (1, 50)) if left else ())
+    cluster.be({1: now, 2: leads, 3: leads}, *LED_BY_2, change(isr=(2, 1, 3)))
+    cluster.again(60, TOPIC)
+    assert cluster.lost() == lost and (TOPIC, "META-UNCLEAN-ELECTION", 2) in cluster.loud()
+    assert "META-DUP-DIR" not in {code for _, code, _ in cluster.loud()}
+
+
+def test_what_was_cut_legally_meanwhile_is_no_loss(cluster: Cluster) -> None:
+    clean = (change(isr=(2, 3)), change(leader=2, isr=(2, 3)))
+    ahead = Replica([*COMMON, *written(50, 56, 0, "unacknowledged ")], high_watermark=50)
+    new = Replica(NEW.batches, high_watermark=60, epochs=((0, 0), (1, 50)))
+    cluster.be({1: ahead, 2: new, 3: new}, *clean)
+    cluster.collect(0.5)
+    before = cluster.loud()
+    cluster.be({1: new, 2: new, 3: new}, *clean, change(isr=(1, 2, 3)))
+    cluster.again(60, TOPIC)
+    assert cluster.loud() == before == set()
+
+
+def test_retention_and_another_topic_of_the_name_are_no_loss(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND})
+    cluster.collect(0.5)
+    later = Replica(written(50, 60, 0), high_watermark=60, log_start=50, epochs=((0, 50),))
+    cluster.be({1: later, 2: later, 3: later})
+    cluster.again(60, TOPIC)
+    assert cluster.loud() == set() and cluster.lost() == {TOPIC: 0, "calm": 0}
+    ends = {
+        (row["broker_id"], row["log_end_offset"])
+        for row in answers(cluster.evidence)["replicas"]
+        if row["topic"] == TOPIC
+    }
+    assert ends == {(1, 60), (2, 60), (3, 60)}
+
+
+def test_what_the_topic_had_before_it_was_created_again_is_no_loss(cluster: Cluster) -> None:
+    before = Replica(OLD, high_watermark=56, topic_id=make_uuid("the topic before"))
+    cluster.be(dict.fromkeys((1, 2, 3), before))
+    cluster.collect(0.5)
+    cluster.be(dict.fromkeys((1, 2, 3), SOUND))
+    cluster.again(60, TOPIC)
+    assert cluster.loud() == set() and cluster.lost() == {TOPIC: 0, "calm": 0}
+
+
+def test_what_a_cleaner_removed_meanwhile_is_no_loss(cluster: Cluster) -> None:
+    compacts = write.config(2, TOPIC, "cleanup.policy", "compact")
+    cluster.be(dict.fromkeys((1, 2, 3), Replica(COMMON, high_watermark=50, cleaned_to=0)), compacts)
+    cluster.collect(0.5)
+    cleaned = Replica([COMMON[0], *COMMON[3:]], high_watermark=50, cleaned_to=40)
+    cluster.be(dict.fromkeys((1, 2, 3), cleaned), compacts)
+    cluster.again(60, TOPIC)
+    assert cluster.loud() == set() and cluster.lost() == {TOPIC: 0, "calm": 0}
 
 
 def test_a_log_that_stays_damaged_stays_an_alarm(cluster: Cluster) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
     cluster.collect(0.5)
     assert cluster.again(10) == ["orders-0"]
     assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud()
 
 
-def test_a_partition_that_still_moves_is_not_called_sound(cluster: Cluster) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+def test_bytes_and_partitions_are_asked_for_together(cluster: Cluster) -> None:
+    other = Replica([COMMON[0], *written(5, 10, 0, "other "), *COMMON[2:]], high_watermark=50, epochs=((0, 0), (1, 50)))
+    cluster.be({1: SOUND, 2: other, 3: GIVEN_BACK}, *MOVE)
     cluster.collect(0.5)
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *[MOVE] * 15)
+    found = audit_all(str(cluster.evidence), Settings())
+    wanted = json.loads(render_wanted(found, Snapshot.open(cluster.evidence).evidence))
+    assert wanted["bytes"] and any(one.get("again") for one in wanted["wanted"])
+    assert cluster.again(30) == ["orders-0"]
+    assert (TOPIC, "DIV-CONTENT", 2) in cluster.loud()
+
+
+def test_nothing_waits_twice(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
+    cluster.collect(0.5)
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE * 8)
     assert cluster.again(10) == ["orders-0"]
-    assert cluster.loud() == MOVED
-    verdicts = {row["topic"]: row["verdict"] for row in answers(cluster.evidence)["partitions"]}
-    assert verdicts == {TOPIC: "INCONCLUSIVE", "calm": "CONSISTENT"}
-    assert build_verdict(audit_all(str(cluster.evidence), Settings()), "high")["exit_status"] == 3
-    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, *[MOVE] * 15)
-    assert cluster.again(30) == ["orders-0"] and cluster.loud() == set()
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud() and cluster.again(20) == []
+    assert build_verdict(audit_all(str(cluster.evidence), Settings()), "high")["exit_status"] == 1
 
 
-def test_one_broker_that_was_not_collected_again_is_of_another_moment(cluster: Cluster) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+def test_what_waits_is_told_beside_and_is_not_resolved(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK})
+    cluster.collect(30)
+    told = {row["finding_id"]: row for row in answers(cluster.evidence)["findings"]}
+    moving = Cluster(tmp_path / "moving", cluster._monkeypatch)
+    moving.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
+    moving.collect(0.5)
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in moving.codes("info")
+    waiting = {row["finding_id"]: row for row in answers(moving.evidence)["findings"]}
+    assert told.keys() <= waiting.keys()
+    assert build_verdict(audit_all(str(moving.evidence), Settings()), "high")["exit_status"] == 3
+
+
+def test_one_broker_that_was_not_collected_again_has_its_first_evidence(cluster: Cluster) -> None:
+    cluster.be({1: Replica(OLD, high_watermark=50), 2: NEW, 3: NEW}, *LED_BY_2)
     cluster.collect(0.5)
+    cluster.again(10, TOPIC, brokers=(2, 3, 100))
+    assert cluster.lost() == {TOPIC: 6, "calm": 0}
+    roles = {(row["broker_id"], row["role"]) for row in answers(cluster.evidence)["replicas"] if row["topic"] == TOPIC}
+    assert roles == {(1, "compared"), (2, "leader"), (3, "compared")}
+
+
+def test_a_partition_that_no_broker_has_any_more_keeps_what_it_was(cluster: Cluster) -> None:
+    cluster.be({1: Replica(OLD, high_watermark=50), 2: NEW, 3: NEW}, *LED_BY_2)
+    cluster.collect(0.5)
+    told = cluster.loud()
+    for directory in cluster._live.glob(f"broker-*/{TOPIC}-0"):
+        shutil.rmtree(directory)
+    cluster.again(10, TOPIC)
+    assert cluster.lost()[TOPIC] == 6 and told <= cluster.loud()
+
+
+def test_advice_does_not_send_anyone_for_what_no_broker_has(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.be({1: Replica(OLD, high_watermark=50), 2: NEW, 3: NEW}, *LED_BY_2)
+    cluster.collect(0.5)
+    cluster.be({1: NEW, 2: NEW, 3: NEW}, *LED_BY_2, change(isr=(2, 1, 3)))
+    cluster.again(60, TOPIC)
+    results = audit_all(str(cluster.evidence), Settings())
+    headline = build_answer(results, build_verdict(results, "high")).headline
+    assert headline == "6 records, perhaps acknowledged, are on no broker any more, in 1 of 2 partitions."
+    main(["elect", str(cluster.evidence), "-q"])
+    planned = capsys.readouterr().out
+    assert "let broker 2 go on leading. Broker 2 loses 6 possibly" in planned and "tar -czf" not in planned
+
+
+def test_what_another_file_of_the_replica_shows_does_not_wait(cluster: Cluster) -> None:
+    damaged = bytearray(COMMON[1])
+    damaged[-3] ^= 0xFF
+    batches = [COMMON[0], bytes(damaged), *COMMON[2:]]
+    cluster.be({1: SOUND, 2: SOUND, 3: Replica(batches, high_watermark=50, epochs=((0, 0), (1, 50)))}, *MOVE)
+    cluster.collect(0.5, (1, 2, 3, 100), "--raw")
+    assert {(TOPIC, "LOG-CORRUPT-MID", 3), (TOPIC, "DIV-CORRUPT", 3)} <= cluster.loud()
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, change(isr=(1,)), change(leader=-1))
+    for path in cluster.evidence.iterdir():
+        path.unlink()
+    cluster.collect(0.5)
+    assert cluster.loud() == {(TOPIC, "META-NO-LEADER", None)}
+
+
+def test_what_no_other_log_has_does_not_wait(cluster: Cluster) -> None:
+    beyond = Replica(COMMON, high_watermark=60, recovery_point=60, epochs=((0, 0), (1, 50)))
+    cluster.be({1: SOUND, 2: SOUND, 3: beyond}, *MOVE)
+    cluster.collect(0.5)
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud()
+
+
+def test_a_later_metadata_log_and_other_partitions_move_nothing(cluster: Cluster) -> None:
+    later = [write.register_broker(3)] * 36
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *later, *MOVE)
+    cluster.collect(20, (1, 2, 3))
+    cluster.collect(60, (100,))
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud()
+    assert cluster.again(80) == []
+
+
+@pytest.mark.parametrize("same", [change(elr=(3,)), change(isr=(3, 2, 1))], ids=["ELR", "order"])
+def test_a_record_that_changes_neither_leader_isr_nor_assignment_is_no_move(cluster: Cluster, same: bytes) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, same)
+    cluster.collect(0.5)
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud()
+
+
+@pytest.mark.parametrize("kind", ["stopped", "killed"])
+def test_one_broker_that_was_not_running_is_enough_to_judge_at_once(cluster: Cluster, kind: str) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
+    cluster.collect(0.5, (1,), kind=kind)
+    cluster.collect(0.5, (2, 3, 100))
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud()
+    cluster.again(60, TOPIC)
+    snapshot = Snapshot.open(cluster.evidence).evidence
+    assert {one.kind for one in snapshot.log_dirs.values() if one.broker_id == 1} == {kind}
+    results = audit_all(str(cluster.evidence), Settings())
+    _, *scripts = results.bring([1, 2])
+    assert scripts[0].startswith("replica-audit capture-plan --wanted wanted.json 2=LOG_DIR_OF_2")
+    assert f"--kind {kind} 1=LOG_DIR_OF_1" in scripts[2] and scripts[3] == f"bash bring-{kind}.sh"
+
+
+def test_a_copy_is_judged_at_once(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
+    cluster.collect(0.5, (1, 2, 100))
+    shutil.copytree(cluster._live / "broker-3", cluster.evidence / "broker-3")
+    assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud()
+
+
+def test_what_was_collected_again_is_kept_with_its_base(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
+    cluster.collect(0.5)
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, *MOVE)
     cluster.again(10)
-    (one,) = cluster.evidence.glob("evidence-2-2.tar")
-    one.unlink()
-    assert cluster.loud() == MOVED
+    main(["evidence", str(cluster.evidence), "--prune", "7"])
+    assert len(list(cluster.evidence.glob("*.tar"))) == 8 and cluster.loud() == set()
+
+
+def test_headers_alone_are_collected_again_without_a_library(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise collect.CollectError("no library")
+
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
+    cluster.collect(0.5, (1, 2, 3, 100), "--headers", "always")
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, *MOVE)
+    monkeypatch.setattr(collect, "find_checksums", fail)
+    assert cluster.again(10) == ["orders-0"] and cluster.codes("critical", "high") == set()
+    assert (TOPIC, "CAP-MOVED", None) not in cluster.loud()
 
 
 @pytest.mark.parametrize(
@@ -185,19 +392,19 @@ def test_what_did_not_move_is_told_at_once(cluster: Cluster, seconds: float, kin
 
 
 def test_what_moved_and_looks_sound_is_not_collected_again(cluster: Cluster) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, MOVE)
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, *MOVE)
     cluster.collect(0.5)
     assert cluster.loud() == set() and cluster.again(10) == []
 
 
 def test_an_older_collection_does_not_stand_for_a_later_one(cluster: Cluster) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
     cluster.collect(0.5)
     cluster.again(10)
     told = cluster.loud()
     for path in cluster.evidence.glob("evidence-*-1.tar"):
         path.unlink()
-    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, MOVE)
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, *MOVE)
     cluster.collect(100)
     assert told and cluster.loud() == set()
 
@@ -216,6 +423,6 @@ def test_what_claims_the_place_of_other_evidence_is_refused(cluster: Cluster) ->
 
 
 def test_a_change_counts_that_a_busy_broker_may_have_yet_to_apply(cluster: Cluster) -> None:
-    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, *MOVE)
     cluster.collect(5)
     assert cluster.loud() == MOVED

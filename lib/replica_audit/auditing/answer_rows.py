@@ -95,7 +95,7 @@ def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
 
 def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureState, list[str]]]:
     """Each copy with what of it is missing."""
-    case = audit.case or audit.moved
+    case = audit.case
     if case is None:
         found = ((directory, [_SEGMENTS, *_side_files(directory, True)]) for directory, _ in audit.evidence.replicas)
         return [(directory, "partial", missing) for directory, missing in found]
@@ -323,6 +323,7 @@ def _role(case: Case, facts: ReplicaFacts) -> Role:
     aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
     others: dict[Role, tuple[ReplicaFacts, ...]] = {
         "foreign": case.foreign,
+        "earlier": tuple(one for one in case.duplicates if one.is_earlier),
         "duplicate": case.duplicates,
         "set_aside": aside,
     }

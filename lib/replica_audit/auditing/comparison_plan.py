@@ -15,6 +15,7 @@ from replica_audit.auditing.compare.replays import cuts_of_candidates, replay_al
 from replica_audit.auditing.compare.wanted_chunks import (
     chunks_for_keys,
     chunks_of_candidates,
+    differing_chunks,
     needed_chunks,
     verified_chunks,
 )
@@ -41,7 +42,7 @@ class ReplicaGrouping:
     followers: tuple[ReplicaFacts, ...] = ()
     foreign: tuple[ReplicaFacts, ...] = ()
     duplicates: tuple[ReplicaFacts, ...] = ()
-    """Second copies on one broker."""
+    """Second copies on one broker, and what it had before it was collected again and has no longer."""
     put_aside: tuple[ReplicaFacts, ...] = ()
     """Copies that Kafka does not serve from."""
     set_aside: tuple[ReplicaFacts, ...] = ()
@@ -80,10 +81,15 @@ def group_replicas(
     `at_rest`: the manifest says that all copies are of one moment. `rot`: batches whose epoch is known to have been
     changed, by copy.
     """
-    copies = _facts_of(replicas, leadership, times, rot)
+    copies, before = _of_each_moment(_facts_of(replicas, leadership, times, rot), times)
     present = _present_topic_id(copies, leadership)
     known = with_cleaning(
         [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
+    )
+    earlier = tuple(
+        with_cleaning([*known, facts], leadership, at_rest)[-1]
+        for facts in before
+        if facts.directory.topic_id in (present, None)
     )
     foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
     chosen: dict[int, ReplicaFacts] = {}
@@ -100,6 +106,7 @@ def group_replicas(
             )
             chosen[facts.broker_id] = better
             duplicates.append(facts if better is other else other)
+    duplicates += earlier
     kept = tuple(chosen.values())
     # A log with unreadable files counts as missing: what they hold is not known.
     reference = choose_reference([facts for facts in kept if facts.unread is None], leadership)
@@ -134,6 +141,35 @@ def _facts_of(
         )
         for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
+
+
+def _of_each_moment(
+    copies: Sequence[ReplicaFacts], times: CaptureTimes
+) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
+    """The copies that stand for replicas, and what brokers that were collected again had before and may have no longer."""
+    later, before = [], []
+    for facts in copies:
+        is_earlier = times.is_superseded(*facts.key, str(facts.directory.topic_partition))
+        (before if is_earlier else later).append(facts)
+    if not later:
+        return before, []  # All that is known of the partition.
+    return later, [
+        replace(facts, is_earlier=True)
+        for facts in before
+        if facts.unread is None
+        and facts.log_end_offset > facts.log_start_offset
+        and not any(one.broker_id == facts.broker_id and _has_all_of(one, facts) for one in later)
+    ]
+
+
+def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
+    """True if a log surely has what it had earlier, but for what retention and compaction delete."""
+    end = earlier.log_end_offset
+    if end <= later.log_start_offset:
+        return True
+    if later.log_end_offset < end or later.lineage.shared_with(earlier.lineage, end) < end:
+        return False
+    return later.compacted or earlier.compacted or not differing_chunks(later, earlier)
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:

@@ -23,7 +23,7 @@ from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
-from replica_audit.auditing.findings.cap import is_unsettled, judge_copy, moved_meanwhile, no_replica
+from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
 from replica_audit.auditing.findings.hwm import judge_timeline
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
@@ -65,14 +65,12 @@ class PartitionAudit:
     case: Case | None
     findings: tuple[Finding, ...]
     verdict: Verdict
-    moved: Case | None = None
-    """In place of `case`, where nothing is concluded from it: the partition moved while it was collected."""
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:
         """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
-        if (case := self.case or self.moved) is not None:
-            return case.unread_replicas
+        if self.case is not None:
+            return self.case.unread_replicas
         leadership = self.evidence.leadership
         found = {directory.broker_id for directory, _ in self.evidence.replicas}
         return tuple(sorted(found | (leadership.named if leadership else frozenset())))
@@ -82,8 +80,6 @@ class PartitionAudit:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
         if self.case is not None:
             return self.case.needed_replicas
-        if is_unsettled(self.findings):
-            return {}
         orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
         return needed_replicas(self.evidence.leadership, None, (), orphaned)
 
@@ -112,7 +108,12 @@ def conclude(
     pairs = list(_compare(plan, rows, records))
     waiting = tuple(item for item in pairs if item.awaits_records)
     followers = [item for item in pairs[: len(grouping.followers)] if not item.awaits_records]
-    copies = [item for item in pairs[len(grouping.followers) :] if not item.awaits_records]
+    copies = [
+        item
+        for item in pairs[len(grouping.followers) :]
+        # What the reference has as well is not told twice of one broker.
+        if not item.awaits_records and not (item.follower.is_earlier and not item.runs and not item.alignment.ahead)
+    ]
     events = of_present_topic(evidence.side.log_events, reference.facts.directory.topic_id)
     kept, strangers = _apart(reference, followers, leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
@@ -163,7 +164,9 @@ def conclude(
         foreign=grouping.foreign,
         strangers=tuple(strangers),
         beside=beside,
-        duplicates=grouping.duplicates,
+        duplicates=tuple(
+            one for one in grouping.duplicates if not one.is_earlier or any(one is item.follower for item in beside)
+        ),
         set_aside=(
             *grouping.set_aside,
             *(one.follower.awaiting for one in pairs[: len(grouping.followers)] if one in waiting),
@@ -185,9 +188,7 @@ def conclude(
         ),
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
-    findings = merge_findings(judge(case))
-    if moved := moved_meanwhile(evidence, findings):
-        return PartitionAudit(evidence, None, (moved,), "INCONCLUSIVE", case)
+    findings = unsettled(case, merge_findings(judge(case)))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
 
 
@@ -297,7 +298,5 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
         observed = evidence.side.timeline is not None
         found = [no_replica(evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed)]
     findings = merge_findings((*found, *judge_timeline(evidence.side.timeline)))
-    if moved := moved_meanwhile(evidence, findings):
-        return PartitionAudit(evidence, None, (moved,), "INCONCLUSIVE")
     only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
     return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")

@@ -37,7 +37,7 @@ TRAITS = {
     "unseen_tail": "says that a replica's log goes on, or may, above what was captured of it",
     "unseen_head": "says that a replica's log begins below what was read of it",
     "unchecked": "says that nobody computed the checksums of a replica's batches",
-    "moved": "says that nothing is concluded before the partition is collected again",
+    "moved": "says that some findings are in doubt before the partition is collected again",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
@@ -207,12 +207,15 @@ _GREATEST_RANGES = 1000
 
 def name_copy(facts: ReplicaFacts) -> str:
     """Name of a copy beside the replicas, as a noun phrase."""
+    if facts.is_earlier:
+        return f"the first evidence of broker {facts.broker_id} ({facts.directory.log_dir})"
     return f"{facts.directory.log_dir} of broker {facts.broker_id}"
 
 
 #: Clauses on the fate of a copy beside the replicas, by its kind.
 _FATES = {
     "current": "its broker has a second copy of the partition and uses the other",
+    "earlier": "when its broker was collected again it did not have them any more",
     "future": "it is cut to the current log when the broker starts",
     "stray": "Kafka does not read this directory",
     "delete": "Kafka is about to delete this directory",

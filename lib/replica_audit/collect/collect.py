@@ -1375,8 +1375,9 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
         try:
             checksums = find_checksums(not arguments.no_java)
         except CollectError:
-            if arguments.headers == "never":
+            if arguments.headers == "never" and wanted is None:
                 raise
+            arguments.headers = "always" if arguments.headers == "never" else arguments.headers
     try:
         return _collect(arguments, out, broker_id, log_dirs, wanted, checksums, known)
     finally:

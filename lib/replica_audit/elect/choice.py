@@ -280,7 +280,7 @@ def election_rows(
 
 def _directory(facts: ReplicaFacts) -> str:
     """The own directory of a copy that neither leads nor follows; a second disk has the replica's name for it, too."""
-    return facts.directory.path if facts.kind == "current" else facts.directory.log_dir
+    return facts.directory.path if facts.kind in ("current", "earlier") else facts.directory.log_dir
 
 
 def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:

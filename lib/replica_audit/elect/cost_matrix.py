@@ -127,6 +127,10 @@ class Matrix:
         """Bytes that evidence does not have, and that the answer needs, by broker."""
         for one in find_wanted(row for row in results.findings if row.status != "resolved"):
             self.wanted[one.place][one.broker_id] = one.bytes
+        self.earlier = {
+            f"{row.log_dir}/{row.topic}-{row.partition}" for row in results.replicas if row.role == "earlier"
+        }
+        """Directories in the snapshot of what brokers had when they were collected first, and have no longer."""
         self.moved: set[Place] = set()
         """Partitions that have to be collected again."""
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -183,7 +187,8 @@ class Matrix:
     def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
         """Logs from which the records that a candidate loses can be taken: replicas, then copies beside them."""
         rows = self.rows[place][candidate_id]
-        return (*_replica_sources(rows, self.replicas[place]), *_sources_beside(rows[candidate_id]))
+        beside = [one for one in _sources_beside(rows[candidate_id]) if one.directory not in self.earlier]
+        return (*_replica_sources(rows, self.replicas[place]), *beside)
 
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""

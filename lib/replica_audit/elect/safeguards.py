@@ -234,7 +234,7 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
         brokers = sorted({row.broker_id for row in results.captures})
         parts.append(
             f"Collect {list_places(moved)} again on all brokers, and audit again: {verb(len(moved), 'it', 'they')} moved meanwhile, "
-            "and what was collected is of different moments"
+            "and what was collected is of different moments. Stop and start no broker of theirs before that"
         )
     if parts:
         yield Step(

@@ -120,9 +120,8 @@ def _tell_headline(outcome: Outcome) -> Sentence:
             )
         case "perhaps":
             records = capitalise(_count_records(outcome.total, outcome.total.records, "record"))
-            exist = verb(outcome.total.records, "exists", "exist")
-            brokers = name_brokers(sorted(outcome.holders))
-            return say(f"{records}, perhaps acknowledged, {exist} only on {brokers}, in {where}.")
+            exist = _tell_holders(outcome.total.records, sorted(outcome.holders))
+            return say(f"{records}, perhaps acknowledged, {exist}, in {where}.")
         case "gone_since":
             return say(f"Records that an earlier audit saw are gone from every replica in {where}.")
         case "gone_for_good":
@@ -383,8 +382,14 @@ def _tell_loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
     if loss.promised:
         acks = f"; acks=all may have promised {'all' if loss.promised == number else loss.promised} of them"
     were = verb(number, "it was", "they were")
-    exist = verb(number, "exists", "exist")
-    return say(f"{records} {exist} only on {brokers}; nothing proves that {were} committed{acks}.")
+    return say(f"{records} {_tell_holders(number, loss.brokers)}; nothing proves that {were} committed{acks}.")
+
+
+def _tell_holders(records: int, brokers: Sequence[int]) -> str:
+    """Verb and place of lost records; those of a first evidence may be on no broker any more."""
+    if not brokers:
+        return f"{verb(records, 'is', 'are')} on no broker any more"
+    return f"{verb(records, 'exists', 'exist')} only on {name_brokers(brokers)}"
 
 
 def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:

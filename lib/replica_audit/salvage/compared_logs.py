@@ -109,7 +109,7 @@ def copies_of(
     present = (case.reference.facts.directory.topic_id, None)
     replicas = [("replica", facts) for facts in replicas_of(case) if not _is_whole(log, facts)]
     replicas += [("replica", facts) for facts in case.set_aside]
-    replicas += [("duplicate", facts) for facts in case.duplicates]
+    replicas += [("earlier" if facts.is_earlier else "duplicate", facts) for facts in case.duplicates]
     replicas += [(facts.kind, facts) for facts in aside if facts.directory.topic_id in present]
     for kind, facts in replicas:
         if facts.unread is not None:

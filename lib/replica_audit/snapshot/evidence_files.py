@@ -154,24 +154,19 @@ class EvidenceFiles:
         return [one for copy in copies if (one := f"{copy}{path[len(top) :]}") in self.files]
 
     def leave(self, log_dirs: Iterable[str], partitions: Iterable[str]) -> None:
-        """Forget what log dirs have of partitions that were collected again, and the metadata log, which was as well."""
-        names = {str(METADATA_PARTITION), *partitions}
+        """Remember which partitions of log dirs were collected again, and forget the metadata log that they have, which was as well.
 
-        def is_left(path: str) -> bool:
-            top = next((one for one in tops if path.startswith(f"{one}/")), None)
-            name = "" if top is None else path[len(top) + 1 :].partition("/")[0]
-            return name in names or str(parse_directory_name(name).topic_partition) in names
-
-        tops = tuple(log_dirs)
-        for known in (self.files, self.incomplete, self._children):
-            for path in [one for one in known if is_left(one)]:
-                del known[path]
-        self.directories = {one for one in self.directories if not is_left(one)}
-        for children in self._children.values():
-            for path in [one for one in children if is_left(one)]:
-                del children[path]
-        for top in tops:
-            self.left[top] = self.left.get(top, frozenset()) | names
+        What they have of the partitions stays: it may have records that the broker lost since.
+        """
+        for top in log_dirs:
+            self.left[top] = self.left.get(top, frozenset()) | frozenset(partitions)
+            folder = f"{top}/{METADATA_PARTITION}"
+            for path in self._children.pop(folder, {}):
+                self.files.pop(path, None)
+            for path in [one for one in self.incomplete if one.startswith(f"{folder}/")]:
+                del self.incomplete[path]
+            self.directories.discard(folder)
+            self._children.get(top, {}).pop(folder, None)
 
     def has(self, log_dir: str, partition: str) -> bool:
         """True unless something else stands for what a log dir has of a partition: checkpoints of it do not count then."""

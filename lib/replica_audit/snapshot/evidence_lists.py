@@ -10,7 +10,7 @@ import hashlib
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from replica_audit.collect.collect import IDENTITY, LIST_NAME, files_of, key_of
@@ -411,6 +411,11 @@ class HeadReader(ListReader):
         times = {self._found.log_dirs[top].finished_ms or 0 for top in before}
         if not tops or not before or self.started < max(times):
             return  # of what has been collected since
+        kinds = {self._found.log_dirs[top].kind for top in before} - {None}
+        if len(kinds) == 1:
+            # Whoever was down when it was collected first is, whatever --kind says now.
+            kind = kinds.pop()
+            self._log_dirs = [(replace(one, kind=kind), source) for one, source in self._log_dirs]
         try:
             self._take([line for line in self.lines() if f"{line.path}/".startswith(tops)])
         except (OSError, FormatError) as error:

@@ -167,8 +167,12 @@ def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[C
 def _of_broker(
     readers: Iterable[ListReader], collected: list[Collected], since: int, sizes: dict[str, int], is_known: bool
 ) -> Iterable[Archive]:
+    readers = list(readers)
     kept = {one.place.path for one in readers if one.started >= since}
     kept |= {one.reader.place.path for one in collected if not any(later.replaces(one) for later in collected)}
+    first = min((one.reader.started for one in collected if one.reader.place.path in kept), default=None)
+    # What was brought, or collected again, since belongs to what is kept.
+    kept |= {one.place.path for one in readers if one.is_later and first is not None and one.started >= first}
     named: Counter[str] = Counter()
     for one in collected:
         if one.reader.place.path in kept:

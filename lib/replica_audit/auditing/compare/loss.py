@@ -123,14 +123,19 @@ class _Held(NamedTuple):
 
 def _held_in(item: Comparison, run: DivergentRange) -> _Held:
     until = -1 if run.committed_end is None else run.committed_end
-    return _Held(item.follower.key, run.batches, run.start_offset, run.end_offset, until)
+    return _Held(_holder(item.follower), run.batches, run.start_offset, run.end_offset, until)
+
+
+def _holder(facts: ReplicaFacts) -> CopyKey:
+    """Who has what a copy has: no broker any more, where it is of before the partition was collected again."""
+    return (-1, facts.directory.log_dir) if facts.is_earlier else facts.key
 
 
 def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
     """Records past the reference's end that the reference had and lost."""
     facts = item.follower
     until = committed_ahead(reference, item.follower)
-    return _Held(facts.key, item.ahead, facts.log_start_offset, int(item.ahead.ends.max(initial=0)), until)
+    return _Held(_holder(facts), item.ahead, facts.log_start_offset, int(item.ahead.ends.max(initial=0)), until)
 
 
 def _pieces(held: Sequence[_Held], remote: Sequence[RecordRange] = ()) -> list[RecordRange]:

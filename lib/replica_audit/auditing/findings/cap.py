@@ -12,6 +12,7 @@ from replica_audit.auditing.finding import (
     considered,
     finding,
     joined_ranges,
+    merge_findings,
     unread_records,
     unusable_input,
     wanted_range,
@@ -19,18 +20,16 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
-from replica_audit.literals import SEVERITIES
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.observed import OBSERVED, told_tail
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
-from replica_audit.text import count, name_offsets, name_source, render_time
+from replica_audit.text import count, listed, name_offsets, name_source, render_time, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.record_comparison import RecordProblem
-    from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership, OffsetRange
+    from replica_audit.model import Leadership, OffsetRange, PartitionState
 
 CAP_MISSING_REPLICA = Code("CAP-MISSING-REPLICA", ("medium", "info"), ("INCONCLUSIVE",), traits=("no_files",))
 CAP_MISSING_SEGMENT = Code("CAP-MISSING-SEGMENT", ("medium",), ("INCONCLUSIVE",), traits=("doubt", "no_files"))
@@ -57,13 +56,17 @@ CODES = (
     CAP_SECOND_HAND,
 )
 
-#: Findings that say themselves what has to be collected for them.
-_ASKING = (CAP_NOT_CAPTURED.code, CAP_UNCHECKED.code)
-
-
 #: A busy broker applies a change so much later than the controller has written it, and clocks differ.
 _APPLIED_LATE_MS = 5_000
-_SUSPICIOUS = SEVERITIES[: SEVERITIES.index("medium") + 1]
+#: Findings, with their severity, that files of one replica that are of two moments may make.
+_OF_TWO_MOMENTS = frozenset(
+    {
+        ("HWM-CP-ABOVE-LEO", "high"),
+        ("HWM-RP-ABOVE-LEO", "high"),
+        ("REP-ISR-SHORT", "high"),
+        ("REP-ISR-SHORT", "medium"),
+    }
+)
 
 _SOURCES = {
     "dump_text": "text of kafka-dump-log",
@@ -279,37 +282,69 @@ def of_input(row: QuarantineRow) -> Finding | None:
     return None
 
 
-def moved_meanwhile(evidence: PartitionEvidence, findings: Sequence[Finding]) -> Finding | None:
-    """The finding that stands for all others where they may be of different moments: the metadata log has the partition change while
-    its logs were collected. None where none of them is of medium severity or more, and where nothing can be collected again.
+def unsettled(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings, with CAP-MOVED and those that skew may have made in doubt, where leader, ISR or assignment changed while the logs
+    of running brokers were collected, for the first time.
+
+    Only what compares a replica's end with checkpoints or marks of another moment is in doubt, and only where another log has what
+    this one lacks: so no record is lost meanwhile, and the next collection tells.
     """
-    suspicious = [one for one in findings if one.severity in _SUSPICIOUS and one.code not in _ASKING]
-    leadership, name = evidence.leadership, str(evidence.topic_partition)
-    if not suspicious or leadership is None:
-        return None
-    history = [one for one in leadership.history if one.occasion in ("created", "changed")]
-    concerned = {directory.broker_id for directory, _ in evidence.replicas}
-    concerned.update(*(one.replicas for one in history), (broker_id for broker_id, _, _ in evidence.orphans))
-    begun = evidence.options.times.collected_from(name, concerned)
-    times = [one.time_ms for one in history if begun is not None and one.time_ms >= begun - _APPLIED_LATE_MS]
-    if begun is None or not times:
-        return None
-    changes = f"{count(len(times), 'time')}, last at {render_time(max(times), 'seconds')}"
-    what = count(len(suspicious), "finding")
-    return finding(
+    doubted = [one for one in findings if _may_be_skew(case, one)]
+    moves = _moves(case) if doubted else None
+    if moves is None:
+        return findings
+    number, last, begun, ended = moves
+    codes = sorted({one.code for one in doubted})
+    moved = finding(
         CAP_MOVED,
-        f"who leads, follows or is in sync changed {changes}, while the logs were collected, from {render_time(begun, 'seconds')} on: "
-        f"they are of different moments, and {what} may be due to that; all have to be read again before anything is concluded",
+        f"who leads, follows or is in sync changed {count(number, 'time')}, last at {render_time(last, 'seconds')}, while the logs were "
+        f"collected, from {render_time(begun, 'seconds')} to {render_time(ended, 'seconds')}: they are of different moments, which may "
+        f"be all that {listed(codes)} {verb(len(codes), 'shows', 'show')}; collected again, they tell",
         evidence=[
-            Evidence("leadership", text=name_source(leadership.source)),
-            *(considered(f"{one.code}: {one.message}") for one in suspicious),
+            Evidence(
+                "leadership", text=name_source(case.evidence.leadership.source) if case.evidence.leadership else None
+            ),
+            *(considered(f"{one.code}: {one.message}") for one in doubted),
         ],
+    )
+    kept = (
+        replace(one, severity="info", confidence="suspect", verdict=None) if one in doubted else one for one in findings
+    )
+    return merge_findings((*kept, moved))
+
+
+def _may_be_skew(case: Case, found: Finding) -> bool:
+    end = found.end_offset
+    return (
+        (found.code, found.severity) in _OF_TWO_MOMENTS
+        and end is not None
+        and any(one.broker_id != found.broker_id and one.log_end_offset >= end for one in case.replicas)
     )
 
 
-def is_unsettled(findings: Sequence[Finding]) -> bool:
-    """True if nothing is concluded before the partition is read again."""
-    return any(one.code == CAP_MOVED.code for one in findings)
+def _moves(case: Case) -> tuple[int, int, int, int] | None:
+    """How often the partition moved while its logs were collected, when last, and from when to when they were; None if it did not, or
+    where nothing waits: it was collected again, or a broker of it was down.
+    """
+    given = case.evidence
+    leadership = given.leadership
+    log_dirs = {(directory.broker_id, directory.log_dir) for directory, _ in given.replicas}
+    within = given.options.times.collected_within(str(given.topic_partition), log_dirs)
+    if within is None or leadership is None or leadership.named.intersection(leadership.fenced or ()):
+        return None
+    begun, ended = within
+    times = [
+        state.time_ms
+        for before, state in zip(leadership.history, leadership.history[1:])
+        if begun - _APPLIED_LATE_MS <= state.time_ms <= ended + _APPLIED_LATE_MS
+        and _place_of(before) != _place_of(state)
+    ]
+    return (len(times), max(times), begun, ended) if times else None
+
+
+def _place_of(state: PartitionState) -> tuple[int | None, frozenset[int], frozenset[int]]:
+    """Who leads, is in sync, and has a replica."""
+    return state.leader_id, frozenset(state.isr), frozenset(state.replicas)
 
 
 def not_audited(problem: str, place: Evidence) -> Finding:

@@ -45,11 +45,11 @@ HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
 HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
-    ("critical", "high"),
+    ("critical", "high", "info"),
     ("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     traits=("gone", "lost_tail"),
 )
-HWM_RP_ABOVE_LEO = Code("HWM-RP-ABOVE-LEO", ("high",), ("LATENT_CORRUPTION",), traits=("lost_tail",))
+HWM_RP_ABOVE_LEO = Code("HWM-RP-ABOVE-LEO", ("high", "info"), ("LATENT_CORRUPTION",), traits=("lost_tail",))
 HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
 HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
 HWM_STUCK = Code("HWM-STUCK", ("medium",))
@@ -131,10 +131,11 @@ def _beside(
     case: Case, item: Comparison, where: tuple[int, int], records: int, why: str, replica_epoch: int | None
 ) -> Finding:
     facts = item.follower
+    has = "had" if facts.is_earlier else "still has"
     return finding(
         HWM_LOSS,
         f"{count(records, 'committed record')} at {name_offsets(*where)} {'is' if records == 1 else 'are'} not on broker "
-        f"{case.reference.facts.broker_id}; {name_copy(facts)} still has {'it' if records == 1 else 'them'}: {why}; "
+        f"{case.reference.facts.broker_id}; {name_copy(facts)} {has} {'it' if records == 1 else 'them'}: {why}; "
         f"{fate_of_copy(facts)}",
         broker_id=facts.broker_id,
         start_offset=where[0],

@@ -125,6 +125,7 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
     to_be_cut = False
     for item in (*case.comparisons, *case.beside):
         holder = name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
+        holder += " had" if item.follower.is_earlier else " still has"
         for run in item.runs:
             if run.cause is not None and run.batches and election in run.cause.elections:
                 left.setdefault(holder, []).append(run)
@@ -136,7 +137,7 @@ def _told_left(
     case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
 ) -> tuple[str, Evidence]:
     """A clause that says who still has records, and why that is not, or not all, of what was lost."""
-    parts = "; ".join(f"{holder} still has {_loss(runs)}" for holder, runs in left.items())
+    parts = "; ".join(f"{holder} {_loss(runs)}" for holder, runs in left.items())
     said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
     if to_be_cut:
         return said, considered("healed: no, they are cut as soon as their broker follows")
@@ -260,6 +261,8 @@ def _identity(case: Case) -> Iterator[Finding]:
     yield from _leader(case)
     yield from _topic_ids(case)
     for facts in case.duplicates:
+        if facts.is_earlier:
+            continue
         yield finding(
             META_DUP_DIR,
             f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used",

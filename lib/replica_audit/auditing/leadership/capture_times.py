@@ -43,17 +43,28 @@ class CaptureTimes:
             return exact[0]
         return own[0][1] if len(own) == 1 else None
 
-    def collected_from(self, partition: str, brokers: Collection[int]) -> int | None:
-        """When the collection of a partition was begun, on the first of these brokers, as far as they were up and it can be collected
-        again: in ms; None where none was.
+    def collected_within(self, partition: str, log_dirs: Collection[tuple[int, str]]) -> tuple[int, int] | None:
+        """When the collection of a partition was begun in the first of these log dirs, (broker id, path), and ended in the last: in
+        ms. None unless it is evidence of running brokers that was not collected again yet.
         """
-        begun: dict[int, int] = {}
-        for one in self.copies:
-            is_of = one.broker_id in brokers and (not one.partitions or partition in one.partitions)
-            if is_of and one.is_evidence and one.kind == "live" and one.started_ms is not None:
-                # What was collected again stands for what was before.
-                begun[one.broker_id] = max(one.started_ms, begun.get(one.broker_id, 0))
-        return min(begun.values(), default=None)
+        if any(partition in one.partitions for one in self.copies):
+            return None
+        found = [one for one in self.copies if (one.broker_id, one.log_dir) in log_dirs]
+        times = [(one.started_ms, one.finished_ms) for one in found if one.is_evidence and one.kind == "live"]
+        begun = [start for start, _ in times if start is not None]
+        ended = [end for _, end in times if end is not None]
+        is_of_all = log_dirs and len(begun) == len(ended) == len(set(log_dirs))
+        return (min(begun), max(ended)) if is_of_all else None
+
+    def is_superseded(self, broker_id: int, log_dir: str, partition: str) -> bool:
+        """True if a partition was collected again from this broker since."""
+        own = max(
+            (one.started_ms or 0 for one in self.copies if one.log_dir == log_dir and one.is_evidence), default=None
+        )
+        return own is not None and any(
+            one.broker_id == broker_id and partition in one.partitions and (one.started_ms or 0) > own
+            for one in self.copies
+        )
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
         """True if the manifest says that the broker was killed: its next start recovers what it left."""

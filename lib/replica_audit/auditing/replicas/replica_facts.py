@@ -225,6 +225,8 @@ class ReplicaFacts:
     compaction_is_assumed: bool = False
     """`compacted` only since the log has gaps, and the policy of a topic that was read through its brokers is not known."""
     cleaning: Cleaning = Cleaning()
+    is_earlier: bool = False
+    """What its broker had before the partition was collected again."""
 
     @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
@@ -264,8 +266,8 @@ class ReplicaFacts:
 
     @property
     def kind(self) -> str:
-        """Kind of the copy, by `names.kind_of_copy`."""
-        return kind_of_copy(self.directory.path, self.directory.log_dir)
+        """Kind of the copy, by `names.kind_of_copy`; earlier where its broker was collected again since."""
+        return "earlier" if self.is_earlier else kind_of_copy(self.directory.path, self.directory.log_dir)
 
     @property
     def is_about_to_go(self) -> bool:
