@@ -147,7 +147,8 @@ def _of_each_moment(
     copies: Sequence[ReplicaFacts], times: CaptureTimes
 ) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
     """The copies that stand for replicas, and what brokers that were collected again had before and may have no longer."""
-    later, before = [], []
+    later: list[ReplicaFacts] = []
+    before: list[ReplicaFacts] = []
     for facts in copies:
         is_earlier = times.is_superseded(*facts.key, str(facts.directory.topic_partition))
         (before if is_earlier else later).append(facts)

@@ -190,6 +190,10 @@ class Matrix:
         beside = [one for one in _sources_beside(rows[candidate_id]) if one.directory not in self.earlier]
         return (*_replica_sources(rows, self.replicas[place]), *beside)
 
+    def is_moving(self, place: Place) -> bool:
+        """True if a broker of it has a partition that has to be collected again: it is neither stopped nor started before that."""
+        return any(self.replicas[one].keys() & self.replicas[place].keys() for one in self.moved)
+
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""
         return next((one for one, row in self.replicas[place].items() if row.role in ("leader", "reference")), None)

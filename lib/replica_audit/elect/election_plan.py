@@ -10,11 +10,11 @@ from replica_audit import __version__
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
-from replica_audit.elect.decisions import CommittedOffset, committed_offsets, decide
+from replica_audit.elect.decisions import MOVES_BESIDE, CommittedOffset, committed_offsets, decide
 from replica_audit.elect.election_steps import make_steps
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
-from replica_audit.elect.plan_model import Decision, Plan, Step
+from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
 from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
 from replica_audit.elect.step_list import list_places
@@ -147,6 +147,13 @@ def plan_elections(
     about = frozenset(asked) or _Everything()
     copies = Copies()
     outcome = make_steps(state, matrix, decisions, tools)
+    if held := {
+        place_of(one) for one in outcome.decisions if one.procedure != "none" and matrix.is_moving(place_of(one))
+    }:
+        unplanned = [replace(one, procedure="unplanned") for one in outcome.decisions if place_of(one) in held]
+        conflicts += [Conflict(*place, MOVES_BESIDE) for place in sorted(held)]
+        outcome = make_steps(state, matrix, [one for one in decisions if place_of(one) not in held], tools)
+        outcome = replace(outcome, decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
     first = [
         *(
             replace(step, files=copies.files_of(step.commands))

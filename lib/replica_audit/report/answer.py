@@ -430,11 +430,11 @@ def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]
             held = sorted({broker for one in awaited for broker in one.brokers})
             yield say(f"{hold_until_brought(held, all(one.is_up is False for one in awaited))}.")
     if moved := places_of(conditions.moved):
-        it, looks = verb(len(moved), "it", "them"), verb(len(moved), "looks", "look")
+        it = verb(len(moved), "it", "them")
         command = results.command("show", "--wanted", WANTED_FILE)
         yield say(
-            f"{name_partitions(moved)} moved while being collected and {looks} wrong, as copies of different moments do: {command} "
-            f"names {it}, and capture-plan --wanted {WANTED_FILE} reads {it} again on all brokers, before anything is concluded."
+            f"{name_partitions(moved)} moved while being collected, and what looks too short may be due to that: {command} names "
+            f"{it}, and capture-plan --wanted {WANTED_FILE} reads {it} again on all brokers."
         )
 
 

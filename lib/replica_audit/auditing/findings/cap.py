@@ -301,9 +301,7 @@ def unsettled(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         f"collected, from {render_time(begun, 'seconds')} to {render_time(ended, 'seconds')}: they are of different moments, which may "
         f"be all that {listed(codes)} {verb(len(codes), 'shows', 'show')}; collected again, they tell",
         evidence=[
-            Evidence(
-                "leadership", text=name_source(case.evidence.leadership.source) if case.evidence.leadership else None
-            ),
+            Evidence("leadership", text=name_source("metadata_log")),
             *(considered(f"{one.code}: {one.message}") for one in doubted),
         ],
     )
