@@ -164,7 +164,7 @@ def _of_each_moment(
 
 
 def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
-    """True if a log surely has what it had earlier, but for what retention and compaction delete."""
+    """True if a log surely has what it had earlier, except for what retention and compaction delete."""
     end = earlier.log_end_offset
     if end <= later.log_start_offset:
         return True

@@ -127,7 +127,7 @@ def _held_in(item: Comparison, run: DivergentRange) -> _Held:
 
 
 def _holder(facts: ReplicaFacts) -> CopyKey:
-    """Who has what a copy has: no broker any more, where it is of before the partition was collected again."""
+    """The key of whoever has what a copy has; of no broker where the copy is of before the partition was collected again."""
     return (-1, facts.directory.log_dir) if facts.is_earlier else facts.key
 
 

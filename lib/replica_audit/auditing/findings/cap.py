@@ -321,7 +321,7 @@ def _may_be_skew(case: Case, found: Finding) -> bool:
 
 
 def _moves(case: Case) -> tuple[int, int, int, int] | None:
-    """How often the partition moved while its logs were collected, when last, and from when to when they were; None if it did not, or
+    """Number of moves of the partition while its logs were collected, time of the last, and begin and end of that; None if none, or
     where nothing waits: it was collected again, or a broker of it was down.
     """
     given = case.evidence
@@ -341,7 +341,7 @@ def _moves(case: Case) -> tuple[int, int, int, int] | None:
 
 
 def _place_of(state: PartitionState) -> tuple[int | None, frozenset[int], frozenset[int]]:
-    """Who leads, is in sync, and has a replica."""
+    """Leader, ISR and assignment."""
     return state.leader_id, frozenset(state.isr), frozenset(state.replicas)
 
 
