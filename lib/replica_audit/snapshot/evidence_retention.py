@@ -171,8 +171,9 @@ def _of_broker(
     kept = {one.place.path for one in readers if one.started >= since}
     kept |= {one.reader.place.path for one in collected if not any(later.replaces(one) for later in collected)}
     first = min((one.reader.started for one in collected if one.reader.place.path in kept), default=None)
-    # What was brought, or collected again, since belongs to what is kept.
-    kept |= {one.place.path for one in readers if one.is_later and first is not None and one.started >= first}
+    again = [one for one in readers if one.is_later and isinstance(one, HeadReader) and one.log_dirs()]
+    # What was collected again since belongs to what is kept.
+    kept |= {one.place.path for one in again if first is not None and one.started >= first}
     named: Counter[str] = Counter()
     for one in collected:
         if one.reader.place.path in kept:
