@@ -26,8 +26,10 @@ class SnapshotRow(NamedTuple):
     inventory: Mapping[str, int]
     voters: Sequence[VoterCopy]
     metadata_logs: Sequence[MetadataLogRow]
-    remote_log_partitions: Int | None = None
-    """of `__remote_log_metadata`; null where nothing says how many"""
+    remote_logs: Sequence[Sequence[str]] | None = None
+    """for each partition of `__remote_log_metadata` the log dirs of brokers that lead it or are in sync, none for the first
+    that is not known; null where nothing tells of it
+    """
 
 
 class ReplicaDirRow(NamedTuple):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.captures import FIXTURES, audit_capture
@@ -259,11 +261,15 @@ def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Re
     assert not answer.found("TIER-GAP") and not answer.found("TIER-NOT-COPIED"), answer
 
 
-def listed(path: Path, partitions: int, name: str = "__remote_log_metadata") -> None:
-    """The listing of the topics has the log of segments, too."""
-    rows = (f"\tTopic: {name}\tPartition: {number}\tLeader: 1\tReplicas: 1\tIsr: 1\n" for number in range(partitions))
+def listed(path: Path, partitions: int, leads: int | str = 1, isr: str = "1", left_out: int = 0) -> None:
+    """The listing of the topics has the log of segments, too, without the last partitions, which are `left_out`."""
+    name = "__remote_log_metadata"
+    rows = (
+        f"\tTopic: {name}\tPartition: {number}\tLeader: {leads}\tReplicas: 1,2,3\tIsr: {isr}\n"
+        for number in range(partitions - left_out)
+    )
     with (path / "kafka-topics-describe.txt").open("a") as file:
-        file.write(f"Topic: {name}\tPartitionCount: {partitions}\tReplicationFactor: 1\n{''.join(rows)}")
+        file.write(f"Topic: {name}\tPartitionCount: {partitions}\tReplicationFactor: 3\n{''.join(rows)}")
 
 
 ANOTHER = tuple(copied(*at, topic_id=make_uuid("another")) for at in ((0, 40, (0, 0)), (40, 60, (0, 40))))
@@ -296,6 +302,47 @@ def test_local_files_that_are_gone_while_no_segment_was_ever_copied(
         assert answer.verdict == "COMMITTED_LOSS"
     else:
         assert not answer.found("TIER-NOT-COPIED") and answer.verdict != "COMMITTED_LOSS", answer
+
+
+@pytest.mark.parametrize(
+    ("said", "is_told"),
+    [
+        ({"leads": 3, "isr": "3"}, False),
+        ({"leads": 3, "isr": "1,3"}, True),
+        ({"leads": "none", "isr": "1"}, True),
+        ({"leads": 1, "isr": "1,3"}, True),
+        ({"partitions": 2, "leads": 3, "isr": "3", "left_out": 1}, False),
+    ],
+    ids=["not in sync", "in sync", "without a leader", "leader", "not in sync, some are not listed"],
+)
+@pytest.mark.parametrize("segments", [(), ANOTHER, WHOLE[:2]], ids=["empty", "another topic", "stale"])
+def test_what_tells_of_segments_counts_if_its_leader_or_a_replica_in_sync_was_captured(
+    tmp_path: Path, segments, said: dict[str, Any], is_told: bool
+) -> None:
+    """Broker 3 may have the newest of it, or all."""
+    answer = with_remote(
+        tmp_path, LEADS, *segments, quiesced=True, then=lambda: listed(tmp_path, **{"partitions": 1, **said})
+    )
+    assert bool(answer.found("TIER-NOT-COPIED")) == is_told, answer
+    assert (answer.verdict == "COMMITTED_LOSS") == is_told
+
+
+@pytest.mark.parametrize(("segments", "is_told"), [((), False), (ANOTHER, False), (WHOLE[:2], True)])
+def test_where_partitions_of_it_are_not_listed_the_segments_that_are_told_count(
+    tmp_path: Path, segments, is_told: bool
+) -> None:
+    """The others may tell of a topic that this one says nothing of; of one topic partition one of them has all."""
+    answer = with_remote(tmp_path, LEADS, *segments, quiesced=True, then=lambda: listed(tmp_path, 50, left_out=49))
+    assert bool(answer.found("TIER-NOT-COPIED")) == is_told, answer
+
+
+def test_of_copies_that_reach_as_far_that_of_the_leader_counts(tmp_path: Path) -> None:
+    def write() -> None:
+        place = "__remote_log_metadata-0"
+        shutil.copytree(tmp_path / "broker-1" / place, tmp_path / "broker-2" / place)
+        listed(tmp_path, 1, 1, "1,3")
+
+    assert with_remote(tmp_path, LEADS, *WHOLE[:2], quiesced=True, then=write).found("TIER-NOT-COPIED")
 
 
 def test_a_log_that_begins_where_its_files_do_lacks_nothing(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_listing_of_4_x_has_ids_configs_and_eligible_leaders():
         "\tTopic: moving.a_b-c\tPartition: 0\tLeader: none\tReplicas: 2,0,1\tIsr: \tAdding Replicas: 3\t"
         "Removing Replicas: 2\tElr: 1,0\tLastKnownElr: 2\n"
     )
-    ((leadership,), problems) = parse_topics_describe(text, "d")
+    ((leadership,), problems, _) = parse_topics_describe(text, "d")
     assert problems == ()
     assert leadership == Leadership(
         "moving.a_b-c", 0, "topics_describe", None, None, (), (0, 1), (2,), (2, 0, 1), "o42l77fsTvCGq9MIScD_bw",
@@ -63,7 +63,7 @@ def test_a_listing_of_0_10_is_read_without_blanks_and_pasted_without_tabs(blank,
         f"Topic:t{tab}PartitionCount:{blank}1{tab}ReplicationFactor:{blank}2{tab}Configs:{blank}cleanup.policy=compact\r\n"
         f"{tab}Topic: t{tab}Partition: 0{tab}Leader: -1{tab}Replicas: 1,0{tab}Isr: 1\r\n"
     )
-    ((leadership,), problems) = parse_topics_describe(text, "d")
+    ((leadership,), problems, _) = parse_topics_describe(text, "d")
     assert problems == ()
     assert (leadership.leader_id, leadership.isr, leadership.replicas) == (None, (1,), (1, 0))
     assert leadership.configs == {"cleanup.policy": "compact"} and leadership.topic_id is None

@@ -335,7 +335,7 @@ class OpenedSnapshot:
             if (place := TopicPartition(one.topic, one.partition)) in known:
                 known[place].groups.append(one)
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
-        remote_logs, unread = read_remote_logs(snapshot, log_dirs, inventory.remote_log_partitions)
+        remote_logs, unread = read_remote_logs(snapshot, log_dirs, inventory.remote_logs)
         unplaced += unread
         for segment in remote_logs.segments:
             if (place := TopicPartition(segment.topic, segment.partition)) in known:

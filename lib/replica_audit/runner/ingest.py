@@ -258,5 +258,5 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         inventory=dict(inventory.counts),
         voters=inventory.voters,
         metadata_logs=inventory.metadata_copies,
-        remote_log_partitions=inventory.remote_log_partitions,
+        remote_logs=inventory.remote_logs,
     )

@@ -198,7 +198,7 @@ class IngestedSource:
         # Rows of earlier versions lack the columns.
         self.voters: Iterable[VoterCopy] = snapshot.voters or ()
         self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs or ()
-        self._remote_log_partitions = snapshot.remote_log_partitions
+        self._remote_logs = snapshot.remote_logs
 
     def unplaced(self) -> list[QuarantineRow]:
         return [*unplaced_rows(self._warehouse, own_rows(self._ingested)), *self._unread_in_store]
@@ -244,7 +244,7 @@ class IngestedSource:
         logs = RemoteLogs([], None)
         if snapshot is not None:
             each: Each = partial(map_each, executor)
-            logs, _ = read_remote_logs(snapshot, self._log_dirs, self._remote_log_partitions, each)
+            logs, _ = read_remote_logs(snapshot, self._log_dirs, self._remote_logs, each)
         remote = by_place(logs.segments)
         stored = self._stored(known, remote)
         losses = past_losses(warehouse, self.cluster_id, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
@@ -175,9 +175,7 @@ class _Discovery:
         stray = stray_copies(one.replica for one in self._put_aside)
         evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
-        leaderships, leadership_files, remote_log_partitions = read_leaderships(
-            self._root, metadata, held, self._is_wanted
-        )
+        leaderships, leadership_files, in_sync = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
@@ -210,7 +208,7 @@ class _Discovery:
             voters=find_voters(metadata.voters, self._metadata_logs, metadata.unread, log_dirs),
             leaderships=leaderships,
             leadership_files=leadership_files,
-            remote_log_partitions=remote_log_partitions,
+            remote_logs=_log_dirs_of(in_sync, log_dirs),
             manifest=manifest,
             dump_paths=tuple(dumps),
             table_paths=tuple(tables),
@@ -411,3 +409,12 @@ class _Discovery:
 
 def _ends_of_parts(path: str) -> list[int]:
     return [index for index, character in enumerate(path) if character == "/"] + [len(path)]
+
+
+def _log_dirs_of(
+    brokers: Sequence[Collection[int]] | None, log_dirs: Iterable[LogDir]
+) -> tuple[tuple[str, ...], ...] | None:
+    """The paths of the log dirs of each group of brokers."""
+    if brokers is None:
+        return None
+    return tuple(tuple(one.path for one in log_dirs if one.broker_id in group) for group in brokers)

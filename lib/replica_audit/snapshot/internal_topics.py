@@ -147,17 +147,17 @@ class InternalTopic(Generic[_Said]):
 
 
 def newest(copies: Iterable[ReadCopy[_Said]]) -> list[ReadCopy[_Said]]:
-    """The copy of each partition that reaches furthest, by leader epoch, then log end offset."""
+    """The copy of each partition that reaches furthest, by leader epoch, then log end offset, the last of several that do."""
     best: dict[int, ReadCopy[_Said]] = {}
     for one in copies:
         known = best.get(one.copy.partition)
-        if known is None or _reach(one) > _reach(known):
+        if known is None or _reach(one) >= _reach(known):
             best[one.copy.partition] = one
     return list(best.values())
 
 
-def _reach(one: ReadCopy) -> tuple[int, int, str]:
-    return one.extent.leader_epoch, one.extent.end_offset, one.copy.path
+def _reach(one: ReadCopy) -> tuple[int, int]:
+    return one.extent.leader_epoch, one.extent.end_offset
 
 
 def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list[TopicCopy]:

@@ -112,8 +112,10 @@ class Inventory:
     leaderships: tuple[Leadership, ...]
     """From topic listings and leadership.json, each with its `source`."""
     leadership_files: tuple[str, ...]
-    remote_log_partitions: int | None
-    """Of `__remote_log_metadata`; None where nothing says how many."""
+    remote_logs: tuple[tuple[str, ...], ...] | None
+    """For each partition of `__remote_log_metadata` the log dirs of the brokers that lead it or are in sync, none for the
+    first that is not known; None where nothing tells of it.
+    """
     manifest: Manifest | None
     dump_paths: tuple[str, ...]
     """Text of kafka-dump-log."""

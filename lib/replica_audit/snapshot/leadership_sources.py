@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import groupby
+from itertools import count, groupby, takewhile
 from typing import TypeVar
 
 from replica_audit.errors import FormatError
@@ -163,15 +163,17 @@ class RootFiles:
 
 def read_leaderships(
     root: RootFiles, metadata: MetadataReading, replicas: Iterable[ReplicaDir], is_wanted: Callable[[str], bool]
-) -> tuple[tuple[Leadership, ...], tuple[str, ...], int | None]:
-    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them; and the number of partitions
-    of `__remote_log_metadata`, None where none of them has it.
+) -> tuple[tuple[Leadership, ...], tuple[str, ...], tuple[frozenset[int], ...] | None]:
+    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them; and of each partition of
+    `__remote_log_metadata` the brokers that lead it or are in sync, of the first one that is not known none; None where no source
+    has the topic.
 
     The epoch files of `replicas`, given in order of partition as often as they are iterated, tell which of the files are older than
     the logs.
     """
     found: _Found = {}
-    paths = [*_read_listings(root, replicas, found), *_read_zookeeper(root, replicas, found)]
+    counts: dict[str, int] = {}
+    paths = [*_read_listings(root, replicas, found, counts), *_read_zookeeper(root, replicas, found)]
     told_by_user = root.read("leadership.json", "leadership", parse_leadership)
     if told_by_user is not None:
         paths.append("leadership.json")
@@ -180,16 +182,33 @@ def read_leaderships(
     listed = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(_by_place(one for one in metadata.leaderships if (one.topic, one.partition) not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
-    of_remote = {one.partition for one in found.values() if one.topic == REMOTE_SEGMENTS.name and not one.is_deleted}
     leaderships = tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source)))
-    return leaderships, tuple(paths), len(of_remote) or None
+    return leaderships, tuple(paths), _in_sync(found.values(), counts.get(REMOTE_SEGMENTS.name))
+
+
+def _in_sync(found: Iterable[Leadership], listed: int | None) -> tuple[frozenset[int], ...] | None:
+    """As `read_leaderships` has it: by the metadata log, else by a listing, of whose partitions so many were `listed` (None: nothing
+    says how many there are).
+    """
+    told: dict[str, dict[int, Leadership]] = defaultdict(dict)
+    for one in found:
+        if one.topic == REMOTE_SEGMENTS.name and not one.is_deleted:
+            told[one.source][one.partition] = one
+    known = told.get("metadata_log") or told.get("topics_describe")
+    if not known or any(one.overtaken for one in known.values()):
+        return None
+    here = [known[at] for at in takewhile(known.__contains__, count())]
+    groups = [{*(one.isr or ()), *(() if one.leader_id is None else (one.leader_id,))} for one in here]
+    if len(groups) != (len(known) if "metadata_log" in told else listed):
+        groups.append(set())
+    return tuple(frozenset(group) for group in groups)
 
 
 def _by_place(leaderships: Iterable[Leadership]) -> _Found:
     return {(one.source, one.topic, one.partition): one for one in leaderships}
 
 
-def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Found) -> list[str]:
+def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Found, counts: dict[str, int]) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, "*topics-describe*.txt"):
@@ -200,6 +219,7 @@ def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Foun
         paths.append(name)
         # Of several listings the last by name counts; a date in the name makes that the newest.
         found.update(_by_place(marked_if_overtaken(listing.leaderships, replicas)))
+        counts.update(listing.counts)
         for problem in listing.problems:
             root.note("CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED", name, str(problem))
     return paths

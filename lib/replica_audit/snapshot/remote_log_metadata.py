@@ -5,7 +5,7 @@ Kafka: `RemoteLogMetadataSerde`, `RemoteLogSegmentMetadataRecord`, `RemoteLogSeg
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple, get_args
@@ -60,21 +60,30 @@ class RemoteLogs(NamedTuple):
 
 
 def read_remote_logs(
-    snapshot: Snapshot, log_dirs: Iterable[str], partitions: int | None, each: Each = map
+    snapshot: Snapshot, log_dirs: Iterable[str], in_sync: Sequence[Sequence[str]] | None, each: Each = map
 ) -> tuple[RemoteLogs, list[QuarantineRow]]:
-    """The segments in the copies in `log_dirs`, with rows of quarantine for what could not be read. The topic has so many
-    `partitions`, None where nothing says how many.
+    """The segments in the copies in `log_dirs`, with rows of quarantine for what could not be read. `in_sync`: for each partition
+    the log dirs of the brokers that lead it or are in sync, none for the first that is not known; None where nothing tells of it.
+    Another copy, even the one that reaches furthest here, may be of long ago.
     """
-    copies = REMOTE_SEGMENTS.find(snapshot, log_dirs)
+    copies = sorted(REMOTE_SEGMENTS.find(snapshot, log_dirs), key=lambda one: _is_current(one, in_sync))
     found, rows = REMOTE_SEGMENTS.read_copies(snapshot, copies, each)
-    whole = {one.partition: one.log_dir for one in copies if not one.size and one.first_offset == 0}
     # Of a partition with messages only what was read counts.
     filled = {one.partition for one in copies if one.size}
-    whole = {partition: log_dir for partition, log_dir in whole.items() if partition not in filled}
-    whole |= {one.copy.partition: one.copy.log_dir for one in found if _is_whole(one.extent)}
-    is_all = partitions is not None and whole.keys() == set(range(partitions))
+    empty = [one for one in copies if one.partition not in filled and one.first_offset == 0]
+    read = [one.copy for one in found if _is_whole(one.extent)]
+    whole = {one.partition: one.log_dir for one in (*empty, *read) if _is_current(one, in_sync)}
+    is_all = in_sync is not None and whole.keys() == set(range(len(in_sync)))
     told_in = tuple(sorted(set(whole.values()))) if is_all else None
-    return RemoteLogs(sorted(said for one in found for said in one.said), told_in), rows
+    segments = [
+        said if _is_current(one.copy, in_sync) else replace(said, is_whole=False) for one in found for said in one.said
+    ]
+    return RemoteLogs(sorted(segments), told_in), rows
+
+
+def _is_current(copy: TopicCopy, in_sync: Sequence[Sequence[str]] | None) -> bool:
+    """False where the copy is known to be of no broker that leads its partition or is in sync."""
+    return in_sync is None or (copy.partition < len(in_sync) and copy.log_dir in in_sync[copy.partition])
 
 
 def _is_whole(extent: Extent) -> bool:

@@ -29,6 +29,8 @@ class DescribeListing(NamedTuple):
 
     leaderships: tuple[Leadership, ...]
     problems: tuple[FormatError, ...]
+    counts: dict[str, int]
+    """Partitions of each topic whose own line is there: of some the listing may have fewer."""
 
 
 class _DescribedTopic(NamedTuple):
@@ -43,6 +45,7 @@ def parse_topics_describe(text: str, path: str) -> DescribeListing:
     where the lines differ; the later line counts.
     """
     topics: dict[str, _DescribedTopic] = {}
+    counts: dict[str, int] = {}
     found: dict[tuple[str, int], Leadership] = {}
     problems: list[FormatError] = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
@@ -59,11 +62,12 @@ def parse_topics_describe(text: str, path: str) -> DescribeListing:
             elif "PartitionCount" in fields:
                 configs = _parse_configs(fields.get("Configs", ""))
                 topics[_topic(fields)] = _DescribedTopic(fields.get("TopicId") or None, configs)
+                counts[_topic(fields)] = parse_whole(fields["PartitionCount"], 0, INT32) or 0
             else:
                 raise ValueError("a topic's or a partition's line")
         except ValueError as error:
             problems.append(_problem(path, number, str(error), repr(line.strip()[:80])))
-    return DescribeListing(tuple(found[key] for key in sorted(found)), tuple(problems))
+    return DescribeListing(tuple(found[key] for key in sorted(found)), tuple(problems), counts)
 
 
 def _problem(path: str, number: int, expected: str, found: str) -> FormatError:
