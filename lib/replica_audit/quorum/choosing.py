@@ -77,9 +77,12 @@ def choose(held: HeldMetadata) -> Chosen:
 
 
 def _and_doubts(reason: str, doubts: Sequence[str]) -> str:
-    if not doubts:
-        return reason
-    return ". ".join([f"{reason}. But {doubts[0]}", *map(capitalise, doubts[1:])])
+    return f"{reason}. But {_sentences(doubts)}" if doubts else reason
+
+
+def _sentences(texts: Sequence[str]) -> str:
+    """Of which the first goes on with what is before it."""
+    return ". ".join([*texts[:1], *map(capitalise, texts[1:])])
 
 
 def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
@@ -162,10 +165,10 @@ def _misled_text(held: HeldMetadata) -> str:
         if leader not in nodes:
             name = "quorum-state of {} names" if len(nodes) == 1 else "quorum-states of {} name"
             told.append(
-                f"the {name.format(name_nodes(nodes))} node {leader} as the leader of epoch {seen}, which node {leader} has lost: it ends as soon "
-                f"as another node names it as the leader. Start it once the others have a leader in epoch {seen + 1} or later"
+                f"the {name.format(name_nodes(nodes))} node {leader}, whose metadata log is empty, as the leader of epoch {seen}: it ends as "
+                f"soon as another node names it so. Start it once the others have a leader in epoch {seen + 1} or later"
             )
-    return ". ".join(map(capitalise, told))
+    return _sentences(told)
 
 
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
