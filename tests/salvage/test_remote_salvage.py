@@ -293,7 +293,9 @@ def test_a_segment_that_the_store_has_a_part_of_is_named_by_what_is_missing(
     found, values = salvaged(tmp_path / "snapshot", "--remote", str(store), status=3)
     assert [(one["start_offset"], one["end_offset"]) for one in found["unread"]] == [missing], found["unread"]
     assert [offset for offset, _ in values] == [one for one in range(60, 75) if not missing[0] <= one < missing[1]]
-    assert "No copy in the snapshot holds" not in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No copy in the snapshot holds" not in printed
+    assert f"(offsets {missing[0]} to {missing[1] - 1}): the remote store has no batch" in printed
     plan = planned(tmp_path / "snapshot", "--remote", str(store))
     (kept,) = [one["text"] for one in plan["steps"] if one["action"] == "keep_remote"]
     assert "stays off" in kept, kept

@@ -17,7 +17,7 @@ from replica_audit.salvage.salvage_manifest import (
     ManifestUnexpanded,
     ManifestUnread,
 )
-from replica_audit.text import count, name_brokers, render_time, verb
+from replica_audit.text import count, name_brokers, name_offsets, render_time, verb
 
 _HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIME", "LAST TIME", "HELD BY")
 _RIGHT = (1, 2, 3, 5)
@@ -222,7 +222,8 @@ def _unexpanded(unexpanded: Sequence[ManifestUnexpanded], payloads: bool) -> lis
 def _unread(unread: Sequence[ManifestUnread]) -> list[str]:
     lines = [paint("Could not be read, and may hold records:", "high")]
     for row in unread[:_SHOWN]:
-        place = "" if row.start_offset is None else f" (offset {row.start_offset})"
+        start, end = row.start_offset, row.end_offset
+        place = "" if start is None else f" ({name_offsets(start, start + 1 if end is None else end)})"
         lines += wrap(f"{row.path}{place}: {row.reason}", "  ", "    ")
     if len(unread) > _SHOWN:
         lines.append(f"  ... {len(unread) - _SHOWN} more, in manifest.json")
