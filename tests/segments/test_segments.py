@@ -69,8 +69,7 @@ BATCHES_DUMPED = [capture for capture in DUMPED if capture not in MESSAGES_DUMPE
 
 
 def _each_with_its_line(capture: str, form: re.Pattern[str]) -> Iterator[tuple[Path, np.void, re.Match[str]]]:
-    """Every batch of the capture with its line of the dump, of which there are as many; at least one."""
-    compared = 0
+    """Every batch of the capture with its line of the dump, of which there are as many."""
     for path, lines in _dumped_batches(capture):
         batches = batches_of(scan_file(path))
         assert len(batches) == len(lines), path
@@ -78,13 +77,11 @@ def _each_with_its_line(capture: str, form: re.Pattern[str]) -> Iterator[tuple[P
             line = form.match(text)
             assert line is not None, (path, text)
             yield path, batch, line
-            compared += 1
-    assert compared > 0
 
 
 @pytest.mark.parametrize("capture", BATCHES_DUMPED)
 def test_batches_agree_with_the_official_dump(capture):
-    for path, batch, line in _each_with_its_line(capture, DUMP_LINE):
+    for path, batch, line in some(_each_with_its_line(capture, DUMP_LINE)):
         assert batch["last_offset"] == int(line["last"] or line["offset"]), path
         for name in ("position", "size", "magic", "crc"):
             assert batch[name] == int(line[name]), (path, name)
@@ -106,7 +103,7 @@ def test_batches_agree_with_the_official_dump(capture):
 
 @pytest.mark.parametrize("capture", MESSAGES_DUMPED)
 def test_legacy_entries_agree_with_the_official_dump(capture):
-    for path, batch, line in _each_with_its_line(capture, MESSAGE_LINE):
+    for path, batch, line in some(_each_with_its_line(capture, MESSAGE_LINE)):
         found = [int(batch[name]) for name in ("last_offset", "position", "magic", "crc", "max_timestamp")]
         assert found == [int(line[name]) for name in ("offset", "position", "magic", "crc", "time")], path
         assert batch["crc_valid"] == (line["valid"] == "true"), path

@@ -86,12 +86,11 @@ def inventory_lines(
 
 def _of_manifest(manifest: Manifest) -> dict[str, object]:
     """Without what later versions added to a log dir, unless it was collected in part; how it was collected its segments tell."""
-    told = asdict(manifest)
-    for one in told["brokers"]:
-        del one["is_evidence"]
-        if not one["partitions"]:
-            del one["partitions"]
-    return told
+    dirs = [
+        {name: value for name, value in asdict(one).items() if name != "is_evidence" and value != ()}
+        for one in manifest.brokers
+    ]
+    return {**asdict(manifest), "brokers": dirs}
 
 
 def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
