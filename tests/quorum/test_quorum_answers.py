@@ -1195,3 +1195,15 @@ def test_a_blank_voter_that_the_others_name_as_leader_is_started_after_an_electi
     assert "But the quorum-states of nodes 100 and 101 name node 102, whose metadata log is empty, as" in found.reason
     assert "epoch 2" in found.reason
     assert "name node 102" not in name_leader(102).reason
+
+
+def test_who_fetches_the_log_starts_after_those_that_have_it(tmp_path: Path) -> None:
+    """The longest copy is of a voter that was formatted anew; the others are a majority, and have to lead."""
+    idle = DYNAMIC + write.batch(4, [write.message(20, 0, write.tags())])
+    metadata = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (101, 102)}
+    metadata |= {100: log(idle, 1, directory_id=make_uuid("new 100")), 1: log(DYNAMIC, 6)}
+    found = written(tmp_path, metadata, {1: APPLIED_T}, clean=(1,))
+    assert found.choice.node_id == 100
+    starts = [one for one in found.steps if one.action == "start" and one.controllers]
+    assert [one.controllers for one in starts] == [(101,), (102,), (100,)]
+    assert "Nodes 101 and 102 are up and have a leader" in starts[2].before

@@ -474,8 +474,10 @@ class _Plan:
                 commands=tuple(map(self._tools.start, going_on)),
                 before=(*self._has_partitions(going_on), *self._elect_first),
             )
+        lacking = self._to.lacking
         order = sorted(
-            self._to.stopped, key=lambda one: (one != self._to.copy.node_id, one not in self._to.holders, one)
+            self._to.stopped,
+            key=lambda one: (self._to.fetches and one in lacking, one != self._to.copy.node_id, one in lacking, one),
         )
         for node in order:
             is_bare = node in self._to.bare
