@@ -185,6 +185,21 @@ def test_what_a_replica_lost_before_it_was_collected_again_is_lost(cluster: Clus
     assert "META-DUP-DIR" not in {code for _, code, _ in cluster.loud()}
 
 
+@pytest.mark.parametrize("followers", [COMMON, OLD], ids=["on no broker", "on followers"])
+def test_a_tail_that_the_leader_lost_before_it_was_collected_again_is_lost(cluster: Cluster, followers: list) -> None:
+    cluster.be(dict.fromkeys((1, 2, 3), Replica(OLD, high_watermark=56)))
+    cluster.collect(30)
+    assert cluster.loud() == set()
+    cut, others = Replica(COMMON, high_watermark=50), Replica(followers, high_watermark=50)
+    cluster.be({1: cut, 2: others, 3: others})
+    cluster.again(90, TOPIC)
+    assert cluster.lost()[TOPIC] == 6 and (TOPIC, "HWM-LOSS", 1) in cluster.loud()
+    results = audit_all(str(cluster.evidence), Settings())
+    headline = build_answer(results, build_verdict(results, "high")).headline
+    assert ("no replica in the snapshot has them" in headline) is (followers is COMMON)
+    assert ("brokers 2 and 3 still have them" in headline) is (followers is OLD)
+
+
 def test_what_was_cut_legally_meanwhile_is_no_loss(cluster: Cluster) -> None:
     clean = (change(isr=(2, 3)), change(leader=2, isr=(2, 3)))
     ahead = Replica([*COMMON, *written(50, 56, 0, "unacknowledged ")], high_watermark=50)

@@ -213,7 +213,11 @@ def _loss(audit: PartitionAudit) -> Loss:
         return Loss(None)
     past_leader = brokers_past_leader(audit.findings)
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
-    shorter |= {item.follower.key for item in case.beside if case.is_lost_tail(item)}
+    lost_tails = [item for item in case.beside if case.is_lost_tail(item)]
+    shorter |= {item.follower.key for item in lost_tails}
+    # Whoever is past the leader's end, as far as an earlier moment shows that it lost its tail, still has that.
+    shown = max((item.follower.log_end_offset for item in lost_tails if item.follower.is_earlier), default=0)
+    shorter |= {item.follower.key for item in case.comparisons if 0 < item.ahead.ends.max(initial=0) <= shown}
     remote = [one.piece for one in (*case.remote.orphans, *case.remote.gone_orphans, *case.remote.vanished)]
     counted = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter, remote)
     loss = _with_unseen(counted, case)
