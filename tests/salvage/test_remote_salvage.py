@@ -301,6 +301,22 @@ def test_a_segment_that_the_store_has_a_part_of_is_named_by_what_is_missing(
     assert "stays off" in kept, kept
 
 
+@pytest.mark.parametrize("stored", [WHOLE_LOST[:ONE], None], ids=["a part", "gone"])
+@pytest.mark.parametrize(("until", "unread"), [(75, []), (70, [60])])
+def test_what_a_replica_has_of_a_segment_that_is_not_whole_in_the_store_is_not_unread(
+    tmp_path: Path, stored: bytes | None, until: int, unread: list[int]
+) -> None:
+    store = fill(tmp_path / "tier")
+    if stored is not None:
+        put(store, plain_path(segment_id(*LEFT[0]), 60), stored)
+        unread = [65] if unread else []
+    other = Replica([*written(0, 60, 0), *lost(60, until)], high_watermark=60)
+    with_remote(tmp_path / "snapshot", LEADS, *WHOLE, copied(*LEFT[0], size=len(WHOLE_LOST)), other=other)
+    found, values = salvaged(tmp_path / "snapshot", "--remote", str(store), status=3 if unread else 0)
+    assert [offset for offset, _ in values] == [*range(60, until)]
+    assert [one["start_offset"] for one in found["unread"]] == unread
+
+
 def test_a_missing_end_that_is_the_leaders_own_is_not_lost(tmp_path: Path) -> None:
     """The segment has two batches of the shared history, and one of another; only the latter is nowhere else."""
     store, span = fill(tmp_path / "tier"), (50, 65, (0, 50))

@@ -334,13 +334,14 @@ def _known_from(facts: ReplicaFacts) -> str:
 
 
 def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list[Unread]:
-    """Without the batches whose records are taken from another copy: one epoch and offset has one record."""
+    """Without those of which all records are taken from another copy: one epoch and offset has one record."""
     record = selection.rows["record"]
     left = []
     for one in unread:
-        if one.record_count is not None:
+        if one.leader_epoch is not None and one.start_offset is not None and one.end_offset is not None:
+            number = one.end_offset - one.start_offset if one.record_count is None else one.record_count
             inside = (record["offset"] >= one.start_offset) & (record["offset"] < one.end_offset)
-            if (inside & (record["leader_epoch"] == one.leader_epoch)).sum() >= one.record_count:
+            if (inside & (record["leader_epoch"] == one.leader_epoch)).sum() >= number:
                 continue
         left.append(one)
     return left

@@ -18,8 +18,10 @@ from replica_audit.snapshot.segment_sources import summarise_source
 from replica_audit.snapshot.storage import IN_STORE, Snapshot
 
 _NOT_GIVEN = "its records are in remote storage, and no log here has them: --remote URI takes them out of it"
-_Stored = tuple[RemoteSegment, SegmentFile]
 _GONE = "the remote store does not have it: its records are in no log here"
+
+_Stored = tuple[RemoteSegment, SegmentFile]
+_Part = tuple[OffsetRange, int]
 
 
 def remote_copies(
@@ -32,16 +34,16 @@ def remote_copies(
     objects = {} if evidence.side.store is None else evidence.side.store.by_id
     is_open = snapshot.remote_store is not None
     readable: list[_Stored] = []
-    unread = []
+    unread: list[Unread] = []
     lacking = _lacking(case, log, stays=stays)
-    for segment, _ in lacking:
+    for segment, parts in lacking.items():
         stored = objects.get(segment.segment_id)
         if stored is None or stored.log_path is None or stored.form != "readable" or not is_open:
-            unread.append(_unread(segment, stored, was_listed=evidence.side.store is not None))
+            reason = _say_unread(stored, was_listed=evidence.side.store is not None)
+            unread += _name_parts(f"segment {segment.segment_id} in remote storage", reason, parts)
         else:
             readable.append((segment, _file(stored, stored.log_path)))
     copies = []
-    lost = dict(lacking)
     for history in _histories(readable):
         files = tuple(file for _, file in history)
         summaries = []
@@ -53,37 +55,39 @@ def remote_copies(
                 continue
             summaries.append(summary)
             missing = without_batch(segment, objects[segment.segment_id], summary)
-            for part in without(lost[segment], without(lost[segment], missing)):
-                reason = "the remote store has no batch of the segment there"
-                unread.append(Unread(file.path, reason, start_offset=part.start_offset, end_offset=part.end_offset))
+            left = [
+                (one, epoch) for part, epoch in lacking[segment] for one in without([part], without([part], missing))
+            ]
+            unread += _name_parts(file.path, "the remote store has no batch of the segment there", left)
         copies.append(Copy(REMOTE_KIND, replica_facts(_directory(case, files), summaries), files))
     return copies, unread
 
 
-def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> list[tuple[RemoteSegment, list[OffsetRange]]]:
-    """Copied segments with records that no reader gets once `log` leads, and the offsets of these."""
+def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> dict[RemoteSegment, list[_Part]]:
+    """Copied segments with records that no reader gets once `log` leads, and the offsets of these, with their epoch."""
     lost: dict[int | None, list[OffsetRange]] = {}
     for item in unserved(case, log, stays=stays):
         lost.setdefault(item.leader_epoch, []).append(OffsetRange(item.piece.start_offset, item.piece.end_offset))
-    found = []
+    found = {}
     for segment in sorted(case.remote.segments):
         if segment.state != COPY_FINISHED:
             continue
-        parts = [(OffsetRange(start, end), lost.get(epoch, ())) for start, end, epoch in stretches(segment)]
-        if left := [one for part, of_epoch in parts for one in without([part], without([part], of_epoch))]:
-            found.append((segment, left))
+        parts = [(OffsetRange(start, end), epoch) for start, end, epoch in stretches(segment)]
+        left = [(one, epoch) for part, epoch in parts for one in without([part], without([part], lost.get(epoch, ())))]
+        if left:
+            found[segment] = left
     return found
 
 
-def _unread(segment: RemoteSegment, stored: RemoteObject | None, *, was_listed: bool) -> Unread:
+def _name_parts(path: str, reason: str, parts: Iterable[_Part]) -> Iterator[Unread]:
+    for part, epoch in parts:
+        yield Unread(path, reason, None, None, part.start_offset, part.end_offset, leader_epoch=epoch)
+
+
+def _say_unread(stored: RemoteObject | None, *, was_listed: bool) -> str:
     if stored is not None and stored.unread is not None:
-        reason = f"not captured: {stored.unread}"
-    elif was_listed and (stored is None or stored.missing is not None):
-        reason = _GONE
-    else:
-        reason = _NOT_GIVEN
-    name = f"segment {segment.segment_id} in remote storage"
-    return Unread(name, reason, start_offset=segment.start_offset, end_offset=segment.end_offset)
+        return f"not captured: {stored.unread}"
+    return _GONE if was_listed and (stored is None or stored.missing is not None) else _NOT_GIVEN
 
 
 def _file(stored: RemoteObject, path: str) -> SegmentFile:
