@@ -38,6 +38,7 @@ def test_every_table_has_typed_rows_and_is_an_arrow_table(command):
     answers = replica_audit.show(SAMPLE)
     _, told = command("show", SAMPLE)
     assert answers.tables == tuple(REPORT_ROWS)
+    assert repr(answers).endswith(" COMMITTED_LOSS, 1 partition>")
     for name in answers.tables:
         table = answers[name]
         assert len(table) == len(told[name]) and all(isinstance(row, REPORT_ROWS[name]) for row in table)

@@ -29,6 +29,7 @@ from replica_audit.results import Results
 from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, Row, to_dict
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
 from replica_audit.table_names import check_table
+from replica_audit.text import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +100,7 @@ class Answers(Tables):
         return render_summary(self.results) if self._partition is None else render_partition(self.results)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.verdict}, {len(self.results.partitions)} partitions>"
+        return f"<{type(self).__name__} {self.verdict}, {count(len(self.results.partitions), 'partition')}>"
 
     def _repr_html_(self) -> str:
         return render_answer_html(self.results, self.verdict_json)
