@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replica_audit.auditing.case import Case
-from replica_audit.auditing.catalogue import worst_verdict
+from replica_audit.auditing.catalogue import codes_with, worst_verdict
 from replica_audit.auditing.compare.aligned_pair import Records, align_pair, batches_in
 from replica_audit.auditing.compare.comparable import other_life
 from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
@@ -188,7 +188,7 @@ def conclude(
         ),
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
-    findings = unsettled(case, merge_findings(judge(case)))
+    findings = unsettled(case, merge_findings(judge(case)), codes_with("two_moments"))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
 
 

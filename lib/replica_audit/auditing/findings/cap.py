@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -58,15 +58,8 @@ CODES = (
 
 #: A busy broker applies a change so much later than the controller has written it, and clocks differ.
 _APPLIED_LATE_MS = 5_000
-#: Findings, with their severity, that files of one replica that are of two moments may make.
-_OF_TWO_MOMENTS = frozenset(
-    {
-        ("HWM-CP-ABOVE-LEO", "high"),
-        ("HWM-RP-ABOVE-LEO", "high"),
-        ("REP-ISR-SHORT", "high"),
-        ("REP-ISR-SHORT", "medium"),
-    }
-)
+#: Severities at which what files of two moments may make is in doubt.
+_DOUBTED = ("high", "medium")
 
 _SOURCES = {
     "dump_text": "text of kafka-dump-log",
@@ -282,14 +275,14 @@ def of_input(row: QuarantineRow) -> Finding | None:
     return None
 
 
-def unsettled(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collection[str]) -> tuple[Finding, ...]:
     """The findings, with CAP-MOVED and those that skew may have made in doubt, where leader, ISR or assignment changed while the logs
-    of running brokers were collected, for the first time.
+    of running brokers were collected, for the first time. `of_two_moments` are the codes with that trait.
 
     Only what compares a replica's end with checkpoints or marks of another moment is in doubt, and only where another log has what
     this one lacks: so no record is lost meanwhile, and the next collection tells.
     """
-    doubted = [one for one in findings if _may_be_skew(case, one)]
+    doubted = [one for one in findings if one.code in of_two_moments and _may_be_skew(case, one)]
     moves = _moves(case) if doubted else None
     if moves is None:
         return findings
@@ -314,7 +307,7 @@ def unsettled(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def _may_be_skew(case: Case, found: Finding) -> bool:
     end = found.end_offset
     return (
-        (found.code, found.severity) in _OF_TWO_MOMENTS
+        found.severity in _DOUBTED
         and end is not None
         and any(one.broker_id != found.broker_id and one.log_end_offset >= end for one in case.replicas)
     )

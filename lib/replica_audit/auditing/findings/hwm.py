@@ -47,9 +47,11 @@ HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     ("critical", "high", "info"),
     ("COMMITTED_LOSS", "LATENT_CORRUPTION"),
-    traits=("gone", "lost_tail"),
+    traits=("gone", "lost_tail", "two_moments"),
 )
-HWM_RP_ABOVE_LEO = Code("HWM-RP-ABOVE-LEO", ("high", "info"), ("LATENT_CORRUPTION",), traits=("lost_tail",))
+HWM_RP_ABOVE_LEO = Code(
+    "HWM-RP-ABOVE-LEO", ("high", "info"), ("LATENT_CORRUPTION",), traits=("lost_tail", "two_moments")
+)
 HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
 HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
 HWM_STUCK = Code("HWM-STUCK", ("medium",))

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 REP_UNDER_REPLICATED = Code("REP-UNDER-REPLICATED", ("low",), ("LAGGING",))
 REP_LAG = Code("REP-LAG", ("info",), ("LAGGING",))
-REP_ISR_SHORT = Code("REP-ISR-SHORT", ("high", "medium", "info"), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"))
+REP_ISR_SHORT = Code(
+    "REP-ISR-SHORT",
+    ("high", "medium", "info"),
+    ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
+    traits=("two_moments",),
+)
 REP_LEADER_SHORTER = Code(
     "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held",)
 )
