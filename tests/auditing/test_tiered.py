@@ -311,9 +311,21 @@ def test_local_files_that_are_gone_while_no_segment_was_ever_copied(
         ({"leads": 3, "isr": "1,3"}, True),
         ({"leads": "none", "isr": "1"}, True),
         ({"leads": 1, "isr": "1,3"}, True),
+        ({"leads": "none", "isr": "\tElr: 1"}, True),
+        ({"leads": "none", "isr": "\tElr: 3"}, False),
+        ({"leads": "none", "isr": "\tElr: \tLastKnownElr: 1"}, True),
         ({"partitions": 2, "leads": 3, "isr": "3", "left_out": 1}, False),
     ],
-    ids=["not in sync", "in sync", "without a leader", "leader", "not in sync, some are not listed"],
+    ids=[
+        "not in sync",
+        "in sync",
+        "without a leader",
+        "leader",
+        "eligible",
+        "not eligible",
+        "last",
+        "not in sync, some are not listed",
+    ],
 )
 @pytest.mark.parametrize("segments", [(), ANOTHER, WHOLE[:2]], ids=["empty", "another topic", "stale"])
 def test_what_tells_of_segments_counts_if_its_leader_or_a_replica_in_sync_was_captured(

@@ -165,8 +165,8 @@ def read_leaderships(
     root: RootFiles, metadata: MetadataReading, replicas: Iterable[ReplicaDir], is_wanted: Callable[[str], bool]
 ) -> tuple[tuple[Leadership, ...], tuple[str, ...], tuple[frozenset[int], ...] | None]:
     """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them; and of each partition of
-    `__remote_log_metadata` the brokers that lead it or are in sync, of the first one that is not known none; None where no source
-    has the topic.
+    `__remote_log_metadata` the brokers that lead it or are in sync (where nobody is, eligible or last), of the first one that is
+    not known none; None where no source has the topic.
 
     The epoch files of `replicas`, given in order of partition as often as they are iterated, tell which of the files are older than
     the logs.
@@ -186,6 +186,12 @@ def read_leaderships(
     return leaderships, tuple(paths), _in_sync(found.values(), counts.get(REMOTE_SEGMENTS.name))
 
 
+def _having_all(one: Leadership) -> set[int]:
+    """Brokers that have every committed record: who leads, is in sync or eligible (KIP-966); of none of them, who was last."""
+    leads = () if one.leader_id is None else (one.leader_id,)
+    return {*leads, *(one.isr or ()), *one.elr} or set(one.last_known_elr)
+
+
 def _in_sync(found: Iterable[Leadership], listed: int | None) -> tuple[frozenset[int], ...] | None:
     """As `read_leaderships` has it: by the metadata log, else by a listing, of whose partitions so many were `listed` (None: nothing
     says how many there are).
@@ -198,7 +204,7 @@ def _in_sync(found: Iterable[Leadership], listed: int | None) -> tuple[frozenset
     if not known or any(one.overtaken for one in known.values()):
         return None
     here = [known[at] for at in takewhile(known.__contains__, count())]
-    groups = [{*(one.isr or ()), *(() if one.leader_id is None else (one.leader_id,))} for one in here]
+    groups = [_having_all(one) for one in here]
     if len(groups) != (len(known) if "metadata_log" in told else listed):
         groups.append(set())
     return tuple(frozenset(group) for group in groups)

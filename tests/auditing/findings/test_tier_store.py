@@ -93,9 +93,9 @@ def test_a_directory_may_be_a_copy_that_was_made_while_retention_deleted(tmp_pat
 def test_an_older_segment_of_another_epoch_is_in_doubt_until_the_store_is_listed_again(tmp_path: Path) -> None:
     """After DeleteRecords those go first that have an epoch which the log still has, and the older ones in the same pass."""
     answer = looked(tmp_path, stored(*SPANS[:2]), told(), listed=AFTER)
-    assert answer.one("TIER-OBJECT-MISSING") == ("medium", "suspect", 60, 100), answer
+    assert answer.one("TIER-OBJECT-MISSING") == ("low", "suspect", 60, 100), answer
     (row,) = answer.found("TIER-OBJECT-MISSING")
-    assert answer.verdict == "INCONCLUSIVE" and row["message"].endswith("list the store again")
+    assert answer.verdict == "LAGGING" and row["message"].endswith("list the store again")
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["it stays", "it goes too"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replica_audit.model import OffsetRange, RemoteObject
 
 TIER_OBJECT_MISSING = Code(
-    "TIER-OBJECT-MISSING", ("critical", "high", "medium", "low", "info"), ("COMMITTED_LOSS", "INCONCLUSIVE")
+    "TIER-OBJECT-MISSING", ("critical", "high", "low", "info"), ("COMMITTED_LOSS", "INCONCLUSIVE")
 )
 TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
 TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
@@ -103,8 +103,8 @@ def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -
     return finding(
         TIER_OBJECT_MISSING,
         f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(start, end)}: {why}",
-        severity="medium" if is_doubtful else "info",
-        verdict="INCONCLUSIVE" if is_doubtful else None,
+        severity="low" if is_doubtful else "info",
+        verdict=None,
         confidence="suspect",
         start_offset=start,
         end_offset=end,
