@@ -327,6 +327,16 @@ def test_links_to_other_places_are_followed(capsys, tmp_path, sources):
     assert (to / "broker-1" / "orders-0" / "00000000000000000000.log").is_file()
 
 
+def test_indexes_of_remote_storage_have_no_segments_beside_them(capsys, tmp_path, sources):
+    to, cached = tmp_path / "to", sources[1] / "remote-log-index-cache"
+    cached.mkdir()
+    for suffix in ("index", "timeindex"):
+        (cached / f"0_{make_uuid('segment')}.{suffix}").write_bytes(bytes(32))
+    done = run(plan(capsys, *arguments(sources, to)))
+    assert done.returncode == 0, done.stderr
+    assert [one["incomplete"] for one in manifest_of(to)["brokers"]] == [[], []]
+
+
 def test_a_live_cluster_whose_retention_is_faster_than_the_copy_is_ok(capsys, tmp_path):
     """Segments are begun and deleted all the time; each broker is copied in a later state than the one before."""
     sources = {number: log_dir(tmp_path / str(number), number, segments=6) for number in (1, 2, 3)}

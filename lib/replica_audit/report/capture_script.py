@@ -112,6 +112,8 @@ settle() {{
   local try file partition segment partitions
   for try in 1 2 3 last; do
     for file in "$TO/$name"/$1/*.index "$TO/$name"/$1/*.timeindex; do
+      # What the broker keeps of remote storage's indexes has no segments beside it.
+      case $file in */remote-log-index-cache/*) continue ;; esac
       [ ! -e "$file" ] || [ -e "${{file%.*}}.log" ] || vanished+=("${{file#"$TO/$name/"}}")
     done
     for file in ${{vanished[@]+"${{vanished[@]}}"}}; do
