@@ -25,6 +25,7 @@ from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Copies of every topic beside itself: 2 times its partitions, and 4 times.
@@ -79,13 +80,18 @@ def test_twice_the_partitions_take_twice_the_steps(before: str, after: str, tmp_
 
 @pytest.mark.parametrize("listed", [None, "2100-01-01T00:00:00Z"])
 def test_twice_the_segments_in_remote_storage_take_twice_the_steps(tmp_path: Path, listed: str | None) -> None:
-    """Of a third of them the store has no object, a third is larger there, and each ninth is contradictory."""
+    """Of a third of them the store has no object, a third is larger there, each ninth is contradictory, and the older half deleted."""
     counted = []
     for number in (150, 300):
         place = tmp_path / str(number)
         spans = [(one, one + 1, (0, one if one % 9 else one + 5)) for one in range(number)]
         objects = [(plain_path(segment_id(*span), span[0]), 100 + span[0] % 3) for span in spans if span[0] % 3 != 1]
-        segments = [copied(*span, at=(span[0] + 1, span[0] + 1)) for span in spans]
+        segments = [
+            copied(
+                *span, at=(span[0] + 1, span[0] + 1), state=DELETE_FINISHED if 2 * span[0] < number else COPY_FINISHED
+            )
+            for span in spans
+        ]
         leads = leader((0, 0), start=number, end=number + 20)
         with_remote(place, leads, *segments, then=partial(write_listing, place, *objects, listed=listed))
         counted.append(count_steps(lambda place=place: audit_all(str(place), Settings(topics=(TOPIC,)))))

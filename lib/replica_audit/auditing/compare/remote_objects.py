@@ -6,15 +6,13 @@ The two are of different moments, and the cluster goes on in between: each rule 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
-from replica_audit.auditing.compare.remote_storage import own_ranges
+from replica_audit.auditing.compare.remote_storage import latest_epochs, own_ranges
 from replica_audit.literals import StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteListing, RemoteObject, RemoteSegment, joined
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
@@ -176,14 +174,12 @@ def _find_missing(
     own_there = [(one, own_ranges(one, lineage)) for one in whole]
     there = OffsetSet.of(part for _, parts in own_there for part in parts)
     floor, ceiling = facts.log_start_offset, facts.local_start_offset
-    seen = sorted(
+    seen = latest_epochs(
         (part.start_offset, one.epochs[-1][0])
         for one, parts in own_there
         for part in parts
         if part.end_offset > floor and moments.was_seen_at_once(one, objects[one.segment_id])
     )
-    starts = [start for start, _ in seen]
-    latest = list(accumulate((epoch for _, epoch in seen), max))
     for segment in copied:
         if (what := _lacks(objects, segment)) is None or moments.was_listed_before(segment):
             continue
@@ -191,8 +187,7 @@ def _find_missing(
         inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
         needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
         # Kafka deletes the oldest first of those with an epoch that the log still has, and then those without.
-        below = bisect_left(starts, own[0].start_offset) if own else 0
-        certainty, why = _certainty(segment, moments, latest[below - 1] if below else None)
+        certainty, why = _certainty(segment, moments, seen(own[0].start_offset) if own else -1)
         yield MissingObject(segment, tuple(needed), certainty, why, what)
 
 
@@ -204,8 +199,8 @@ def _lacks(objects: dict[str, RemoteObject], segment: RemoteSegment) -> str | No
     return None if one.missing is None else f"no {one.missing}"
 
 
-def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int | None) -> tuple[Certainty, str]:
-    """Certainty that a segment is gone; `below` is the latest epoch of older ones of the log that are there still.
+def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int) -> tuple[Certainty, str]:
+    """Certainty that a segment is gone; `below` is the latest epoch of older ones of the log that are there still, -1 without such.
 
     | store was listed | and | it is |
     |---|---|---|
@@ -224,9 +219,9 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int | None)
         )
     if moments.at_rest:
         return "likely", "no broker ran when the snapshot was made and the store was listed, so none deleted it"
-    if below is not None and below >= segment.epochs[-1][0]:
+    if below >= segment.epochs[-1][0]:
         return "likely", "an older segment of its epoch is there, and retention deletes the oldest first"
-    if below is not None:
+    if below >= 0:
         return (
             "doubtful",
             "older segments of the log are there, which Kafka deletes right after it if DeleteRecords passed it: list the store again",

@@ -5,9 +5,10 @@ The reference's epoch file covers its whole log, the part in remote storage too 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.alignment import Difference
@@ -249,6 +250,14 @@ class RemoteHoles:
         return (*self.gaps, *([] if self.uncopied is None else [self.uncopied]), *self.removed)
 
 
+def latest_epochs(found: Iterable[tuple[int, int]]) -> Callable[[int], int]:
+    """What gives the greatest epoch of those `found`, as (start offset, epoch), that start below an offset; -1 where none does."""
+    ordered = sorted(found)
+    starts = [start for start, _ in ordered]
+    latest = [-1, *accumulate((epoch for _, epoch in ordered), max)]
+    return lambda offset: latest[bisect_left(starts, offset)]
+
+
 def find_passed(
     lineage: Lineage, segments: Sequence[RemoteSegment], began_before: Callable[[RemoteSegment], bool]
 ) -> int:
@@ -259,14 +268,12 @@ def find_passed(
     with its last epoch stays, or it `began_before` the log was copied, which does not have that log start.
     """
     own = [one for one in segments if one.copied_ms is not None and own_ranges(one, lineage)]
-    kept = [(one.start_offset, one.epochs[-1][0]) for one in own if one.state < DELETE_STARTED]
+    kept = latest_epochs((one.start_offset, one.epochs[-1][0]) for one in own if one.state < DELETE_STARTED)
     return max(
         (
             one.end_offset
             for one in own
-            if one.state >= DELETE_STARTED
-            and not began_before(one)
-            and not any(start < one.start_offset and epoch >= one.epochs[-1][0] for start, epoch in kept)
+            if one.state >= DELETE_STARTED and not began_before(one) and kept(one.start_offset) < one.epochs[-1][0]
         ),
         default=0,
     )
