@@ -6,7 +6,8 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.finding import find_wanted
@@ -22,6 +23,7 @@ UNSEEN = ("unseen_tail", "unseen_head", "unchecked")
 #: Rows of a partition by candidate and broker; of others there are none.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
 _OfPlace = TypeVar("_OfPlace")
+_OfTable = TypeVar("_OfTable")
 
 
 class _PackedPart(NamedTuple):
@@ -43,14 +45,14 @@ def _packed(rows: Sequence[Row]) -> bytes:
     return zlib.compress(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL), 1)
 
 
-class _Packed(Mapping[Place, _OfPlace]):
+class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace, _OfTable]):
     """Rows of many partitions, packed some at a time, of which those that were asked for last are held as objects."""
 
     def __init__(
         self,
         part: Mapping[Place, int],
         packed: Sequence[bytes],
-        unpack: Callable[[bytes], dict[Place, _OfPlace]],
+        unpack: Callable[[Iterable[_OfTable]], dict[Place, _OfPlace]],
         others: Mapping[Place, _OfPlace],
     ) -> None:
         """`part` has the number in `packed` of each partition's rows; `others` are not packed."""
@@ -62,7 +64,7 @@ class _Packed(Mapping[Place, _OfPlace]):
         if number is None:
             return self._others[place]
         if number != self._open[0]:
-            self._open = number, self._unpack(zlib.decompress(self._packed[number]))
+            self._open = number, self._unpack(pickle.loads(zlib.decompress(self._packed[number])))
         return self._open[1][place]
 
     def __contains__(self, place: object) -> bool:
@@ -101,12 +103,8 @@ class Matrix:
             parts = [part for part in results.map_parts(_pack, nothing_given, ("elections", "replicas")) if part.places]
             numbers = {place: number for number, part in enumerate(parts) for place in part.places}
             told = _by_broker(results.replicas)
-            self.rows = _Packed(
-                numbers, [part.elections for part in parts], lambda rows: _by_candidate(pickle.loads(rows)), {}
-            )
-            self.replicas = _Packed(
-                numbers, [part.replicas for part in parts], lambda rows: _by_broker(pickle.loads(rows)), told
-            )
+            self.rows = _Packed(numbers, [part.elections for part in parts], _by_candidate, {})
+            self.replicas = _Packed(numbers, [part.replicas for part in parts], _by_broker, told)
         else:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
         self.holding = sorted({place_of(row) for row in results.replicas if row.lost_held and row.role in COMPARED})
@@ -192,7 +190,12 @@ class Matrix:
 
     def is_moving(self, place: Place) -> bool:
         """True if a broker of it has a partition that has to be collected again: it is neither stopped nor started before that."""
-        return any(self.replicas[one].keys() & self.replicas[place].keys() for one in self.moved)
+        return not self._moving.isdisjoint(self.replicas[place])
+
+    @cached_property
+    def _moving(self) -> frozenset[int]:
+        """Brokers of the partitions that have to be collected again."""
+        return frozenset(broker for place in self.moved for broker in self.replicas[place])
 
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""

@@ -67,16 +67,12 @@ def _say_records(one: CandidateLoss) -> str:
 
 def say_unread(records: int, encrypted: int) -> str:
     """A clause on records in remote storage that salvage cannot take out of it, `encrypted` of them for being that."""
-    others = records - encrypted
-    parts = [
-        f"{encrypted} {verb(encrypted, 'is', 'are')} encrypted: only the brokers' plugin can read {verb(encrypted, 'it', 'them')}"
-    ]
-    parts = parts if encrypted else []
-    parts += (
-        [f"{others} {verb(others, 'is', 'are')} in segments that are incomplete, or not known to be there"]
-        if others
-        else []
-    )
+    parts = []
+    if encrypted:
+        are, them = verb(encrypted, "is", "are"), verb(encrypted, "it", "them")
+        parts.append(f"{encrypted} {are} encrypted: only the brokers' plugin can read {them}")
+    if others := records - encrypted:
+        parts.append(f"{others} {verb(others, 'is', 'are')} in segments that are incomplete, or not known to be there")
     return "; ".join(parts)
 
 

@@ -16,7 +16,7 @@ from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
+from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
 from replica_audit.protocol.versions import parse_kafka_version
@@ -53,9 +53,7 @@ def salvage_steps(
     unread = [one for one in _losing(decisions) if one.chosen.remote_unread]
     if unread:
         places = tuple(map(place_of, unread))
-        records, encrypted = (
-            sum(getattr(one.chosen, name) for one in unread) for name in ("remote_unread", "remote_encrypted")
-        )
+        records, encrypted = unread_records(unread)
         yield Step(
             action="salvage",
             text=f"Keep what salvage cannot take out of remote storage for {list_places(places)} ({count(records, 'record')} at most): "

@@ -63,12 +63,13 @@ def mending_steps(
     ]
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
+    waiting = matrix.wanted.keys() | matrix.moved
     # Where a step brings what was not captured, or asks for a copy, another audit follows.
     captured = [
         row
         for row in found
         if not (row.code in codes_with("no_files") and place_of(row) in matrix.needed)
-        and not (row.code in _OF_EVIDENCE and place_of(row) in {*matrix.wanted, *matrix.moved})
+        and not (row.code in _OF_EVIDENCE and place_of(row) in waiting)
     ]
     yield from _remedies(captured, results, {place_of(one) for one in decisions}, moving)
 

@@ -122,7 +122,7 @@ def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
     leaders = name_brokers(sorted({one.candidate_id for one in leaving}))
     several = "" if leaders.startswith("brokers") else "s"
     when = f"now: {leaders} lead{several}, and" if is_leading else f"before {leaders} lead{several}: then"
-    unread, encrypted = _unread(leaving)
+    unread, encrypted = unread_records(leaving)
     ways = "Or take them out with salvage and --remote"
     if unread:
         ways = f"Salvage cannot take all of them out: {say_unread(unread, encrypted)}"
@@ -151,7 +151,7 @@ def _keep_remote(
     places = [place for place in sorted(found) if place in about and place not in state.deleted]
     if not places:
         return
-    unread, encrypted = _unread([one for one in decisions if place_of(one) in places])
+    unread, encrypted = unread_records([one for one in decisions if place_of(one) in places])
     # Whoever leads may have them, and nothing is salvaged before that is known.
     unsure = {(row.topic, row.partition) for row in rows if row.confidence == "suspect"} & set(places)
     ends, until = [], ""
@@ -187,7 +187,7 @@ def _keep_remote(
     )
 
 
-def _unread(decisions: Iterable[Decision]) -> tuple[int, int]:
+def unread_records(decisions: Iterable[Decision]) -> tuple[int, int]:
     """Records in remote storage that salvage cannot take out of the store given, and those that are so for being encrypted."""
     chosen = [one.chosen for one in decisions]
     return sum(one.remote_unread for one in chosen), sum(one.remote_encrypted for one in chosen)
