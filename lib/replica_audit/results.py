@@ -225,9 +225,14 @@ class Results(ReportRows):
         return shlex.join(["replica-audit", name, *words])
 
     @property
+    def options(self) -> OptionsObject:
+        """What the answers were computed with; empty for an audit without options."""
+        return self.audit.get("options") or {}
+
+    @property
     def remote_store(self) -> str | None:
         """The remote store that was looked into; None where none was given."""
-        return (self.audit.get("options") or {}).get("remote")
+        return self.options.get("remote")
 
     def bring(self, brokers: Iterable[int]) -> tuple[str, ...]:
         """Commands that bring bytes of brokers that evidence does not have, where their log dirs are to be filled in."""

@@ -81,7 +81,7 @@ def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: 
     monkeypatch.setattr(decisions, "Matrix", lambda results: SimpleNamespace(rows=costs))
     monkeypatch.setattr(decisions, "committed_offsets", lambda results: offsets)
     monkeypatch.setattr(decisions, "present_state", lambda results, version: SimpleNamespace(partitions={}))
-    decisions.hit_groups(SimpleNamespace(audit={}))
+    decisions.hit_groups(SimpleNamespace(options={}))
     assert costs.asked == places
 
 

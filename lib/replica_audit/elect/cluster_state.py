@@ -57,7 +57,7 @@ def find_up(results: Results) -> dict[int, bool]:
     log that has a broker up whose own log ends below its checkpoints: both may have gone down with nobody left to fence it.
     """
     up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in _cut_short(results)}
-    at_rest = (results.audit.get("options") or {}).get("quiesced")
+    at_rest = results.options.get("quiesced")
     for broker_id in {row.broker_id for row in results.replicas if row.clean_shutdown}:
         if up.get(broker_id) and not at_rest:
             # Flag and metadata log are of different moments, and nothing tells which is the later one.

@@ -43,7 +43,7 @@ def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
     """The groups that each candidate affects, of each partition with rows of `elections` and `group_offsets`."""
     matrix = Matrix(results)
     of_place = by_place(committed_offsets(results) or ())
-    state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
+    state = present_state(results, parse_kafka_version(results.options.get("kafka_version")))
     found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
     # In the order in which they are packed.
     for place in sorted(of_place.keys() & matrix.rows.keys()):

@@ -134,7 +134,7 @@ def plan_elections(
     that a partition does not have. `made_with` are the options that make this plan again; without `premises` nothing can be checked
     against it later.
     """
-    options = results.audit.get("options") or {}
+    options = results.options
     version = parse_kafka_version(options.get("kafka_version"))
     matrix = Matrix(results)
     state = present_state(results, version, up, stopped_cleanly)

@@ -347,7 +347,7 @@ def _tell_heads(conditions: Conditions) -> Iterator[Sentence]:
 
 
 def _tell_since(results: Results) -> Iterator[Sentence]:
-    since = (results.audit.get("options") or {}).get("since")
+    since = results.options.get("since")
     if since:
         above = f"above the offsets that audit {clean(since)} verified"
         yield say(f"Compared is only what lies {above}, and what has changed since.")

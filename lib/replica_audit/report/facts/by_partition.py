@@ -52,7 +52,7 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 def told_protocol(results: Results) -> str:
     """Protocol that the audit's findings and verdicts are based on; `fetch` for an audit without options."""
-    return (results.audit.get("options") or {}).get("protocol") or "fetch"
+    return results.options.get("protocol") or "fetch"
 
 
 def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
