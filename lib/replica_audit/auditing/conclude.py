@@ -215,9 +215,11 @@ def _is_leaders_log(
     if led is None or leadership.leader_epoch is None:
         return False
     own = log_epoch(facts)
+    if own >= led:
+        return True
     of_leader = [one for one in segments if one.topic_id == facts.directory.topic_id and one.epochs[-1][0] >= led]
     unclear = find_contradictory(whole_lineage(reference), of_leader)
-    return own >= led or any(own in dict(one.epochs) for one in of_leader if one not in unclear)
+    return any(own in dict(one.epochs) for one in of_leader if one not in unclear)
 
 
 def _has_all_that_was_copied(
