@@ -113,6 +113,18 @@ class OffsetSet:
                 left.append(OffsetRange(start, part.end_offset))
         return left
 
+    def shared_with(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What of `ranges`, in their order, is in the set."""
+        found = []
+        for part in ranges:
+            for one in self.ranges[
+                bisect_right(self.ends, part.start_offset) : bisect_left(self.ends, part.end_offset) + 1
+            ]:
+                start, end = max(part.start_offset, one.start_offset), min(part.end_offset, one.end_offset)
+                if start < end:
+                    found.append(OffsetRange(start, end))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:

@@ -11,7 +11,7 @@ from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.elect.costs import unserved
 from replica_audit.errors import FormatError
-from replica_audit.model import NOT_GIVEN, OffsetRange, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile, without
+from replica_audit.model import NOT_GIVEN, OffsetRange, OffsetSet, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile
 from replica_audit.salvage.compared_logs import REMOTE_KIND, Copy, Unread
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.segment_sources import summarise_source
@@ -54,10 +54,8 @@ def remote_copies(
                 unread.append(Unread(file.path, f"the segment could not be read: {error}"))
                 continue
             summaries.append(summary)
-            missing = without_batch(segment, objects[segment.segment_id], summary)
-            left = [
-                (one, epoch) for part, epoch in lacking[segment] for one in without([part], without([part], missing))
-            ]
+            missing = OffsetSet.of(without_batch(segment, objects[segment.segment_id], summary))
+            left = [(one, epoch) for part, epoch in lacking[segment] for one in missing.shared_with([part])]
             unread += _name_parts(file.path, "the remote store has no batch of the segment there", left)
         copies.append(Copy(REMOTE_KIND, replica_facts(_directory(case, files), summaries), files))
     return copies, unread
@@ -68,12 +66,17 @@ def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> dict[RemoteSegmen
     lost: dict[int | None, list[OffsetRange]] = {}
     for item in unserved(case, log, stays=stays):
         lost.setdefault(item.leader_epoch, []).append(OffsetRange(item.piece.start_offset, item.piece.end_offset))
+    sets = {epoch: OffsetSet.of(ranges) for epoch, ranges in lost.items()}
     found = {}
     for segment in sorted(case.remote.segments):
         if segment.state != COPY_FINISHED:
             continue
-        parts = [(OffsetRange(start, end), epoch) for start, end, epoch in stretches(segment)]
-        left = [(one, epoch) for part, epoch in parts for one in without([part], without([part], lost.get(epoch, ())))]
+        left = [
+            (one, epoch)
+            for start, end, epoch in stretches(segment)
+            if epoch in sets
+            for one in sets[epoch].shared_with([OffsetRange(start, end)])
+        ]
         if left:
             found[segment] = left
     return found
