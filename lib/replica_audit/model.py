@@ -6,9 +6,9 @@ compared in a test. Offsets are int64, ranges are half-open, times are milliseco
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from replica_audit.literals import (
     DamageKind,
@@ -67,6 +67,19 @@ class OffsetRange:
 
     def __len__(self) -> int:
         return max(0, self.end_offset - self.start_offset)
+
+
+class _HasOffsets(Protocol):
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+
+def span_of(stretches: Sequence[_HasOffsets]) -> OffsetRange:
+    """From the least start to the greatest end of at least one."""
+    return OffsetRange(min(one.start_offset for one in stretches), max(one.end_offset for one in stretches))
 
 
 def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
-from replica_audit.model import Place
+from replica_audit.model import Place, span_of
 from replica_audit.schema import Evidence, FindingRow, QuarantineRow
 from replica_audit.text import count, name_cut, name_offsets, render_time
 
@@ -236,6 +236,11 @@ def place_of_copy(facts: ReplicaFacts) -> Evidence:
     )
 
 
+def remote_segment(segment_id: str, value: str | None = None) -> Evidence:
+    """Evidence that names a segment in remote storage."""
+    return Evidence("file", text=f"segment {segment_id} in remote storage", value=value)
+
+
 def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
     """Finding on a batch that both replicas have, damaged on one side."""
     return finding(
@@ -252,13 +257,14 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
 def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> Finding:
     """Finding on batches of one broker whose records had to be compared and could not be had; `what` says why not."""
     first = problems[0]
+    span = span_of(problems)
     batches = count(len(problems), "batch", "batches")
     return finding(
         code,
         f"broker {first.broker_id}: the records of {batches} that had to be compared {what}: {first.reason}",
         broker_id=first.broker_id,
-        start_offset=min(problem.start_offset for problem in problems),
-        end_offset=max(problem.end_offset for problem in problems),
+        start_offset=span.start_offset,
+        end_offset=span.end_offset,
         evidence=[
             Evidence("batch", text=first.reason, broker_id=first.broker_id, path=first.path, position=first.position)
         ],

@@ -19,6 +19,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.leadership.broker_log_evidence import place, unclean_elections
 from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
 from replica_audit.auditing.replicas.reference import log_epoch
+from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.text import count, name_brokers, name_source, render_time
 
@@ -196,10 +197,9 @@ def _in_remote_storage(case: Case, election: Election) -> str | None:
     found = found or [one for one in case.remote.vanished if one.leader_epoch < election.leader_epoch]
     if not found:
         return None
-    first = min(one.start_offset for one in found)
-    end = max(one.end_offset for one in found)
+    span = span_of(found)
     has = "remote storage still has" if still else "__remote_log_metadata names"
-    return f"it lost records: {has} segments of an earlier epoch from {first} to {end - 1}"
+    return f"it lost records: {has} segments of an earlier epoch from {span.start_offset} to {span.end_offset - 1}"
 
 
 def _may_have_lost(case: Case) -> str:

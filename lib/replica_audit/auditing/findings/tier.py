@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment
+from replica_audit.model import span_of
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_offsets, render_time, verb
 
@@ -65,7 +66,7 @@ def _orphans(case: Case) -> Iterator[Finding]:
             end_offset=orphan.end_offset,
             replica_epoch=orphan.leader_epoch,
             evidence=[
-                *(Evidence("file", text=f"segment {one} in remote storage", value=one) for one in orphan.segment_ids),
+                *(remote_segment(one, one) for one in orphan.segment_ids),
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )
@@ -110,10 +111,7 @@ def _vanished(case: Case) -> Iterator[Finding]:
                 end_offset=one.end_offset,
                 replica_epoch=one.leader_epoch,
                 evidence=[
-                    *(
-                        Evidence("file", text=f"segment {name} in remote storage", value=name)
-                        for name in one.segment_ids
-                    ),
+                    *(remote_segment(name, name) for name in one.segment_ids),
                     considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
                     considered(f"retention or DeleteRecords: no, the log starts at {case.remote.start_offset}"),
                 ],
@@ -215,12 +213,13 @@ def _contradictory(case: Case) -> Iterator[Finding]:
     if not found:
         return
     entries = ", ".join(f"{epoch}:{start}" for epoch, start in case.remote.lineage)
+    span = span_of(found)
     yield finding(
         TIER_EPOCHS,
         f"the epochs of {count(len(found), 'segment')} in remote storage cannot be true beside those of broker "
         f"{case.reference.facts.broker_id}: what they have is not known",
-        start_offset=min(one.start_offset for one in found),
-        end_offset=max(one.end_offset for one in found),
+        start_offset=span.start_offset,
+        end_offset=span.end_offset,
         evidence=[
             Evidence("lineage", text=f"the log: {entries}", broker_id=case.reference.facts.broker_id),
             *_named(found, "told"),
@@ -237,13 +236,13 @@ def _unfinished(case: Case) -> Iterator[Finding]:
     for code, segments, what, state in rules:
         if not segments:
             continue
-        size = sum(one.size_bytes for one in segments)
+        size, span = sum(one.size_bytes for one in segments), span_of(segments)
         yield finding(
             code,
             f"of {count(len(segments), 'segment')} in remote storage the {what} was begun and not finished an hour later: up to "
             f"{count(size, 'byte')} that nobody reads",
-            start_offset=min(one.start_offset for one in segments),
-            end_offset=max(one.end_offset for one in segments),
+            start_offset=span.start_offset,
+            end_offset=span.end_offset,
             evidence=[
                 *_named(segments, state),
                 considered(

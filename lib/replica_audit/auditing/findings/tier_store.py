@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment
 from replica_audit.auditing.findings.tier import unless_leaders
-from replica_audit.schema import Evidence
+from replica_audit.model import span_of
 from replica_audit.text import count, name_brokers, name_offsets
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
     offsets = name_offsets(segment.start_offset, segment.end_offset)
     text = f"the remote store has {found.missing} of a copied segment with {offsets}"
     evidence = [
-        Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=segment.segment_id),
+        remote_segment(segment.segment_id, segment.segment_id),
         considered(f"deleted by Kafka, or not copied yet: no, {found.why}"),
     ]
     is_loss = bool(found.needed) or is_orphan
@@ -98,19 +98,16 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
 
 def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -> Finding:
     """One finding for all of a partition that may be a matter of time."""
-    start = min(one.segment.start_offset for one in found)
-    end = max(one.segment.end_offset for one in found)
+    span = span_of([one.segment for one in found])
     return finding(
         TIER_OBJECT_MISSING,
-        f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(start, end)}: {why}",
+        f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(span.start_offset, span.end_offset)}: {why}",
         severity="low" if is_doubtful else "info",
         verdict=None,
         confidence="suspect",
-        start_offset=start,
-        end_offset=end,
-        evidence=[
-            Evidence("file", text=f"segment {one.segment.segment_id} in remote storage") for one in found[:_SHOWN]
-        ],
+        start_offset=span.start_offset,
+        end_offset=span.end_offset,
+        evidence=[remote_segment(one.segment.segment_id) for one in found[:_SHOWN]],
     )
 
 
@@ -142,7 +139,7 @@ def _resized(case: Case, found: ResizedObject) -> Finding:
         end_offset=segment.end_offset,
         replica_epoch=segment.epochs[0][0],
         evidence=[
-            Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=stored.log_path),
+            remote_segment(segment.segment_id, stored.log_path),
             considered("upload under way: no, the copy was finished before the store was listed"),
         ],
     )
@@ -172,24 +169,21 @@ def _content(found: ContentDeviation) -> Finding:
         start_offset=segment.start_offset,
         end_offset=segment.end_offset,
         replica_epoch=segment.epochs[0][0],
-        evidence=[Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=found.path)],
+        evidence=[remote_segment(segment.segment_id, found.path)],
     )
 
 
 def _encoded(why: str, found: Sequence[ContentDeviation]) -> Finding:
     """One finding for all segments of a partition that are encoded."""
-    start = min(one.segment.start_offset for one in found)
-    end = max(one.segment.end_offset for one in found)
+    span = span_of([one.segment for one in found])
     return finding(
         TIER_OBJECT_UNREAD,
-        f"{count(len(found), 'segment')} with {name_offsets(start, end)} in the remote store: {why}",
+        f"{count(len(found), 'segment')} with {name_offsets(span.start_offset, span.end_offset)} in the remote store: {why}",
         severity="info",
         verdict=None,
-        start_offset=start,
-        end_offset=end,
-        evidence=[
-            Evidence("file", text=f"segment {one.segment.segment_id} in remote storage") for one in found[:_SHOWN]
-        ],
+        start_offset=span.start_offset,
+        end_offset=span.end_offset,
+        evidence=[remote_segment(one.segment.segment_id) for one in found[:_SHOWN]],
     )
 
 
@@ -200,7 +194,7 @@ def _leaked(stored: RemoteObject) -> Finding:
         "__remote_log_metadata does not know, or knows as deleted: nobody reads it, and nothing will delete it",
         start_offset=stored.start_offset,
         evidence=[
-            Evidence("file", text=f"segment {stored.segment_id} in remote storage", value=stored.log_path),
+            remote_segment(stored.segment_id, stored.log_path),
             considered("upload under way: no, what tells of the segments goes on after the object was there"),
         ],
     )
