@@ -19,7 +19,7 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import Place
-from replica_audit.text import listed, name_brokers
+from replica_audit.text import listed, name_brokers, verb
 
 _MAJORITY = (
     "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
@@ -98,9 +98,7 @@ class StepList:
         before: Sequence[str] = (),
     ) -> None:
         """`without`: partitions that have no leader from then on; `perhaps`: brokers that may be down already."""
-        costs = (
-            f"; {list_places(without)} {'has' if len(without) == 1 else 'have'} no leader meanwhile" if without else ""
-        )
+        costs = f"; {list_places(without)} {verb(len(without), 'has', 'have')} no leader meanwhile" if without else ""
         order = ", in this order" if len(brokers) > 1 else ""
         unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
         self._add(
@@ -201,7 +199,7 @@ class StepList:
         for place in places:
             leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
         for broker, led in sorted(leaders.items()):
-            others = f"no other replica of {'it' if len(led) == 1 else 'them'}"
+            others = f"no other replica of {verb(len(led), 'it', 'them')}"
             if broker in self._state.up:
                 otherwise = f"Until it does, start {others}. Only a controller elects it: where the controllers are down, start them"
             else:

@@ -9,7 +9,7 @@ from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import find_barred, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
-from replica_audit.text import count
+from replica_audit.text import count, verb
 
 #: Partitions that are named.
 _NAMED = 3
@@ -44,8 +44,8 @@ def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
         end = min(copy.end_offset if one is None else one for one in parted)
         nodes = name_nodes(one.node_id for one in ahead)
         yield (
-            f"{nodes} applied records from offset {end} on that it does not have: {'a broker' if len(ahead) == 1 else 'brokers'} that "
-            f"{'is' if len(ahead) == 1 else 'are'} up {'dies' if len(ahead) == 1 else 'die'} as soon as a leader asks to truncate them"
+            f"{nodes} applied records from offset {end} on that it does not have: {verb(len(ahead), 'a broker', 'brokers')} that "
+            f"{verb(len(ahead), 'is', 'are')} up {verb(len(ahead), 'dies', 'die')} as soon as a leader asks to truncate them"
         )
 
 

@@ -13,7 +13,7 @@ from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy
-from replica_audit.text import capitalise, count, listed
+from replica_audit.text import capitalise, count, listed, verb
 
 _SKEW = (
     "If the controllers ran while they were copied, this is only the order in which they were copied, and nothing has to be "
@@ -255,7 +255,7 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
     stale, voters = found.stale, held.voters
     if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
         text = (
-            f"{capitalise(name_nodes(copy.node_id for copy in lacking))} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
+            f"{capitalise(name_nodes(copy.node_id for copy in lacking))} {verb(len(lacking), 'lacks', 'lack')} what was committed: "
             f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
         )
         return _need(text, _may_be_skew(held, lacking))
@@ -274,9 +274,9 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
     others = [node for node in voters.ids if node not in able]
     short = [node for node in others if node in held.available]
     if short:
-        text += f". {capitalise(name_nodes(short))} {'lacks' if len(short) == 1 else 'lack'} some of it: {proven.proof}"
+        text += f". {capitalise(name_nodes(short))} {verb(len(short), 'lacks', 'lack')} some of it: {proven.proof}"
     if rest := [node for node in others if node not in short]:
-        text += f". {capitalise(name_nodes(rest))} {'counts' if len(rest) == 1 else 'count'} as lost: a disk that still exists may hold more"
+        text += f". {capitalise(name_nodes(rest))} {verb(len(rest), 'counts', 'count')} as lost: a disk that still exists may hold more"
     lacking = [copy for copy in held.copies if copy.node_id in short]
     return _need(text, not rest and _may_be_skew(held, lacking))
 
@@ -307,7 +307,7 @@ def foreign_text(held: HeldMetadata) -> str:
     nodes = name_nodes(one.broker_id for one in held.foreign)
     clusters = listed(sorted({one.cluster_id or "" for one in held.foreign}))
     return (
-        f"what {nodes} {'has' if len(held.foreign) == 1 else 'have'} is of cluster {clusters} and was left out, and the rest is of cluster "
+        f"what {nodes} {verb(len(held.foreign), 'has', 'have')} is of cluster {clusters} and was left out, and the rest is of cluster "
         f"{held.inventory.cluster_id}. If these are one cluster, some were formatted with a new id: keep every disk, put the old id as "
         "cluster.id into the meta.properties of the copies in this snapshot, and run quorum again"
     )
@@ -377,7 +377,7 @@ def _stray_text(held: HeldMetadata) -> str:
     nodes = name_nodes(one.broker_id for one in lost)
     names = sorted({one.topic for one in topics} | {f"{one.topic}-{one.partition}" for one in added})
     named = [*names[:_NAMED_TOPICS], *([f"{len(names) - _NAMED_TOPICS} more"] if len(names) > _NAMED_TOPICS else [])]
-    gone = f"unless {'this topic was' if len(names) == 1 else 'these topics were'} deleted, " if topics else ""
+    gone = f"unless {verb(len(names), 'this topic was', 'these topics were')} deleted, " if topics else ""
     return (
         f"{nodes} {'has' if len({one.broker_id for one in lost}) == 1 else 'have'} set {count(len(lost), 'directory', 'directories')} of "
         f"{listed(named)} aside as -stray, which no log here knows: {gone}the voters forgot it, and an older disk of a controller or a "

@@ -30,7 +30,7 @@ from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.quorum.restoration import Restoration, place_on
 from replica_audit.snapshot.metadata.quorum import name_nodes
-from replica_audit.text import capitalise, count
+from replica_audit.text import capitalise, count, verb
 
 _OPERATORS = "Whatever starts or repairs nodes by itself is paused: systemd's Restart=, Strimzi's Cluster Operator, a job that does it"
 _NO_CHOICE = {
@@ -159,11 +159,11 @@ def _named(nodes: Sequence[int]) -> str:
 
 
 def _their(nodes: Sequence[int]) -> str:
-    return "its" if len(nodes) == 1 else "their"
+    return verb(len(nodes), "its", "their")
 
 
 def _pronoun(nodes: Sequence[int]) -> str:
-    return "it has" if len(nodes) == 1 else "they have"
+    return verb(len(nodes), "it has", "they have")
 
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
@@ -235,7 +235,7 @@ class _Plan:
         yield (
             self._to.former,
             lambda nodes: (
-                f"by {_their(nodes)} own log {'it is a voter' if len(nodes) == 1 else 'they are voters'} still, and such nodes elect a "
+                f"by {_their(nodes)} own log {verb(len(nodes), 'it is a voter', 'they are voters')} still, and such nodes elect a "
                 "leader among themselves"
             ),
         )
@@ -250,7 +250,7 @@ class _Plan:
     def _stop_nodes(self, nodes: Sequence[int], why: str) -> Step:
         return Step(
             action="stop",
-            text=f"Stop {name_nodes(nodes)}, where {'it is' if len(nodes) == 1 else 'they are'} up{why}",
+            text=f"Stop {name_nodes(nodes)}, where {verb(len(nodes), 'it is', 'they are')} up{why}",
             brokers=tuple(nodes),
             commands=tuple(self._tools.stop(nodes)),
         )
@@ -277,7 +277,7 @@ class _Plan:
             commands=tuple(commands),
             files=copies.files_of(commands),
             before=(
-                f"{_named(self._to.bereft)} {'is' if len(self._to.bereft) == 1 else 'are'} stopped, and their producers are too",
+                f"{_named(self._to.bereft)} {verb(len(self._to.bereft), 'is', 'are')} stopped, and their producers are too",
                 _NO_ARCHIVE,
             ),
         )
@@ -458,7 +458,7 @@ class _Plan:
     def _start(self) -> Iterator[Step]:
         if self._to.combined:
             yield self._copy_again(
-                f", {name_nodes(self._to.combined)} too, {'which is a broker' if len(self._to.combined) == 1 else 'which are brokers'} "
+                f", {name_nodes(self._to.combined)} too, {verb(len(self._to.combined), 'which is a broker', 'which are brokers')} "
                 "as well as voters",
                 # Elect has no order where the others have to be down and are needed for a majority (H16).
                 ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
@@ -531,7 +531,7 @@ class _Plan:
         bare = name_nodes(self._to.bare)
         yield Step(
             action="check",
-            text=f"See that {bare} {'leads' if len(self._to.bare) == 1 else 'lead'} no partition that another node has, and that each of "
+            text=f"See that {bare} {verb(len(self._to.bare), 'leads', 'lead')} no partition that another node has, and that each of "
             "those has a leader. Where one has none, elect one that has it, by what elect says of AFTER (kafka-leader-election.sh "
             "--election-type unclean)",
             commands=tuple(self._tools.describe(self._to.topics_of_bare)),

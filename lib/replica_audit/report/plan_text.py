@@ -60,7 +60,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     if decision.depends_on and not decision.asked:
         if decision.candidate_id in decision.depends_on:  # the rest of its own log may say otherwise
             return end_sentence(decision.open_question)
-        them = "it" if len(decision.depends_on) == 1 else "them"
+        them = verb(len(decision.depends_on), "it", "them")
         least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
         return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without {them}."
     choice = f"broker {decision.candidate_id}"

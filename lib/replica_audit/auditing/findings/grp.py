@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.schema import Evidence
-from replica_audit.text import count
+from replica_audit.text import count, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -45,7 +45,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _finding(code: Code, found: Sequence[Position], where: str) -> Finding:
     groups = sorted({one.offset.group for one in found})
-    stands = "stands" if len(groups) == 1 else "stand"
+    stands = verb(len(groups), "stands", "stand")
     said = ", ".join(f"{one.offset.group} at {one.offset.committed_offset}" for one in found[:_NAMED])
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     parted = min(one.parted_at for one in found if one.parted_at is not None)

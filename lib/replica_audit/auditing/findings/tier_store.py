@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment
 from replica_audit.auditing.findings.tier import unless_leaders
 from replica_audit.model import span_of
-from replica_audit.text import count, name_brokers, name_offsets
+from replica_audit.text import count, name_brokers, name_offsets, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -76,7 +76,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         leader = case.reference.facts
         text += f": {lacking} are below the local start {leader.local_start_offset} of broker {leader.broker_id} and nowhere else in it"
         if holders := _holders(case, found.needed):
-            text += f"; {name_brokers(holders)} still {'has' if len(holders) == 1 else 'have'} some of them"
+            text += f"; {name_brokers(holders)} still {verb(len(holders), 'has', 'have')} some of them"
     elif is_orphan:
         text += ", which were committed and are in no log" + (" here" if case.remote.unsure else "")
     else:

@@ -15,6 +15,7 @@ from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles
 from replica_audit.snapshot.storage import Snapshot
+from replica_audit.text import verb
 
 _FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
 _COPIED_EARLIER = (
@@ -143,7 +144,7 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
 
 def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) -> Iterator[QuarantineRow]:
     """A row for each copy that is behind; `conditions` are sentences on what has to be mended before the newest one is used."""
-    have = f"{name_nodes(stale.holders)} {'has' if len(stale.holders) == 1 else 'have'}"
+    have = f"{name_nodes(stale.holders)} {verb(len(stale.holders), 'has', 'have')}"
     verdicts = (
         (stale.copies, "META-STALE", _FROM_BACKUP),
         (stale.skewed, "CAP-SKEW", _COPIED_EARLIER),
