@@ -251,7 +251,7 @@ class RemoteHoles:
 
 
 def latest_epochs(found: Iterable[tuple[int, int]]) -> Callable[[int], int]:
-    """What gives the greatest epoch of those `found`, as (start offset, epoch), that start below an offset; -1 where none does."""
+    """A function of an offset: the greatest epoch of those `found`, as (start offset, epoch), that start below it; -1 if none does."""
     ordered = sorted(found)
     starts = [start for start, _ in ordered]
     latest = [-1, *accumulate((epoch for _, epoch in ordered), max)]
