@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
-from replica_audit.auditing.compare.remote_states import RemoteFacts, find_early_deletion, find_unfinished
+from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts, find_early_deletion, find_unfinished
 from replica_audit.auditing.compare.remote_storage import (
     RemoteHoles,
     RemoteOrphan,
@@ -80,18 +80,13 @@ def remote_facts(
         one for one in sound if one.state >= DELETE_STARTED and _began_before(one, facts, times, one_moment=one_moment)
     )
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
-    left_by_leader = {
-        "orphans": orphans,
-        "gone_orphans": gone,
-        "begun": begun,
-        "deleted": without_orphans(deleted, (*orphans, *gone, *begun)),
-    }
     return RemoteFacts(
         segments=segments,
         lineage=lineage,
         start_offset=start,
         contradictory=contradictory,
-        **(left_by_leader if is_leaders else {"unsure": left_by_leader}),
+        other=OtherHistory(orphans, gone, begun, without_orphans(deleted, (*orphans, *gone, *begun))),
+        is_leaders=is_leaders,
         holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
         gaps={
             item.follower.broker_id: gap

@@ -8,7 +8,7 @@ import pytest
 from tests.support.made_cases import LINEAGE, batch, case, compared, divergent, found, leadership, log
 
 from replica_audit.auditing.compare.divergence_cause import Cause
-from replica_audit.auditing.compare.remote_states import RemoteFacts
+from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
 from replica_audit.auditing.compare.remote_storage import RemoteOrphan
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import meta
@@ -57,7 +57,7 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
         ([AS_IT_WAS], {}, "info", None, "it lost nothing: broker 1, which led before, has followed nobody"),
         (
             [FOLLOWED],
-            {"remote": RemoteFacts(orphans=(ORPHAN,))},
+            {"remote": RemoteFacts(other=OtherHistory((ORPHAN,)))},
             "info",
             None,
             "it lost records: remote storage still has segments",

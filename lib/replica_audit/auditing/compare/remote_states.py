@@ -118,6 +118,24 @@ def _retention(configs: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.lstrip("-").isdigit() else None
 
 
+class OtherHistory(NamedTuple):
+    """Stretches of segments that are of another history than the reference's log."""
+
+    orphans: tuple[RemoteOrphan, ...] = ()
+    """They are in the store as far as is known."""
+    gone_orphans: tuple[RemoteOrphan, ...] = ()
+    """Of copied segments that the remote store does not have any more."""
+    begun: tuple[RemoteOrphan, ...] = ()
+    """Of segments whose copy was begun and not finished, as far as no finished one has the offsets."""
+    deleted: tuple[RemoteOrphan, ...] = ()
+    """Of segments that Kafka deletes or has deleted, though the log did not begin past them."""
+
+    @property
+    def vanished(self) -> tuple[RemoteOrphan, ...]:
+        """Those of which the store has no whole segment."""
+        return (*self.begun, *self.deleted)
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteFacts:
     """Segments that `__remote_log_metadata` has of a partition, beside the reference's log."""
@@ -130,16 +148,9 @@ class RemoteFacts:
     """First offset of that log that is not known to be deleted (`remote_storage.known_start`)."""
     contradictory: tuple[RemoteSegment, ...] = ()
     """Segments whose epochs cannot be true."""
-    orphans: tuple[RemoteOrphan, ...] = ()
-    """Stretches of segments that are of another history than the reference's log, and are in the store as far as is known."""
-    gone_orphans: tuple[RemoteOrphan, ...] = ()
-    """As `orphans`, of segments that the remote store does not have any more."""
-    begun: tuple[RemoteOrphan, ...] = ()
-    """As `orphans`, of segments whose copy was begun and not finished, as far as no finished one has the offsets."""
-    deleted: tuple[RemoteOrphan, ...] = ()
-    """As `orphans`, of segments that Kafka deletes or has deleted, though the log did not begin past them."""
-    unsure: Mapping[str, tuple[RemoteOrphan, ...]] = field(default_factory=dict)
-    """The four above by their names, where the leader, whose log is not here, may have them; then those are empty."""
+    other: OtherHistory = OtherHistory()
+    is_leaders: bool = True
+    """False where the leader, whose log is not here, may be of that other history."""
     holes: RemoteHoles = RemoteHoles()
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)
@@ -150,9 +161,9 @@ class RemoteFacts:
     early: EarlyDeletion | None = None
 
     @property
-    def vanished(self) -> tuple[RemoteOrphan, ...]:
-        """Stretches of another history of which the store has no whole segment."""
-        return (*self.begun, *self.deleted)
+    def lost(self) -> OtherHistory:
+        """Stretches of the other history that the leader is known not to have."""
+        return self.other if self.is_leaders else OtherHistory()
 
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:

@@ -54,7 +54,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _orphans(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
-    for orphan in (*case.remote.orphans, *case.remote.unsure.get("orphans", ())):
+    for orphan in case.remote.other.orphans:
         number = orphan.end_offset - orphan.start_offset
         segments = count(len(orphan.segment_ids), "segment")
         found = finding(
@@ -75,7 +75,7 @@ def _orphans(case: Case) -> Iterator[Finding]:
 
 def unless_leaders(case: Case, found: Finding) -> Finding:
     """`found` of another history than the log that is known; undecided where the leader, whose log is not here, may be of that."""
-    if not case.remote.unsure:
+    if case.remote.is_leaders:
         return found
     leader = case.reference.leader_id
     may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
@@ -97,11 +97,19 @@ def _say_forms(forms: Sequence[StoredForm | None]) -> str:
 def _vanished(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
     kinds = (
-        ("begun", "a copy into remote storage that was begun and not finished", "the store may have a part"),
-        ("deleted", "remote storage, where Kafka deletes them or has deleted them", "the log begins below"),
+        (
+            case.remote.other.begun,
+            "a copy into remote storage that was begun and not finished",
+            "the store may have a part",
+        ),
+        (
+            case.remote.other.deleted,
+            "remote storage, where Kafka deletes them or has deleted them",
+            "the log begins below",
+        ),
     )
-    for kind, where, besides in kinds:
-        for one in (*getattr(case.remote, kind), *case.remote.unsure.get(kind, ())):
+    for stretches, where, besides in kinds:
+        for one in stretches:
             number = count(one.end_offset - one.start_offset, "committed record")
             found = finding(
                 TIER_LOST,

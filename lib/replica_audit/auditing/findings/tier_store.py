@@ -38,8 +38,7 @@ CODES = (
 
 def judge(case: Case) -> Iterator[Finding]:
     """A finding for each segment in question; one for all that may be a matter of time, and one for all that are encoded."""
-    gone = (*case.remote.gone_orphans, *case.remote.unsure.get("gone_orphans", ()))
-    orphans = {one for orphan in gone for one in orphan.segment_ids}
+    orphans = {one for orphan in case.remote.other.gone_orphans for one in orphan.segment_ids}
     undecided: dict[tuple[str, str], list[MissingObject]] = {}
     for missing in case.store.missing:
         if not missing.is_gone:
@@ -78,7 +77,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         if holders := _holders(case, found.needed):
             text += f"; {name_brokers(holders)} still {verb(len(holders), 'has', 'have')} some of them"
     elif is_orphan:
-        text += ", which were committed and are in no log" + (" here" if case.remote.unsure else "")
+        text += ", which were committed and are in no log" + ("" if case.remote.is_leaders else " here")
     else:
         is_below = segment.end_offset <= case.reference.facts.log_start_offset
         text += ", which the log does not need any more" if is_below else ", which the log still has elsewhere"
