@@ -132,7 +132,7 @@ class OtherHistory(NamedTuple):
 
     @property
     def vanished(self) -> tuple[RemoteOrphan, ...]:
-        """Those of which the store has no whole segment."""
+        """Stretches of which the store has no whole segment."""
         return (*self.begun, *self.deleted)
 
 
