@@ -16,6 +16,7 @@ from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values
 from tests.brokers.printed_plan import PrintedStep
 from tests.brokers.steered_cluster import SteeredCluster, free_ports
+from tests.support.scanned import batches_of, scan_file
 
 CONTROLLERS, BROKERS = (100, 101, 102), (0, 1)
 _APART = {**dict.fromkeys(CONTROLLERS, "controller"), **dict.fromkeys(BROKERS, "broker")}
@@ -190,6 +191,12 @@ class QuorumOperator(Operator):
         place = f"127.0.0.1:{self._cluster.ports[up]}"
         self._cluster.tool("kafka-leader-election", "--bootstrap-server", place, *everything)
 
+    def _metadata_end(self, node: int) -> int:
+        """Log end of a node's metadata log on its disk."""
+        segments = sorted(self._cluster.metadata_log(node).glob("*.log"))
+        last = batches_of(scan_file(segments[-1]))[-1] if segments else None
+        return 0 if last is None else int(last["last_offset"]) + 1
+
     def _take(self, printed: PrintedStep, step: Mapping[str, Any]) -> list[str]:
         if any("AFTER" in command for command in step["commands"]):
             shutil.rmtree(self.after, ignore_errors=True)
@@ -205,6 +212,8 @@ class QuorumOperator(Operator):
             wrong = self._run(printed)
         if wrong:
             return wrong
+        found = {one["broker_id"]: self._metadata_end(one["broker_id"]) for one in step["after"]}
+        assert found == {one["broker_id"]: one["log_end_offset"] for one in step["after"]}, printed.text
         for node in step["brokers"]:
             if step["action"] in ("start", "stop"):
                 self._cluster.await_start(node) if step["action"] == "start" else self._cluster.await_end(node)

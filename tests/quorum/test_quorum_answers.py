@@ -176,6 +176,11 @@ def test_an_epoch_that_a_node_has_seen_is_written_into_the_seeds(tmp_path: Path)
         f"printf '%s\\n' '{json.dumps(files['quorum-state-101'], separators=(',', ':'))}' > quorum-state-101" in lines
     )
     assert any("never register" in one for one in next(one for one in found.copies if one.node_id == 100).breaks)
+    logs = {one.broker_id: (one.log_end_offset, one.leader_epoch) for step in found.steps for one in step.after}
+    assert logs == dict.fromkeys(VOTERS, (found.choice.end_offset, 4))
+    assert (
+        f"then: __cluster_metadata-0 of node 101 ends at {found.choice.end_offset}, and counts on from epoch 4" in lines
+    )
     harmless = written(tmp_path / "2", {**stale, 100: log(WHOLE, 1), 1: log(WHOLE, 1)}, {1: APPLIED}, clean=(1,))
     assert not any(step.files for step in harmless.steps) and "mend_epoch" not in actions(harmless)
 
@@ -186,6 +191,10 @@ def test_voters_that_forgot_an_epoch_count_on_from_it_though_all_logs_agree(tmp_
     found = written(tmp_path / "1", metadata, {1: APPLIED}, clean=(1,))
     assert found.verdict == "choose" and "reached controller epoch 6, and the voters know none above 1" in found.reason
     assert actions(found) == ["copy", "stop", *["mend_epoch"] * 3, *["start"] * 3, "check", "check", "start", "verify"]
+    ends = {one.node_id: one.end_offset for one in found.copies}
+    assert {one.broker_id: one.log_end_offset for step in found.steps for one in step.after} == {
+        n: ends[n] for n in VOTERS
+    }
     ran = written(tmp_path / "2", metadata, {1: APPLIED})
     one_knows = written(tmp_path / "3", metadata | {102: log(WHOLE, 6)}, {1: APPLIED}, clean=(1,))
     assert (ran.verdict, one_knows.verdict) == ("agree", "agree")

@@ -147,12 +147,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A replica's log after a step. A restart adds epochs, so that `leader_epoch` is the least that it can be."""
+    """A replica's log after a step: of a partition, or, of `quorum`, a node's metadata log before it starts. A restart adds epochs, so
+    that `leader_epoch` is the least that it can be.
+    """
 
     topic: str
     partition: int
     broker_id: int
     leader_id: int | None
+    """None where nobody leads yet."""
     leader_epoch: int | None
     truncate_to: int | None
     """Where its log is cut as it begins to follow; None where it is not cut, or leads."""

@@ -23,12 +23,13 @@ from replica_audit.elect.kafka_commands import (
     set_directory_id,
     unpack_metadata,
 )
-from replica_audit.elect.plan_model import Step
+from replica_audit.elect.plan_model import Prediction, Step
 from replica_audit.model import Place, ReplicaDir
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.quorum.restoration import Restoration, place_on
+from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.text import capitalise, count, verb
 
@@ -151,6 +152,20 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
         ),
         before=(_OPERATORS, _NO_ARCHIVE),
         snapshot=tuple(one.log.path for one in held.compared.copies),
+    )
+
+
+def _predict(node: int, end_offset: int, epoch: int | None) -> Prediction:
+    """The metadata log of a node before it is started; `epoch` is the one that the node counts on from."""
+    return Prediction(
+        METADATA_PARTITION.topic,
+        METADATA_PARTITION.partition,
+        broker_id=node,
+        leader_id=None,
+        leader_epoch=epoch,
+        truncate_to=None,
+        dropped_records=0,
+        log_end_offset=end_offset,
     )
 
 
@@ -342,6 +357,7 @@ class _Plan:
             + ("" if own else f", and what its own log had is in put-aside-{node} only")
             if files or not own
             else None,
+            after=(_predict(node, self._to.copy.end_offset, self._to.seen if files else self._to.copy.epoch),),
         )
 
     def _empty(self, node: int) -> Step:
@@ -361,6 +377,7 @@ class _Plan:
                 f"{_named(self._to.holders)} hold what was committed. Until this node has caught up, none of them may be lost",
             ),
             irreversible=f"What the log of node {node} had is in put-aside-{node} only",
+            after=(_predict(node, 0, self._to.seen if files else None),),
         )
 
     def _identify(self, node: int) -> Iterator[str]:
@@ -408,6 +425,7 @@ class _Plan:
             files=files,
             before=("Its process has ended",),
             irreversible=f"Node {node} forgets whom it voted for",
+            after=(_predict(node, self._to.end_of(node), self._to.seen),),
         )
 
     def _of(self, node: int, step: Step) -> Step:
@@ -425,6 +443,7 @@ class _Plan:
             commands=tuple(put_metadata_aside(node)),
             before=(f"Its process has ended, and put-aside-{node} does not exist yet",),
             irreversible=f"What the metadata log of node {node} had is in put-aside-{node} only",
+            after=(_predict(node, 0, None),),
         )
         return self._of(node, step)
 

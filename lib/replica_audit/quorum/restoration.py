@@ -279,6 +279,10 @@ class Restoration:
     def _own(self, node: int) -> list[MetadataCopy]:
         return [one for one in self.held.compared.copies if one.node_id == node]
 
+    def end_of(self, node: int) -> int:
+        """Log end of the metadata log of a node that keeps its own."""
+        return max(one.end_offset for one in self._own(node))
+
     def _holds(self, node: int) -> bool:
         return any(
             self.voters.admits(node, one.log.directory_id)

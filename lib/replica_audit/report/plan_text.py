@@ -386,9 +386,13 @@ def wrap_command(command: str) -> Iterator[str]:
 
 
 def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
-    """State of each log after a step, a line for each partition and leader."""
+    """State of each log after a step, a line for each partition and leader, and for each metadata log."""
     by_place: dict[tuple[str, int, int | None], list[Prediction]] = {}
     for one in after:
+        if one.leader_id is None:
+            counts_on = "" if one.leader_epoch is None else f", and counts on from epoch {one.leader_epoch}"
+            yield f"then: {clean(one.topic)}-{one.partition} of node {one.broker_id} ends at {one.log_end_offset}{counts_on}"
+            continue
         by_place.setdefault((one.topic, one.partition, one.leader_id), []).append(one)
     for (topic, partition, leader), some in by_place.items():
         epoch = some[0].leader_epoch
