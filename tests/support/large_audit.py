@@ -7,20 +7,19 @@ Offsets are moved by a random distance and counts differ, so that nothing is the
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from tests.support.fixtures import FIXTURES
-from tests.support.report_rows import answers_of, tables_of
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.config import Settings
-from replica_audit.literals import SEVERITIES
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, ReportRows
 
 #: Columns that are moved by the partition's distance.
 _OFFSETS = {
@@ -76,18 +75,20 @@ CALM = [
     (str(SAMPLES / "hw-truncation-before"), "orders-0"),
 ]
 
-Model = Mapping[str, list[dict[str, Any]]]
+Model = Mapping[str, list[Any]]
 
 
 def audit_models(partitions: Iterable[tuple[str, str]]) -> list[Model]:
-    """The report tables of each (snapshot directory, partition), to be copied by `large_results`."""
-    return [tables_of(audit_one(path, TopicPartition.parse(name), Settings())) for path, name in partitions]
+    """The rows by table of each (snapshot directory, partition), to be copied by `large_results`."""
+    found = [audit_one(path, TopicPartition.parse(name), Settings()) for path, name in partitions]
+    return [{table: one.table(table) for table in REPORT_TABLES} for one in found]
 
 
 def large_results(count: int, bad: list[Model], calm: list[Model], share: float, seed: int = 7) -> Results:
     """`count` partitions, a `share` of them copies of the `bad` models and the others of the `calm` ones."""
     generator = random.Random(seed)
-    tables: dict[str, list[dict[str, Any]]] = {table: [] for table in REPORT_TABLES}
+    movers = {id(model): _movers(model) for model in (*bad, *calm)}
+    tables: dict[str, list[Any]] = {table: [] for table in REPORT_TABLES}
     topics = [
         f"{generator.choice(_WORDS)}.{generator.choice(_WORDS)}-{number}" for number in range(max(1, count // 25))
     ]
@@ -96,19 +97,13 @@ def large_results(count: int, bad: list[Model], calm: list[Model], share: float,
         place = {"topic": topics[number % len(topics)], "partition": number // len(topics)}
         distance = generator.randrange(10**9)
         late = generator.randrange(10**9)
-        for table, rows in model.items():
-            if table == "quarantine":
-                continue
-            for row in rows:
-                if row.get("topic") is None:
-                    continue
-                copy = _moved(row, distance, late)
-                copy.update(place)
-                if "finding_id" in copy:
-                    copy["finding_id"] = f"{generator.getrandbits(64):016x}"
-                if "record_count" in copy and copy["record_count"]:
-                    copy["record_count"] += generator.randrange(1000) if table == "replicas" else 0
-                tables[table].append(copy)
+        for table, row, mover in movers[id(model)]:
+            changed = {**place, **mover(distance, late)}
+            if table == "findings":
+                changed["finding_id"] = f"{generator.getrandbits(64):016x}"
+            if table == "replicas" and row.record_count:
+                changed["record_count"] = row.record_count + generator.randrange(1000)
+            tables[table].append(row._replace(**changed))
     audit = {
         "audit_id": "a" * 32,
         "snapshot_id": "b" * 32,
@@ -116,7 +111,7 @@ def large_results(count: int, bad: list[Model], calm: list[Model], share: float,
         "tool_version": "0.1.0",
         "started": "2026-01-02T03:04:05.000Z",
         "finished": "2026-01-02T03:14:06.000Z",
-        "verdict": worst_verdict(row["verdict"] for row in tables["partitions"]),
+        "verdict": worst_verdict(row.verdict for row in tables["partitions"]),
         "inputs": {
             "snapshot": "large",
             "segments": count * 3,
@@ -124,18 +119,50 @@ def large_results(count: int, bad: list[Model], calm: list[Model], share: float,
             "files": {"log": count * 3},
         },
     }
-    assert all(set(row["findings"]) == set(SEVERITIES) for row in tables["partitions"])
-    found = answers_of(audit, tables)
-    return Results.of(found.audit, found.in_order())
+    return Results.of(audit, ReportRows(**tables).in_order())
 
 
-def _moved(value: Any, distance: int, late: int, name: str = "") -> Any:
-    if isinstance(value, dict):
-        return {key: _moved(part, distance, late, key) for key, part in value.items()}
-    if isinstance(value, list):
-        if name in _EPOCHS:
-            return [[epoch, start + distance] for epoch, start in value]
-        return [_moved(part, distance, late, name) for part in value]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value + distance if name in _OFFSETS else value + late if name in _TIMES else value
-    return value
+#: Makes a value anew, its offsets moved by the first number and its times by the second.
+Mover = Callable[[int, int], Any]
+
+
+def _movers(model: Model) -> list[tuple[str, Any, Mover]]:
+    """Table and row of each row about the partition, with the mover of the columns that have offsets or times."""
+    rows = [(table, row) for table, of_table in model.items() if table != "quarantine" for row in of_table]
+    return [(table, row, _of_parts(row._asdict()) or _unmoved) for table, row in rows if getattr(row, "topic", None)]
+
+
+def _unmoved(distance: int, late: int) -> dict[str, Any]:
+    return {}
+
+
+def _of_parts(parts: Mapping[Any, Any]) -> Mover | None:
+    """Makes those of some parts anew that have offsets or times; None where none has."""
+    movers = [(key, mover) for key, part in parts.items() if (mover := _mover(part, key)) is not None]
+    return (lambda distance, late: {key: mover(distance, late) for key, mover in movers}) if movers else None
+
+
+def _mover(value: Any, name: str = "") -> Mover | None:
+    """Makes `value` anew, `name` being its column; None where nothing in it moves."""
+    if isinstance(value, int) and name in _OFFSETS:
+        return lambda distance, late: value + distance
+    if isinstance(value, int) and name in _TIMES:
+        return lambda distance, late: value + late
+    if name in _EPOCHS and value is not None:
+        return lambda distance, late: [[epoch, start + distance] for epoch, start in value]
+    if hasattr(value, "_fields"):
+        mover = _of_parts(value._asdict())
+        return mover and (lambda distance, late: value._replace(**mover(distance, late)))
+    if is_dataclass(value):
+        mover = _of_parts({one.name: getattr(value, one.name) for one in fields(value)})
+        return mover and (lambda distance, late: replace(value, **mover(distance, late)))
+    if isinstance(value, Mapping):
+        mover = _of_parts(value)
+        return mover and (lambda distance, late: {**value, **mover(distance, late)})
+    if isinstance(value, (list, tuple)):
+        movers = [_mover(part, name) for part in value]
+        if any(movers):
+            return lambda distance, late: [
+                part if mover is None else mover(distance, late) for part, mover in zip(value, movers)
+            ]
+    return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from tests.support.large_audit import Model, audit_models, large_results
-from tests.support.report_rows import row, tables_of
+from tests.support.report_rows import objects, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.known_findings import Earlier
@@ -19,7 +20,7 @@ from replica_audit.elect.election_plan import advise
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_ROWS, ReportRows, read_row
+from replica_audit.schema import REPORT_ROWS, ReportRows
 
 BROKERS = 12
 #: Not captured.
@@ -47,21 +48,19 @@ def large_cluster(count: int, share: float = 0.05) -> tuple[Results, Earlier]:
     bad, calm = models()
     found = large_results(count, bad, calm, share)
     generator = random.Random(25)
-    tables: dict[str, list[dict[str, Any]]] = {table: [] for table in REPORT_ROWS}
+    tables: dict[str, list[Any]] = {table: [] for table in REPORT_ROWS}
     hosts = {}
     for one in found.partitions:
         # Costs of choices are known of captured replicas only.
         whole = one.verdict != "CONSISTENT"
         hosts[one.topic, one.partition] = generator.sample(range(AWAY if whole else BROKERS), 5)
         tables["partition_states"] += _history((one.topic, one.partition), hosts[one.topic, one.partition], generator)
-    for table, rows in tables_of(found).items():
-        for item in rows:
-            own = hosts.get((item.get("topic"), item.get("partition")))
-            if own is None or table in ("partition_states", "captures"):
-                continue
-            if table == "replicas" and own[item["broker_id"]] == AWAY:
-                continue
-            tables[table].append(_on(own, item))
+    for table in REPORT_ROWS:
+        if table not in ("partition_states", "captures"):
+            for item in found.table(table):
+                own = hosts[item.topic, item.partition]
+                if table != "replicas" or own[item.broker_id] != AWAY:
+                    tables[table].append(_on(own, item))
     for (topic, number), own in hosts.items():
         for broker in own[:3]:
             partial_copy = generator.random() < 0.01
@@ -71,7 +70,7 @@ def large_cluster(count: int, share: float = 0.05) -> tuple[Results, Earlier]:
                 row("captures", topic=topic, partition=number, broker_id=broker, state=state, needed=needed,
                     named_by=["isr"], missing={"named": ["directory"], "partial": ["leader-epoch-checkpoint"]}.get(state, []))
             )  # fmt: skip
-    rows = ReportRows(**{name: [_read(name, one) for one in of_table] for name, of_table in tables.items()})
+    rows = ReportRows(**{table: objects(table, of_table) for table, of_table in tables.items()})
     known = [((one.topic, one.partition), one.finding_id) for one in rows.findings if generator.random() < 0.98]
     verdicts = {(one.topic, one.partition): one.verdict for one in rows.partitions}
     for place in generator.sample(sorted(verdicts), max(1, count // 200)):
@@ -88,20 +87,21 @@ def large_cluster(count: int, share: float = 0.05) -> tuple[Results, Earlier]:
     return results, Earlier.of("c" * 16, "2026-01-01T03:04:05.000Z", verdicts, known)
 
 
-def _read(table: str, values: Mapping[str, Any]) -> Any:
-    return read_row(REPORT_ROWS[table], {**dict.fromkeys(REPORT_ROWS[table]._fields), **values})
-
-
 def _on(hosts: Sequence[int], value: Any, name: str = "") -> Any:
-    """A row with the brokers 0 to 4 of its model put on `hosts`."""
+    """A value with the brokers 0 to 4 of its model put on `hosts`, `name` being its column."""
+    if isinstance(value, int):
+        return hosts[value] if name in _IDS and 0 <= value < len(hosts) else value
+    if isinstance(value, str):
+        return _NAMED.sub(lambda match: f"{match[1]} {hosts[int(match[2])]}", value) if "roker" in value else value
+    if hasattr(value, "_fields"):
+        return value._make([_on(hosts, part, key) for key, part in zip(value._fields, value)])
+    if is_dataclass(value):
+        return replace(value, **{one.name: _on(hosts, getattr(value, one.name), one.name) for one in fields(value)})
     if isinstance(value, dict):
         return {key: _on(hosts, part, key) for key, part in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_on(hosts, part, "broker_id" if name in _LISTS else name) for part in value]
-    if isinstance(value, str):
-        return _NAMED.sub(lambda match: f"{match[1]} {hosts[int(match[2])]}", value)
-    is_id = name in _IDS and isinstance(value, int) and 0 <= value < len(hosts)
-    return hosts[value] if is_id else value
+    return value
 
 
 def _history(place: tuple[str, int], hosts: Sequence[int], generator: random.Random) -> list[dict[str, Any]]:
