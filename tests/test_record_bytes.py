@@ -279,7 +279,7 @@ def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("replica_audit.cli.restore_command.Contact", lambda *_: cluster)
     marked = [encode_batch(0, [Record(mark, mark * 3) for mark in MARKS], 0)]
     brokers = AnsweringBrokers({("orders", 0): in_sync(marked)}, {("orders", 0): 1})
-    monkeypatch.setattr("replica_audit.cli.observe_command.connect", lambda *_: brokers.client())
+    monkeypatch.setattr("replica_audit.api.observation.connect", lambda *_: brokers.client())
     monkeypatch.setattr(failure, "TEMPORARY", str(places["temporary"]))
     monkeypatch.setenv("TMPDIR", str(places["temporary"]))
     monkeypatch.chdir(places["work"])

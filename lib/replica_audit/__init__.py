@@ -1,7 +1,7 @@
 """Offline audit of Kafka replica logs: high watermark, divergence, truncation replay.
 
-`audit` runs on Spark; `show`, `elect`, `quorum`, `verify`, `salvage`, `history` and `explain` in this process; `read_batches`,
-`read_records` and `read_metadata_log` give DataFrames of what a snapshot has. See docs/reference.md, Python.
+`audit` runs on Spark; `show`, `elect`, `quorum`, `verify`, `salvage`, `observe`, `history` and `explain` in this process;
+`read_batches`, `read_records` and `read_metadata_log` give DataFrames of what a snapshot has. See docs/reference.md, Python.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _PLACES = {
     "Explained": "replica_audit.api.explained",
     "History": "replica_audit.api.past",
     "InputError": "replica_audit.errors",
+    "ObservedSnapshot": "replica_audit.api.observation",
     "PlannedElection": "replica_audit.api.elected",
     "ReplicaAuditError": "replica_audit.errors",
     "Salvaged": "replica_audit.api.salvaged",
@@ -31,6 +32,7 @@ _PLACES = {
     "elect": "replica_audit.api.elected",
     "explain": "replica_audit.api.explained",
     "history": "replica_audit.api.past",
+    "observe": "replica_audit.api.observation",
     "quorum": "replica_audit.api.compared_quorum",
     "read_batches": "replica_audit.api.answers",
     "read_metadata_log": "replica_audit.api.answers",
@@ -55,7 +57,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """The package: its functions `elect`, `quorum`, `salvage` and `verify` are not hidden by the rooms of these names: importing
+    """The package: its functions `elect`, `observe`, `quorum`, `salvage` and `verify` are not hidden by the rooms of these names: importing
     a room binds nothing here, and `from replica_audit.elect import …` finds it all the same.
     """
 

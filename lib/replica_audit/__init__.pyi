@@ -12,6 +12,8 @@ from replica_audit.api.elected import PlannedElection as PlannedElection
 from replica_audit.api.elected import elect as elect
 from replica_audit.api.explained import Explained as Explained
 from replica_audit.api.explained import explain as explain
+from replica_audit.api.observation import ObservedSnapshot as ObservedSnapshot
+from replica_audit.api.observation import observe as observe
 from replica_audit.api.past import History as History
 from replica_audit.api.past import history as history
 from replica_audit.api.salvaged import Salvaged as Salvaged

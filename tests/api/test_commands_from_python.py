@@ -159,8 +159,8 @@ def test_explain_gives_text_and_object(command):
 def test_functions_are_there_before_and_after_the_rooms_of_their_names_were_imported():
     program = (
         "import replica_audit; from replica_audit.elect import costs; import replica_audit.verify.verified_partition;"
-        "from replica_audit.salvage.partition_salvage import SelectedRecords;"
-        "assert all(callable(getattr(replica_audit, name)) for name in ('elect', 'quorum', 'verify', 'salvage')), dir(replica_audit);"
+        "from replica_audit.salvage.partition_salvage import SelectedRecords; import replica_audit.observe.planning;"
+        "assert all(callable(getattr(replica_audit, name)) for name in ('elect', 'observe', 'quorum', 'verify', 'salvage')), dir(replica_audit);"
         "assert costs.__name__ == 'replica_audit.elect.costs'"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -190,11 +190,13 @@ def test_bytes_that_an_earlier_audit_wanted_are_not_asked_for_again(tmp_path, co
 #: Options of the command line that are about its output, or that the call from Python has under another name.
 OTHERS = {
     "help", "version", "config", "print-config", "format", "color", "quiet", "table", "columns", "topic", "form",
-    "audit-id", "snapshot-id", "report", "no-quality", "suites",
+    "audit-id", "snapshot-id", "report", "no-quality", "suites", "yes",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["show", "elect", "quorum", "verify", "salvage", "history", "explain", "run"])
+@pytest.mark.parametrize(
+    "name", ["show", "elect", "quorum", "verify", "salvage", "observe", "history", "explain", "run"]
+)
 def test_every_option_of_the_command_is_an_argument(name):
     parser = parsers_of(build_parser())[name]
     options = {

@@ -19,6 +19,7 @@ from tests.support.fixtures import FIXTURES
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
+from replica_audit.observe import kafka_brokers
 from replica_audit.observe.broker_answers import Throttled
 from replica_audit.observe.kafka_brokers import KafkaBrokers
 from replica_audit.results import Results
@@ -131,7 +132,7 @@ def test_a_clients_quota_is_waited_for(tmp_path: Path, monkeypatch: pytest.Monke
             throttled.extend(broker_id for one in found.values() if isinstance(one, Throttled))
             return found
 
-    monkeypatch.setattr("replica_audit.observe.kafka_brokers.KafkaBrokers", Counting)
+    monkeypatch.setattr(kafka_brokers, "KafkaBrokers", Counting)
     with CapturedCluster(FIXTURES / "healthy-running", tmp_path / "run") as cluster:
         bootstrap = cluster.start(*_BROKERS)
         _create(cluster, bootstrap, "o-slow")

@@ -15,6 +15,7 @@ from tests.support.answering_brokers import ALL, AnsweringBrokers, Replica, batc
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.config import Settings
+from replica_audit.observe import reading
 from replica_audit.observe.observing import Observed
 from replica_audit.observe.planning import Asked
 from replica_audit.results import Results
@@ -204,7 +205,7 @@ def test_batches_that_do_not_go_on_are_given_up(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_never_comes_whole_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replica_audit.observe.reading.GREATEST_FETCH", 1 << 21)
+    monkeypatch.setattr(reading, "GREATEST_FETCH", 1 << 21)
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
     plan = cluster.plan()
     sent = cluster._answer_FetchRequest
@@ -363,6 +364,7 @@ def test_the_estimate_is_about_right(tmp_path: Path) -> None:
     assert plan.size_bytes == pytest.approx(3 * sent, rel=0.05)
     assert {name for _, name in cluster.sent} <= {
         "MetadataRequest",
+        "DescribeLogDirsRequest",
         "DescribeTopicPartitionsRequest",
         "ListOffsetsRequest",
         "FetchRequest",

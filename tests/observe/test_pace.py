@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from tests.support.answering_brokers import AnsweringBrokers, batches_of, in_sync
-from tests.support.encoder import encode_batch, make_records
 
 from replica_audit.cli.main import main
 from replica_audit.observe.reading import Pace
@@ -49,7 +48,7 @@ def test_one_answer_is_a_quarter_of_a_second_at_most() -> None:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> AnsweringBrokers:
     brokers = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0))}, {PLACE: 1})
-    monkeypatch.setattr("replica_audit.cli.observe_command.connect", lambda *_: brokers.client())
+    monkeypatch.setattr("replica_audit.api.observation.connect", lambda *_: brokers.client())
     return brokers
 
 
@@ -75,16 +74,3 @@ def test_what_was_read_is_said(cluster: AnsweringBrokers, tmp_path: Path, capsys
     assert (
         "3 replicas read" in said and "no record was kept" in said and "Not captured: what replicas have above" in said
     )
-
-
-def test_far_more_than_the_estimate_is_told_once(
-    cluster: AnsweringBrokers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["observe", "--bootstrap-servers", "h:1", "--yes", "--rate-mib", "1000", "--to"]
-    assert main([*command, str(tmp_path / "s")]) == 0
-    assert "twice the estimate" not in capsys.readouterr().err
-    short = [encode_batch(at * 10, make_records(10), 0) for at in range(200)]
-    long = [encode_batch(2000 + at, make_records(1, "x" * 200_000), 0) for at in range(20)]
-    cluster.replicas[PLACE] = in_sync([*short, *long])
-    assert main([*command, str(tmp_path / "t")]) == 0
-    assert capsys.readouterr().err.count("more than twice the estimate of") == 1

@@ -14,6 +14,7 @@ from kafka.protocol import admin, consumer, metadata
 from tests.support.encoder import encode_batch, make_records
 
 from replica_audit.client_properties import ClientProperties, read_client_properties
+from replica_audit.observe.agreement import AgreedBytes
 from replica_audit.observe.kafka_brokers import KafkaBrokers
 from replica_audit.observe.observing import Observed, observe
 from replica_audit.observe.planning import Asked, ReadingPlan, plan_observation
@@ -21,7 +22,7 @@ from replica_audit.observe.planning import Asked, ReadingPlan, plan_observation
 TOPIC_ID = UUID(int=0x1234)
 #: All topics, from where their logs begin.
 ALL = Asked()
-_OUT_OF_RANGE, _UNKNOWN_TOPIC, _TOPIC_REFUSED, _GROUP_REFUSED = 1, 3, 29, 30
+_OUT_OF_RANGE, _UNKNOWN_TOPIC, _TOPIC_REFUSED, _GROUP_REFUSED, _CLUSTER_REFUSED, _STORAGE_ERROR = 1, 3, 29, 30, 31, 56
 
 
 @dataclass
@@ -72,6 +73,12 @@ class AnsweringBrokers:
     """No log has anything on its disk below."""
     throttled: int = 0
     """So many Fetch requests are answered without any partition, by a quota (`FetchContext.getThrottledResponse`)."""
+    hides_sizes: bool = True
+    """Sizes of logs are for those only who may describe the cluster."""
+    moving: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """The partition that each broker copies to another log dir."""
+    offline: dict[int, str] = field(default_factory=dict)
+    """A log dir of each broker that failed."""
     drops: list[Exception] = field(default_factory=list)
     """What befalls the requests to come, one after the other, in place of an answer."""
     delays: dict[int, float] = field(default_factory=dict)
@@ -98,9 +105,11 @@ class AnsweringBrokers:
         plan: ReadingPlan | None = None,
         connect: Callable[[], KafkaBrokers] | None = None,
         rate: int = 1 << 40,
+        agreement: AgreedBytes | None = None,
     ) -> Observed:
-        """Write at `path` what can be read of them, by a plan that is made now where none is given, and as fast as it comes."""
-        return observe(self.client(), connect or self.client, plan or self.plan(asked), asked, str(path), rate)
+        """Write at `path` what can be read of them, by a plan that is made now where none is given, as fast as it comes and as much."""
+        agreed = agreement or AgreedBytes(1 << 40, lambda came_bytes: False)
+        return observe(self.client(), connect or self.client, plan or self.plan(asked), asked, str(path), rate, agreed)
 
     def close(self) -> None:
         pass
@@ -239,6 +248,32 @@ class AnsweringBrokers:
             parts.setdefault(name, []).append(one)
         topics = [topic(name=name, partitions=of_topic) for name, of_topic in parts.items()]
         return response(throttle_time_ms=0, topics=topics, error_code=error)
+
+    def _answer_DescribeLogDirsRequest(self, node: int, request: Any) -> Any:
+        response = admin.DescribeLogDirsResponse
+        result = response.DescribeLogDirsResult
+        topic = result.DescribeLogDirsTopic
+        if self.hides_sizes:
+            return response(throttle_time_ms=0, error_code=_CLUSTER_REFUSED, results=[])
+
+        def logs(places: Iterable[tuple[str, int]], is_moving: bool) -> list[Any]:
+            found = []
+            for name, partition in places:
+                size = sum(map(len, self.replicas[name, partition][node].batches))
+                part = topic.DescribeLogDirsPartition(
+                    partition_index=partition, partition_size=size, offset_lag=0, is_future_key=is_moving
+                )
+                found.append(topic(name=name, partitions=[part]))
+            return found
+
+        places = [(one.topic, part) for one in request.topics for part in one.partitions]
+        dirs = [("/d1", 0, logs([place for place in places if node in self.replicas[place]], False))]
+        if node in self.moving:
+            dirs.append(("/d2", 0, logs([self.moving[node]], True)))
+        if node in self.offline:
+            dirs.append((self.offline[node], _STORAGE_ERROR, []))
+        results = [result(error_code=error, log_dir=path, topics=topics) for path, error, topics in dirs]
+        return response(throttle_time_ms=0, error_code=0, results=results)
 
     def _answer_ListOffsetsRequest(self, node: int, request: Any) -> Any:
         response = consumer.ListOffsetsResponse

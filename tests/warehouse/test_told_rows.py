@@ -26,7 +26,6 @@ from replica_audit.config import Settings
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
-from replica_audit.observe.observing import observe
 from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
@@ -190,7 +189,7 @@ def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
     copies = in_sync(batches_of(0, 0, 0, 1))
     cluster, asked = AnsweringBrokers(dict.fromkeys(places, copies), dict.fromkeys(places, 1)), Asked(last=5)
     plan = plan_observation(cluster.client(), asked)
-    observe(cluster.client(), cluster.client, plan, asked, str(tmp_path / "snapshot"), 1 << 40)
+    cluster.observe(tmp_path / "snapshot", asked, plan=plan)
     whole, told = whole_and_told(run_stages(tmp_path / "snapshot", tmp_path / "warehouse"), monkeypatch)
     expected, read, tables_read = Matrix(whole).unseen, answer_parts.PartReader.read, set()
 

@@ -322,7 +322,10 @@ def _add_observe_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--since", metavar="TIME", dest="since_ms", type=moment, help=text)
     text = "most MiB to read from one broker in a second (default: %(default)s)"
     command.add_argument("--rate-mib", metavar="N", type=positive_count, default=10, help=text)
-    command.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    text = "most MiB to read from all of them before asking again (default: twice the estimate)"
+    command.add_argument("--at-most-mib", metavar="N", type=positive_count, help=text)
+    text = "do not ask for confirmation, before that much has come"
+    command.add_argument("--yes", action="store_true", help=text)
 
 
 def _add_capture_arguments(command: argparse.ArgumentParser) -> None:

@@ -116,6 +116,13 @@ def ask_for_consent(question: str, nobody: str, no: str) -> None:
     """Ask on the terminal; raises UsageError with `nobody` where there is none, with `no` for any answer but yes."""
     if not sys.stdin.isatty():
         raise UsageError(nobody)
-    print_note(f"{question} [y/N]")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_consent(question):
         raise UsageError(no)
+
+
+def is_consent(question: str) -> bool:
+    """True if there is a terminal, and whoever is there says yes."""
+    if not sys.stdin.isatty():
+        return False
+    print_note(f"{question} [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -50,6 +50,14 @@ class ReplicaEnd(NamedTuple):
     """Of the last record."""
 
 
+class LogSizes(NamedTuple):
+    """Sizes in bytes of a broker's logs on its disks, all that is above their high watermarks included."""
+
+    of: Mapping[TopicPartition, int]
+    hidden: tuple[str, ...]
+    """Clauses on what of its disks no client can read: log dirs that are offline, and copies that are moving to another log dir."""
+
+
 class Refused(NamedTuple):
     """A broker's error instead of an answer, by Kafka's name for it."""
 
@@ -94,6 +102,8 @@ class Brokers(Protocol):
     def offsets(
         self, broker_id: int, places: Sequence[TopicPartition], timestamp: int
     ) -> Mapping[TopicPartition, ReplicaEnd | Refused]: ...
+
+    def sizes(self, broker_id: int, places: Sequence[TopicPartition]) -> LogSizes | Refused: ...
 
     def fetch(
         self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int

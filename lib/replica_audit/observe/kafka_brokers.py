@@ -28,6 +28,7 @@ from replica_audit.observe.broker_answers import (
     Fetched,
     ListedCluster,
     ListedPartition,
+    LogSizes,
     Refused,
     ReplicaEnd,
     Throttled,
@@ -48,6 +49,7 @@ _ADDRESS = re.compile(r"\s*(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\s*")
 _GREATEST_ANSWER = 1 << 30
 _TOPIC = 2  # ConfigResource.Type
 _NO_ERROR = 0
+_CLUSTER_REFUSED = 31
 _PARTITIONS_IN_ANSWER = 2_000
 
 #: Pauses before a request is sent again whose connection was closed: by the broker, or as idle by this client.
@@ -295,6 +297,35 @@ class KafkaBrokers:
                 else:
                     found[place] = ReplicaEnd(one.offset, one.leader_epoch if one.leader_epoch >= 0 else None)
         return found
+
+    def sizes(self, broker_id: int, places: Sequence[TopicPartition]) -> LogSizes | Refused:
+        """Sizes of a broker's logs, or why it does not tell them: that needs the right to describe the cluster."""
+        by_topic: dict[str, list[int]] = defaultdict(list)
+        for place in places:
+            by_topic[place.topic].append(place.partition)
+        request = self._admin.DescribeLogDirsRequest
+        asked = [request.DescribableLogDirTopic(topic=name, partitions=parts) for name, parts in by_topic.items()]
+        try:
+            answer = self._ask(broker_id, request(topics=asked))
+        except _UnsupportedError as error:
+            return Refused(str(error))
+        # Before version 3 a refusal is an answer without log dirs.
+        code = getattr(answer, "error_code", None) or (_NO_ERROR if answer.results else _CLUSTER_REFUSED)
+        if code != _NO_ERROR:
+            return Refused(self._name(code))
+        found: dict[TopicPartition, int] = {}
+        hidden = []
+        for log_dir in answer.results:
+            if log_dir.error_code != _NO_ERROR:
+                hidden.append(f"log dir {log_dir.log_dir}: {self._name(log_dir.error_code)}")
+            for topic in log_dir.topics:
+                for one in topic.partitions:
+                    place = TopicPartition(topic.name, one.partition_index)
+                    if one.is_future_key:
+                        hidden.append(f"{place} is moving to log dir {log_dir.log_dir}, and its copy there is not read")
+                    else:
+                        found[place] = one.partition_size
+        return LogSizes(found, tuple(hidden))
 
     def fetch(
         self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import TypeVar
 
 from replica_audit.errors import EngineError, UsageError
+from replica_audit.observe.agreement import AgreedBytes, NotAgreedError
 from replica_audit.observe.broker_answers import (
     Brokers,
     CommittedOffsets,
@@ -81,12 +82,14 @@ def observe(
     asked: Asked,
     directory: str,
     rate: int,
+    agreement: AgreedBytes,
     came: Callable[[int, int], None] = lambda replicas, size_bytes: None,
 ) -> Observed:
     """Read all replicas of a plan, each broker by a connection of its own and at most `rate` bytes a second, and write them.
 
-    `came` gets the numbers of replicas that are done and of bytes that came. Where a broker refuses, the others go on. What is written
-    is for its owner only, as the logs are; of an observation that breaks off nothing stays.
+    `came` gets the numbers of replicas that are done and of bytes that came, of one thread at a time. Where a broker refuses, the
+    others go on; replicas that more bytes than were agreed to would be needed for are unread. What is written is for its owner only,
+    as the logs are; of an observation that breaks off nothing stays.
     """
     with _new_snapshot(directory) as partial:
         (partial / BATCHES).mkdir(mode=0o700)
@@ -96,13 +99,13 @@ def observe(
         nothing: tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]] = ({}, ())
         configs, not_told = _again(lambda: brokers.configs(topics), nothing, "configurations", refused)
         compacted = {topic for topic, known in configs.items() if "compact" in known.get("cleanup.policy", "")}
-        sizes: list[int] = []
+        one_thread = Lock()
 
-        def count(replicas: int, size_bytes: int) -> None:
-            sizes.append(size_bytes)
-            came(replicas, size_bytes)
+        def tell(replicas: int, size_bytes: int) -> None:
+            with one_thread:
+                came(replicas, size_bytes)
 
-        read = _read_all(connect, plan, compacted, partial / BATCHES, rate, count)
+        read = _read_all(connect, plan, compacted, partial / BATCHES, rate, agreement, tell)
         cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
         groups = brokers.committed(cluster.brokers)
         configs, not_listed = _listable(configs)
@@ -117,7 +120,7 @@ def observe(
         }
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         (partial / OBSERVED).write_text(json.dumps(to_object(observation)) + "\n", encoding="utf-8")
-    return Observed(directory, observation.replicas, observation.refused, sum(sizes))
+    return Observed(directory, observation.replicas, observation.refused, agreement.came_bytes)
 
 
 @contextmanager
@@ -147,6 +150,7 @@ def _read_all(
     compacted: Collection[str],
     tables: Path,
     rate: int,
+    agreement: AgreedBytes,
     came: Callable[[int, int], None],
 ) -> list[ObservedReplica]:
     """Every replica of a plan in order, each with its table where it has batches; brokers are read at the same time."""
@@ -160,11 +164,13 @@ def _read_all(
             try:
                 with closing(connect()) as own:
                     pace = Pace(rate, sleep=over.wait, is_over=over.is_set)
-                    reading = Reading(own, pace, lambda size_bytes: came(0, size_bytes), compacted)
+                    reading = Reading(own, pace, lambda size_bytes: came(0, size_bytes), agreement, compacted)
                     for one in replicas[len(found) :]:
                         found.append(reading.read(one, tables / _table_name(one, numbers[one.partition.place])))
                         pauses = list(CONNECT_AGAIN_SECONDS)
                         came(1, 0)
+            except NotAgreedError as error:
+                found += [unread(one, str(error)) for one in replicas[len(found) :]]
             except (UnreachableError, EngineError, UsageError) as error:
                 if not pauses:
                     found += [unread(one, f"it does not answer: {error}") for one in replicas[len(found) :]]
@@ -175,9 +181,11 @@ def _read_all(
     by_broker = plan.by_broker()
     with ThreadPoolExecutor(max(1, len(by_broker))) as pool:
         try:
-            read = [one for found in pool.map(read_broker, by_broker.values()) for one in found]
+            readers = [pool.submit(read_broker, replicas) for replicas in by_broker.values()]
+            read = [one for found in agreement.results(readers) for one in found]
         except BaseException:
             over.set()  # else leaving the pool waits until all is read
+            agreement.end()
             raise
     read += [unread(one, one.problem) for one in plan.replicas if one.problem is not None]
     return sorted(read, key=lambda one: (one.topic, one.partition, one.broker_id))

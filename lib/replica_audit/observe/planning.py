@@ -17,6 +17,7 @@ from replica_audit.observe.broker_answers import (
     Fetched,
     ListedCluster,
     ListedPartition,
+    LogSizes,
     Refused,
     ReplicaEnd,
     Throttled,
@@ -72,6 +73,10 @@ class ReadingPlan:
     cluster: ListedCluster
     replicas: list[ReplicaToRead]
     refused: list[str] = field(default_factory=list)
+    untold: dict[int, str] = field(default_factory=dict)
+    """Brokers that do not tell the sizes of their logs, with Kafka's name for the reason: those are estimated by first batches."""
+    hidden: list[str] = field(default_factory=list)
+    """Clauses on what of brokers' disks no client can read."""
 
     @property
     def size_bytes(self) -> int:
@@ -117,20 +122,43 @@ def plan_observation(brokers: Brokers, asked: Asked) -> ReadingPlan:
                 one for one in cluster.partitions if broker_id in one.replicas and (one.leader_id == broker_id) is leads
             ]
             for at in range(0, len(mine), _AT_ONCE):
-                for found in note_replicas(brokers, broker_id, mine[at : at + _AT_ONCE]):
+                some = mine[at : at + _AT_ONCE]
+                for found in note_replicas(brokers, broker_id, some, _told_sizes(brokers, broker_id, some, plan)):
                     if isinstance(found, ReplicaToRead):
                         plan.replicas.append(found)
                     else:
                         notes.append(found)
     plan.replicas += _planned(brokers, _sampled(brokers, notes), asked, plan.refused)
+    plan.hidden = sorted(set(plan.hidden))
     plan.replicas.sort(key=lambda one: (one.partition.topic, one.partition.partition, one.broker_id))
     return plan
 
 
+def _told_sizes(
+    brokers: Brokers, broker_id: int, partitions: Sequence[ListedPartition], plan: ReadingPlan
+) -> Mapping[TopicPartition, int]:
+    """Sizes of a broker's logs, as far as it tells them; where it does not, `plan` has the reason."""
+    if broker_id in plan.untold:
+        return {}
+    answer: LogSizes | Refused
+    try:
+        answer = brokers.sizes(broker_id, [one.place for one in partitions])
+    except UnreachableError as error:
+        answer = Refused(str(error))
+    if isinstance(answer, Refused):
+        plan.untold[broker_id] = answer.error
+        return {}
+    plan.hidden += [f"broker {broker_id}: {one}" for one in answer.hidden]
+    return answer.of
+
+
 def note_replicas(
-    brokers: Brokers, broker_id: int, partitions: Sequence[ListedPartition]
+    brokers: Brokers,
+    broker_id: int,
+    partitions: Sequence[ListedPartition],
+    sizes: Mapping[TopicPartition, int],
 ) -> Iterator[_Note | ReplicaToRead]:
-    """Each replica as its broker answers, or why it does not."""
+    """Each replica as its broker answers, or why it does not; `sizes` are those of its logs, where they are known."""
     try:
         starts = brokers.offsets(broker_id, [one.place for one in partitions], EARLIEST_LOCAL)
         readable = {}
@@ -150,15 +178,17 @@ def note_replicas(
         if isinstance(answer, Refused):
             yield ReplicaToRead(one, broker_id, problem=answer.error)
             continue
-        end = ends.get(one.place)
+        said = ends.get(one.place)
+        end = said if isinstance(said, ReplicaEnd) else None
+        offsets = (answer.high_watermark if end is None else end.offset) - start_offset
         yield _Note(
             one,
             broker_id,
             answer.log_start_offset,
             min(start_offset, answer.high_watermark),
             answer.high_watermark,
-            end if isinstance(end, ReplicaEnd) else None,
-            _density(answer),
+            end,
+            sizes[one.place] / offsets if one.place in sizes and offsets > 0 else _density(answer),
         )
 
 
@@ -273,7 +303,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def planned_again(brokers: Brokers, one: ReplicaToRead) -> ReplicaToRead:
     """A replica whose log was cut or expired while it was read, as it is now."""
-    found = next(iter(note_replicas(brokers, one.broker_id, [one.partition])))
+    found = next(iter(note_replicas(brokers, one.broker_id, [one.partition], {})))
     if isinstance(found, ReplicaToRead):
         return found
     start = min(max(found.local_start_offset, one.start_offset), found.high_watermark)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from replica_audit.errors import FormatError
+from replica_audit.observe.agreement import AgreedBytes, NotAgreedError
 from replica_audit.observe.batches import read_batches
 from replica_audit.observe.broker_answers import EARLIEST_LOCAL, Brokers, Refused, Throttled, UnreachableError
 from replica_audit.observe.planning import THROTTLED, THROTTLED_ANSWERS, THROTTLED_SECONDS, ReplicaToRead, planned_again
@@ -76,16 +77,19 @@ class _GivenUpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A broker, the pace it is read at, and what counts the bytes that come."""
+    """A broker, the pace it is read at, what counts the bytes that come, and who says how many may."""
 
     brokers: Brokers
     pace: Pace
     came: Callable[[int], None]
+    agreement: AgreedBytes
     compacted: Collection[str] = ()
     """Topics whose policy is known to include `compact`."""
 
     def read(self, planned: ReplicaToRead, path: Path) -> ObservedReplica:
-        """Write the table at `path`, where the replica has batches. Raises UnreachableError if the broker does not answer."""
+        """Write the table at `path`, where the replica has batches. Raises UnreachableError if the broker does not answer, NotAgreedError
+        if nothing more may be read.
+        """
         for _ in range(_ATTEMPTS):
             try:
                 return _observed(planned, self._write(planned, path))
@@ -97,7 +101,7 @@ class Reading:
             except _GivenUpError as error:
                 path.unlink(missing_ok=True)
                 return unread(planned, str(error))
-            except UnreachableError:
+            except (UnreachableError, NotAgreedError):
                 path.unlink(missing_ok=True)
                 raise
         return unread(planned, f"its log was cut or expired while it was read, {_ATTEMPTS} times")
@@ -153,6 +157,7 @@ class Reading:
     def _fetch(self, planned: ReplicaToRead, offset: int) -> NDArray[np.void]:
         size, silent = self.pace.fetch_bytes, 0
         while True:
+            self.agreement.wait()
             self.pace.wait()
             answers = self.brokers.fetch(planned.broker_id, {planned.partition: offset}, size, size)
             answer = answers.get(planned.partition.place, Refused("no answer"))
@@ -167,6 +172,7 @@ class Reading:
                 self.pace.pause(THROTTLED_SECONDS)
                 continue
             self.pace.take(len(answer.records))
+            self.agreement.count(len(answer.records))
             self.came(len(answer.records))
             if answer.high_watermark < planned.high_watermark:
                 raise _ChangedError

@@ -23,6 +23,7 @@ def render_plan(plan: ReadingPlan, rate: int) -> str:
         size = sum(one.size_bytes for one in replicas)
         table.append((str(broker_id), str(len(replicas)), render_size(size), _duration(size / rate)))
     lines += ["", *align_columns(table, (0, 1, 2, 3)), ""]
+    lines += [line for text in _ways(plan, sorted(by_broker)) for line in wrap(text)]
     reading = name_brokers(sorted(by_broker))
     lines += wrap(
         f"About {render_size(plan.size_bytes)} will be read, at most {render_size(rate)} a second from each of {reading}."
@@ -31,6 +32,30 @@ def render_plan(plan: ReadingPlan, rate: int) -> str:
         [*plan.refused, *_unread((one.broker_id, str(one.partition.place), one.problem) for one in plan.replicas)]
     )
     return "\n".join(lines) + "\n"
+
+
+def _ways(plan: ReadingPlan, brokers: list[int]) -> list[str]:
+    """Where sizes are from, and what is on disks that no client reads."""
+    by_reason: dict[str, list[int]] = defaultdict(list)
+    for broker_id in brokers:
+        if broker_id in plan.untold:
+            by_reason[plan.untold[broker_id]].append(broker_id)
+    untold = [one for ids in by_reason.values() for one in ids]
+    told = [one for one in brokers if one not in untold]
+    lines = [f"Sizes on {name_brokers(told)} are what the broker says."] if told else []
+    lines += [
+        f"Sizes on {name_brokers(ids)} are estimated by the first batches of each log: asked for them, the broker says {clean(reason)}."
+        for reason, ids in by_reason.items()
+    ]
+    return [*lines, *(f"Not to be seen by a client: {clean(one)}." for one in plan.hidden)]
+
+
+def render_more(came_bytes: int, plan: ReadingPlan) -> str:
+    """What is said, and asked, when as much has come as somebody agreed to."""
+    return (
+        f"observe: {render_size(came_bytes)} have come, of the {render_size(plan.size_bytes)} that were estimated, and the end is not "
+        "known. Read as much again? Else the replicas that have been read are the snapshot."
+    )
 
 
 def render_observed(found: Observed) -> str:

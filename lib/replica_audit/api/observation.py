@@ -1,0 +1,176 @@
+"""The answer of `observe`: a running cluster, read as a client into a new snapshot. Nothing is written to it, and no record kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from replica_audit.api.argument_settings import resolved
+from replica_audit.auditing.opened_snapshot import Progress, Unseen
+from replica_audit.client_properties import CLIENT_ID, read_client_properties
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.observe.agreement import AgreedBytes
+from replica_audit.observe.kafka_brokers import CLIENT_ID as READER_ID
+from replica_audit.observe.kafka_brokers import check_addresses, connect
+from replica_audit.observe.observing import Observed, check_target
+from replica_audit.observe.observing import observe as observe_cluster
+from replica_audit.observe.planning import Asked, plan_observation
+from replica_audit.paths import local_path
+from replica_audit.report.observe_text import render_more, render_observed, render_plan
+from replica_audit.text import parse_time
+
+INCOMPLETE = 1
+#: Bytes beyond twice the estimate that may come without a question.
+_SLACK_BYTES = 1 << 20
+
+
+class ObservedSnapshot:
+    """A snapshot of what a client may know of a cluster; `found` has its replicas, and what was refused."""
+
+    def __init__(self, found: Observed, notes: Sequence[str]) -> None:
+        self.found = found
+        self.notes = tuple(notes)
+        """Sentences on the file of client properties, and on how much there was to be read."""
+
+    @property
+    def directory(self) -> str:
+        """The snapshot."""
+        return self.found.directory
+
+    @property
+    def exit_status(self) -> int:
+        """0 if every replica on a live broker was read and nothing was refused, else 1."""
+        return INCOMPLETE if self.found.unread or self.found.refused else 0
+
+    def to_dict(self) -> Mapping[str, object]:
+        """The object that `observe --format json` prints."""
+        return {
+            "snapshot": self.directory,
+            "replicas": len(self.found.replicas),
+            "size_bytes": self.found.size_bytes,
+            "unread": [asdict(one) for one in self.found.unread],
+            "refused": list(self.found.refused),
+            "exit_status": self.exit_status,
+        }
+
+    def __str__(self) -> str:
+        """The text that `observe` prints."""
+        return render_observed(self.found)
+
+
+class Consent(Protocol):
+    """Who says whether a cluster is read."""
+
+    def tell(self, text: str) -> None:
+        """Take a sentence, or the plan."""
+
+    def to_plan(self) -> None:
+        """Raise UsageError unless what was planned may be read."""
+
+    def to_more(self, text: str) -> bool:
+        """True if as much again may be read as was agreed to."""
+
+
+class _Called:
+    """The consent of a program by its call."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def tell(self, text: str) -> None:
+        self.notes.append(text)
+
+    def to_plan(self) -> None:
+        pass
+
+    def to_more(self, text: str) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterToRead:
+    """A cluster, how it is reached, and how much of it is read how fast."""
+
+    bootstrap_servers: str | None
+    command_config: str | None
+    asked: Asked
+    rate_mib: int
+    at_most_mib: int | None
+    """Bytes after which somebody is asked again; None: twice the estimate."""
+
+
+def observe(
+    to: str,
+    *,
+    bootstrap_servers: str | None = None,
+    command_config: str | None = None,
+    topics: Sequence[str] = (),
+    last: int | None = None,
+    since: str | None = None,
+    rate_mib: int = 10,
+    at_most_mib: int | None = None,
+    config: str | None = None,
+    progress: Progress | None = None,
+) -> ObservedSnapshot:
+    """Read the batch headers of every live replica of a running cluster into the new snapshot `to`, as a client.
+
+    `since` is a time in ISO 8601. Nobody is asked: replicas are not read any more, and are named as unread, when twice the estimate
+    has come, or `at_most_mib` MiB. Raises UsageError and EngineError.
+    """
+    settings = resolved({"topics": tuple(topics)}, config)
+    for name, number in (("last", last), ("rate_mib", rate_mib), ("at_most_mib", at_most_mib)):
+        if number is not None and number < 1:
+            raise UsageError(f"{name}: expected a number of 1 or more, found {number}")
+    try:
+        since_ms = None if since is None else parse_time(since)
+    except ValueError:
+        raise UsageError(f"since: {since!r} is not a time such as 2025-01-31T10:00:00Z") from None
+    asked = Asked(settings.topics, last, since_ms)
+    cluster = ClusterToRead(bootstrap_servers, command_config, asked, rate_mib, at_most_mib)
+    called = _Called()
+    return ObservedSnapshot(read_cluster(cluster, to, called, settings, progress or Unseen()), called.notes)
+
+
+def read_cluster(
+    cluster: ClusterToRead, to: str | None, consent: Consent, settings: Settings, progress: Progress
+) -> Observed:
+    """`observe`, as far as `consent` goes. Raises UsageError and EngineError."""
+    properties = read_client_properties(cluster.command_config)
+    bootstrap = cluster.bootstrap_servers or properties.bootstrap
+    if bootstrap is None:
+        raise UsageError("observe: --bootstrap-servers is missing: give HOST:PORT of a broker")
+    directory = None if to is None else local_path(to)
+    if directory is None:
+        raise UsageError("observe: --to is missing: give a new local directory for the snapshot")
+    check_addresses(bootstrap)
+    check_target(directory)
+    for note in properties.notes:
+        consent.tell(note)
+    if CLIENT_ID in properties.values:
+        consent.tell(f"{CLIENT_ID} of the file is not used: brokers and quotas know this reader as {READER_ID}.")
+    rate = cluster.rate_mib << 20
+    with closing(connect(bootstrap, properties)) as brokers:
+        plan = plan_observation(brokers, cluster.asked)
+        if not plan.cluster.partitions:
+            raise UsageError(f"observe: no topic can be read{''.join(f'; {one}' for one in plan.refused)}")
+        consent.tell(render_plan(plan, rate).rstrip("\n"))
+        consent.to_plan()
+        most = 2 * plan.size_bytes + _SLACK_BYTES if cluster.at_most_mib is None else cluster.at_most_mib << 20
+        agreement = AgreedBytes(most, lambda came_bytes: consent.to_more(render_more(came_bytes, plan)))
+        progress.begin("reading replicas", sum(map(len, plan.by_broker().values())), plan.size_bytes)
+        try:
+            return observe_cluster(
+                brokers,
+                lambda: connect(bootstrap, properties),
+                plan,
+                cluster.asked,
+                directory,
+                rate,
+                agreement,
+                progress.advance,
+            )
+        finally:
+            progress.end()
