@@ -39,6 +39,8 @@ class QuorumCluster(SteeredCluster):
 
     def __init__(self, capture: Path, out: Path, jars: Path, *, is_dynamic: bool, is_apart: bool = False) -> None:
         self.is_dynamic, self.is_apart = is_dynamic, is_apart
+        self.is_moving = False
+        """On the way from a static quorum to a dynamic one: nodes know its addresses, and its voters by their ids."""
         super().__init__(capture, out, jars)
 
     def _choose_ports(self, capture: Path) -> dict[int, int]:
@@ -60,15 +62,18 @@ class QuorumCluster(SteeredCluster):
 
     def _properties(self, node: int) -> Mapping[str, str]:
         known = dict(super()._properties(node))
+        if self.is_dynamic or self.is_moving:
+            known["controller.quorum.bootstrap.servers"] = self._controller_addresses
         if self.is_dynamic:
             del known["controller.quorum.voters"]
-            known["controller.quorum.bootstrap.servers"] = ",".join(
-                f"127.0.0.1:{self.controller_port(one)}" for one in self.controllers
-            )
         if self.is_apart:
             metadata, *disks = self.log_dirs(node)
             known |= {"metadata.log.dir": str(metadata), "log.dirs": ",".join(map(str, disks))}
         return {**known, **_PATIENT}
+
+    @property
+    def _controller_addresses(self) -> str:
+        return ",".join(f"127.0.0.1:{self.controller_port(one)}" for one in self.controllers)
 
     def log_dirs(self, node: int) -> list[Path]:
         """That of the metadata log first; each may be an empty disk."""
@@ -108,12 +113,16 @@ class QuorumCluster(SteeredCluster):
 
     def quorum_status(self, name: str) -> int:
         """A number that `describe --status` gives, once the quorum has a leader."""
-        place = ",".join(f"127.0.0.1:{self.controller_port(one)}" for one in self.controllers)
         until = time.monotonic() + _PATIENCE_SECONDS
-        asked = ("kafka-metadata-quorum", "--bootstrap-controller", place, "describe", "--status")
+        asked = ("kafka-metadata-quorum", "--bootstrap-controller", self._controller_addresses, "describe", "--status")
         while not (found := re.search(rf"{name}:\s+(\d+)", text := self.tool(*asked, seconds=_PATIENCE_SECONDS)[1])):
             assert time.monotonic() < until, text
         return int(found[1])
+
+    def change_quorum(self, script: str, *arguments: str) -> None:
+        """What one of the tools tells the controllers to do."""
+        status, text = self.tool(script, "--bootstrap-controller", self._controller_addresses, *arguments)
+        assert status == 0, text
 
     def directory_id(self, node: int) -> str:
         """By meta.properties."""

@@ -70,6 +70,7 @@ _MAINS = {
     "kafka-transactions": ("org.apache.kafka.tools.TransactionsCommand",),
     "kafka-delete-records": ("org.apache.kafka.tools.DeleteRecordsCommand",),
     "kafka-storage": ("kafka.tools.StorageTool",),
+    "kafka-features": ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand"),
     "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand", "kafka.admin.MetadataQuorumCommand"),
     "kafka-console-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
 }
@@ -127,9 +128,7 @@ class SteeredCluster:
             (out / name).write_text(text)
             (out / f"quiet-{name}").write_text(text.replace("=INFO", "=ERROR"))
         self.ports = self._choose_ports(capture)
-        for node in self.directories:
-            text = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
-            self.properties(node).write_text(text)
+        self.write_properties()
         self.bin = out / "bin"
         """Kafka's scripts, which are not among its JARs."""
         self.bin.mkdir()
@@ -206,6 +205,12 @@ class SteeredCluster:
     def properties(self, node: int) -> Path:
         """The properties with which a node is started."""
         return self.out / f"node-{node}.properties"
+
+    def write_properties(self) -> None:
+        """Write the properties of every node, for its next start."""
+        for node in self.directories:
+            text = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
+            self.properties(node).write_text(text)
 
     def pid(self, node: int) -> int:
         """The process of a node's last run."""

@@ -549,3 +549,62 @@ def test_brokers_that_are_controllers_too_lost_all_their_disks(
             assert values == [*(f"{topic}-{number}" for number in range(5)), "after"]
         again = run_json("quorum", str(operator.after))
     assert again["verdict"] == "agree" and not again["steps"], again["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_a_voter_of_before_and_a_stale_one_would_elect_among_themselves(
+    disks: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    """By the logs that they have they are two of three voters; the third has the record that removed one of them."""
+    of = disks(version, is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.quorum_status("LeaderEpoch")
+        removed = ("--controller-id", "102", "--controller-directory-id", cluster.directory_id(102))
+        cluster.change_quorum("kafka-metadata-quorum", "remove-controller", *removed)
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*CONTROLLERS)
+        cluster.restore_backup(of, 101, 102)
+        answer = _carry_out(cluster, cluster.capture("before"), version, {101, 102})
+        assert cluster.quorum_status("LeaderId") != 102
+    assert (answer["choice"]["node_id"], answer["voters"]) == (100, [100, 101])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_nodes_whose_quorum_state_a_loss_of_power_left_empty(
+    disks: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    """No node starts with such a one, brokers neither."""
+    of = disks(version, is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=False) as cluster:
+        cluster.start_all()
+        cluster.kill(*CONTROLLERS, *BROKERS)
+        for node in (100, 101, 0):
+            (cluster.metadata_log(node) / "quorum-state").write_text("")
+        cluster.launch(100)
+        cluster.await_end(100)
+        answer = _carry_out(cluster, cluster.capture("before"), version, {100, 101})
+    assert [step["brokers"] for step in answer["steps"] if step["action"] == "empty"] == [[0]]
+
+
+@pytest.mark.slow
+def test_a_quorum_that_became_dynamic_since_the_backup_of_a_voter(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """The log of the only whole voter knows them by directories since kraft.version 1, that of the stale one by ids."""
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.is_moving = True
+        cluster.write_properties()
+        cluster.start_all()
+        cluster.quorum_status("LeaderEpoch")
+        cluster.change_quorum("kafka-features", "upgrade", "--feature", "kraft.version=1")
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*CONTROLLERS, *BROKERS)
+        cluster.is_dynamic = True
+        cluster.write_properties()
+        cluster.restore_backup(of, 102)
+        cluster.lose_disk(101)
+        answer = _carry_out(cluster, cluster.capture("before", without=(101,)), "4.3.1", {101, 102})
+        assert cluster.quorum_status("LeaderEpoch")
+    assert answer["is_dynamic"] and answer["voters"] == list(CONTROLLERS)
