@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import json
@@ -13,9 +14,12 @@ from pathlib import Path
 import pytest
 from tests.support.report_rows import answers_of, tables_of
 from tests.support.samples import SAMPLES
+from tests.support.some import some
 
 import replica_audit
+from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.main import main
+from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.config import SETTINGS, Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.answer_html import render_answer_html
@@ -94,6 +98,26 @@ def test_a_notebook_shows_the_answer_of_the_page_and_escapes_names():
     }
     shown = render_answer_html(answers_of(answers.results.audit, tables, evil), answers.verdict_json)
     assert evil not in shown and "&lt;img" in shown
+
+
+#: Functions and the commands whose answers they give.
+FUNCTIONS = {
+    "run" if name == "audit" else name: getattr(replica_audit, name) for name in COMMANDS if name in dir(replica_audit)
+}
+#: Options that say how an answer is printed, which a program does itself.
+OF_PRINTING = {"help", "version", "format", "color", "quiet", "print_config", "table", "columns"}
+#: Arguments that have another name in Python, where `path` is what is read.
+RENAMED = {"snapshot": "path", "topic_partition": "partition", "topic_partitions": "partitions", "form": "forms"}
+
+
+@pytest.mark.parametrize("command", some(sorted(FUNCTIONS)))
+def test_a_function_takes_what_its_command_takes(command):
+    parser = parsers_of(build_parser())[command]
+    options = {action.dest for action in parser._actions if action.help != argparse.SUPPRESS} - OF_PRINTING
+    # What settings `quorum` has are of printing.
+    options -= {"config"} if command == "quorum" else set()
+    taken = set(inspect.signature(FUNCTIONS[command]).parameters) - {"spark", "progress"}
+    assert taken == {RENAMED.get(name, name) for name in options}
 
 
 @pytest.mark.parametrize("function", [replica_audit.audit, replica_audit.show])

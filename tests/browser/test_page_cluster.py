@@ -158,7 +158,7 @@ def test_equal_rows_are_one_line_until_it_is_opened_and_on_paper(browser, pages)
     browser.wait("document.documentElement.dataset.printable === 'yes'")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert not browser.find("tr.folded") and len(browser.find("tr.details")) > 25
-    assert not browser.find(".on-paper"), "all bad ones are opened"
+    assert browser.run("return document.querySelector('.on-paper').textContent") == "", "all bad ones are opened"
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run(ROWS) == rows
     browser.quiet()
@@ -177,6 +177,18 @@ def test_what_is_new_since_the_last_audit_is_named_with_its_partitions(browser, 
     browser.quiet()
 
 
+PRINT_ALL = "[...document.querySelectorAll('#partitions .csv')].find((one) => one.textContent.startsWith('Print all '))"
+SAID = "return document.querySelector('.on-paper').textContent"
+
+
+def printed(browser) -> int:
+    """Partitions that are open on paper; the paper is left again."""
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    opened = len(browser.find("tr.details .detail"))
+    browser.run("window.said = document.querySelector('.on-paper').textContent; dispatchEvent(new Event('afterprint'))")
+    return opened
+
+
 def test_paper_says_how_many_bad_partitions_are_printed_with_their_details(browser, pages):
     browser.open(pages[10_000])
     browser.wait("document.documentElement.dataset.printable === 'yes'")
@@ -186,10 +198,36 @@ def test_paper_says_how_many_bad_partitions_are_printed_with_their_details(brows
     browser.look(width=703, media="print")
     opened = len(browser.find("tr.details"))
     assert browser.run(note) == "block"
-    assert f"the worst {opened} are printed with their details" in browser.run(
-        "return document.querySelector('.on-paper').textContent"
-    )
+    assert f"the worst {opened} are printed with their details" in browser.run(SAID)
+    assert browser.run(f"return {PRINT_ALL}.textContent") in browser.run(SAID)
     browser.run("dispatchEvent(new Event('afterprint'))")
+    browser.quiet()
+
+
+def test_a_button_prints_the_details_of_every_bad_partition_that_the_filters_leave(browser, pages):
+    browser.open(pages[10_000])
+    browser.wait("document.documentElement.dataset.printable === 'yes'")
+    rows = browser.run(ROWS)
+    browser.run("window.print = () => { window.asked = true; }")
+    bad = int(browser.run(f"return {PRINT_ALL}.textContent").split()[-1])
+    assert bad > 400
+    browser.run(f"{PRINT_ALL}.click()")
+    browser.wait("window.asked === true")
+    assert printed(browser) == bad
+    assert browser.run("return window.said") == "", "nothing is left out"
+    assert browser.run(ROWS) == rows and not browser.find("tr.details"), "the page is as it was"
+    assert printed(browser) == 40, "what is printed next is bounded again"
+
+    browser.run("document.querySelector('#verdicts .chip').click()")
+    few = int(browser.text("#count").split()[0])
+    browser.wait("document.documentElement.dataset.printable === 'yes'")
+    assert 0 < few < bad
+    if few > 40:
+        browser.run(f"window.asked = false; {PRINT_ALL}.click()")
+        browser.wait("window.asked === true")
+    else:
+        assert browser.run(f"return {PRINT_ALL} === undefined || {PRINT_ALL}.hidden")
+    assert printed(browser) == few
     browser.quiet()
 
 

@@ -21,7 +21,11 @@ PROGRAM = """
 from replica_audit.install import environment
 environment.usual_places = list
 from replica_audit.cli.main import entry_point
-entry_point()
+try:
+    entry_point()
+finally:
+    import pathlib, sys
+    pathlib.Path("imported").write_text(" ".join(sys.modules))
 """
 
 
@@ -62,6 +66,8 @@ def test_a_run_says_it_in_one_line_and_begins_nothing(command: str, tmp_path: Pa
     assert ended.returncode == 4 and ended.stderr == f"replica-audit: {SENTENCE}\n"
     assert not (tmp_path / "warehouse").exists()
     assert ended.stdout.splitlines()[1:] == [] and "Traceback" not in ended.stdout
+    imported = (tmp_path / "imported").read_text().split()
+    assert "replica_audit.spark.session" in imported and "great_expectations" not in imported, "it takes seconds"
 
 
 def test_setup_says_it_too(tmp_path: Path) -> None:

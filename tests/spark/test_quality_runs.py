@@ -275,7 +275,7 @@ def in_session(spark, monkeypatch):
     """Commands run in the shared session."""
 
     @contextmanager
-    def session(app_name, settings):
+    def session(app_name, settings, meanwhile=None):
         yield spark
 
     for name in ("spark_session", "catalog_session"):

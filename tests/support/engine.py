@@ -24,7 +24,7 @@ class Engine:
         self.stopped = 0
         self.logged = ""
 
-    def start_session(self, app_name: str, settings: Any) -> Any:
+    def start_session(self, app_name: str, settings: Any, meanwhile: Any) -> Any:
         self.calls.append(("session", dict(settings)))
         return SimpleNamespace(stop=self.stop)
 

@@ -188,6 +188,8 @@ def audit_snapshot(
     from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
 
     known = known or Baseline()
+    if stage is not None:
+        stage.load()
     snapshot_id = run_ingest(spark, path, settings, progress)
     if stage is not None:
         stage.prepare(spark, snapshot_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -38,7 +38,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     baseline = read_baseline(settings)
     discard_verdict(settings)
     INTERRUPTION.tell = partial(leave_verdict, settings)
-    with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
+    with (
+        quality_stage(settings, print_error) as stage,
+        spark_session("replica-audit run", settings, None if stage is None else stage.load) as spark,
+    ):
         from replica_audit.api.answers import audit_snapshot
 
         progress = ProgressLine(settings.quiet)
@@ -168,15 +171,20 @@ def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) 
 
 
 @contextmanager
-def spark_session(app_name: str, settings: Settings) -> Iterator[SparkSession]:
-    """A session with `settings.spark`, stopped on exit; raises EngineError for a package that the executors lack."""
+def spark_session(
+    app_name: str, settings: Settings, meanwhile: Callable[[], object] | None = None
+) -> Iterator[SparkSession]:
+    """A session with `settings.spark`, stopped on exit; raises EngineError for a package that the executors lack.
+
+    `meanwhile` is called as in `session.start_session`.
+    """
     from replica_audit.install.environment import lacking_package
     from replica_audit.spark.jvm_stderr import logged_errors
     from replica_audit.spark.session import start_session
 
     INTERRUPTION.use_scratch()
     # A session that opens itself on first use counts as one.
-    spark = cast("SparkSession", start_session(app_name, settings.spark))
+    spark = cast("SparkSession", start_session(app_name, settings.spark, meanwhile=meanwhile))
     INTERRUPTION.guard()
     try:
         yield spark

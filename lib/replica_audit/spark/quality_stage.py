@@ -1,6 +1,6 @@
 """The quality stage: its suites read before anything starts, its package loaded beside Spark, its answers in the results.
 
-Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once.
+Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once, when nothing is known to lack.
 """
 
 from __future__ import annotations
@@ -43,8 +43,14 @@ class QualityStage:
                 "great_expectations is not installed where the driver runs: quality is not checked"
             )
         self._pool = ThreadPoolExecutor(max_workers=2)
-        self._loaded: Future = self._pool.submit(_load)
+        self._loaded: Future | None = None
         self._counts: Future | None = None
+
+    def load(self) -> Future:
+        """Begin to load the package, unless that has begun."""
+        if self._loaded is None:
+            self._loaded = self._pool.submit(_load)
+        return self._loaded
 
     def prepare(self, spark: Any, snapshot_id: str) -> Future:
         """Begin counting over the segments of a snapshot that is ingested, while the audit runs."""
@@ -62,7 +68,7 @@ class QualityStage:
 
         counts = self._counts or self.prepare(spark, str(results.audit["snapshot_id"]))
         try:
-            run_checkpoint = self._loaded.result()
+            run_checkpoint = self.load().result()
         except ImportError as error:
             reason = " ".join(str(error).split())
             raise QualityUnavailable(

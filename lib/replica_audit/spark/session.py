@@ -14,7 +14,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -70,13 +70,17 @@ class LazySession:
 
 
 def start_session(
-    app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool | None = None
+    app_name: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    local: bool | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> LazySession | SparkSession:
     """The Spark session called `app_name`; one that is running is taken as it is.
 
     `settings` go before our own, but not before those of spark-submit. `local` None means: local unless spark-submit
-    or a running session provides one, or SPARK_REMOTE names a Spark Connect server. Raises EngineError, in one sentence,
-    when Java, JARs, packages or the workers' interpreter do not fit, the JVM does not start, or no server answers.
+    or a running session provides one, or SPARK_REMOTE names a Spark Connect server. `meanwhile` is called before a local
+    JVM starts, once all that it needs is known to be there. Raises EngineError, in one sentence, when Java, JARs, packages
+    or the workers' interpreter do not fit, the JVM does not start, or no server answers.
     """
     check_packages()
     if "SPARK_REMOTE" in os.environ and local is not True:
@@ -93,7 +97,7 @@ def start_session(
         return running
     if local is False or (local is None and _is_provided()):
         return _provided_session(app_name, settings)
-    context = SparkContext._active_spark_context or _start_local_context(app_name, settings)
+    context = SparkContext._active_spark_context or _start_local_context(app_name, settings, meanwhile)
     return LazySession(context, {})
 
 
@@ -142,7 +146,9 @@ def _is_provided() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
 
 
-def _start_local_context(app_name: str, settings: Mapping[str, str]) -> SparkContext:
+def _start_local_context(
+    app_name: str, settings: Mapping[str, str], meanwhile: Callable[[], object] | None
+) -> SparkContext:
     import pyspark
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
@@ -167,6 +173,8 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> SparkCon
         # The JVM's files go with the process then, even when it is killed; its performance data lies elsewhere.
         chosen["spark.driver.extraJavaOptions"] = f'{flags} "-Djava.io.tmpdir={scratch}" -XX:-UsePerfData'
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
+    if meanwhile is not None:
+        meanwhile()
     # The JVM's own words go to stderr; stdout belongs to results.
     reader, writer = os.pipe()
     relay = Relay(os.fdopen(reader, "rb", buffering=0))

@@ -22,7 +22,8 @@ async function start() {
   const details = detailReader(document.getElementsByClassName('piece'), page.piece);
   page.rows = rows;
   const map = buildMap(page, rows);
-  const view = buildTable(page, rows, details, [buildGallery(page, rows, details), map]);
+  const paper = buildPaper(page, details);
+  const view = buildTable(page, rows, details, [buildGallery(page, rows, details), map, paper]);
   document.querySelector('.tools').hidden = page.count < 2;
   const { name, values } = readAddress();
   view.restore(values);
@@ -54,7 +55,7 @@ async function start() {
   if (!(name && await view.show(name)) && !Object.keys(values).length && rows.length && (serious === 1 || rows.length <= 5) && (serious || rows.length === 1)) {
     await view.toggle(rows[0], true, true);
   }
-  printBad(page, rows, details, view);
+  paper.joinTable(view);
   buildPlaces(page, rows, view, [map.node, buildEvents(page)]);
   buildOthers(page);
   buildRead(page);
@@ -63,33 +64,70 @@ async function start() {
   document.documentElement.dataset.ready = 'yes';
 }
 
-//: Partitions that are opened for the paper, the worst first.
+//: Partitions that are opened for the paper unless all are asked for, the worst first.
 const PRINTED = 40;
 
-// Before printing, the plan and the worst partitions are opened, and closed again after it. Their details are unpacked while nobody
-// waits, since a print does not wait for them.
-function printBad(page, rows, details, view) {
-  const all = rows.filter((row) => row.verdict < page.verdicts.length - 2);
-  const bad = all.slice(0, PRINTED);
-  if (all.length > bad.length) document.getElementById('more').before(el('p', { class: 'on-paper' }, `Of ${all.length} partitions that are bad the worst ${bad.length} are printed with their details; of others, those that are opened on the page.`));
+// What a print has besides the page as it is: the steps of the plan, and the details of the worst partitions that the filters leave, or,
+// by a button, of all that are bad. They are unpacked before it, since a print does not wait for them, and closed again after it.
+function buildPaper(page, details) {
+  const lagging = page.verdicts.indexOf('LAGGING');
   const held = new Map();
-  const unpack = async () => { for (const row of bad) held.set(row, await details(row.index)); document.documentElement.dataset.printable = 'yes'; };
-  setTimeout(unpack, 500);
-  let opened = [];
-  addEventListener('beforeprint', () => {
-    const folded = [...document.querySelectorAll('#plan-steps:not([open])')];
-    view.fold(false);
-    const closed = [...held.keys()].filter((row) => !view.state.open.has(row.index) && view.visible().includes(row));
-    for (const fold of folded) fold.open = true;
-    for (const row of closed) view.toggle(row, true, true, held.get(row));
-    for (const redraw of printed) redraw();
-    opened = [...folded.map((fold) => () => { fold.open = false; }), ...closed.map((row) => () => view.toggle(row, false))];
-  });
-  addEventListener('afterprint', () => {
-    for (const close of opened) close();
-    if (opened.length) view.fold(true);
-    opened = [];
-  });
+  const note = el('p', { class: 'on-paper' });
+  const button = el('button', { type: 'button', class: 'csv', onclick: async () => {
+    button.disabled = true;
+    button.textContent = 'Unpacking …';
+    await unpack(bad);
+    wanted = bad;
+    print();
+    button.disabled = false;
+    name();
+  } });
+  let bad = [];
+  let wanted = [];
+  let waiting;
+
+  async function unpack(chosen) {
+    for (const row of chosen) if (!held.has(row)) held.set(row, await details(row.index));
+  }
+
+  function name() {
+    const text = `Print all ${bad.length}`;
+    button.textContent = text;
+    for (const key of ['aria-label', 'title']) button.setAttribute(key, `${text} partitions that are bad, with their details: some two pages each`);
+    button.hidden = bad.length <= PRINTED;
+  }
+
+  function update(matching) {
+    bad = matching.filter((row) => row.verdict < lagging).sort((one, other) => one.index - other.index);
+    wanted = bad.slice(0, PRINTED);
+    name();
+    clearTimeout(waiting);
+    waiting = setTimeout(async () => { await unpack(bad.slice(0, PRINTED)); document.documentElement.dataset.printable = 'yes'; }, 500);
+  }
+
+  function joinTable(view) {
+    document.querySelector('#partitions .csv').after(button);
+    document.getElementById('more').before(note);
+    let undo = [];
+    addEventListener('beforeprint', () => {
+      const limit = view.state.limit;
+      const steps = [...document.querySelectorAll('#plan-steps:not([open])')];
+      const chosen = wanted;
+      view.fold(false, new Set(chosen));
+      const closed = chosen.filter((row) => held.has(row) && !view.state.open.has(row.index));
+      for (const one of steps) one.open = true;
+      for (const row of closed) view.toggle(row, true, true, held.get(row));
+      for (const redraw of printed) redraw();
+      note.textContent = bad.length > chosen.length ? `Of ${bad.length} partitions that are bad the worst ${chosen.length} are printed with their details; of others, those that are opened on the page. The button “Print all ${bad.length}” above this table on the page prints all of them.` : '';
+      undo = [...steps.map((one) => () => { one.open = false; }), ...closed.map((row) => () => view.toggle(row, false)), () => { view.state.limit = limit; view.fold(true); }];
+    });
+    addEventListener('afterprint', () => {
+      for (const step of undo) step();
+      undo = [];
+      wanted = bad.slice(0, PRINTED);
+    });
+  }
+  return { update, joinTable };
 }
 
 function keyboard(view) {

@@ -228,7 +228,12 @@ function buildTable(page, rows, details, followers) {
   nodes.count.after(csvButton('partitions', () => [CSV, ...matching.map(csvLine)]));
   const wordsOf = (text) => text.toLowerCase().split(/\s+(?!\d+\b)/).filter(Boolean);
   nodes.search.addEventListener('input', () => set({ words: wordsOf(nodes.search.value) }));
-  const fold = (folds) => set({ folds });
+  // `shown`: rows that are to be there, however far down they are.
+  function fold(folds, shown = new Set()) {
+    state.folds = folds;
+    state.limit = Math.max(state.limit, matching.findLastIndex((row) => shown.has(row)) + 1);
+    render();
+  }
   return { render, set, fold, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
 }
 
