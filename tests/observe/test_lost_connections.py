@@ -37,6 +37,15 @@ def test_a_quota_that_lets_nothing_through_is_told() -> None:
     assert [one.problem for one in cluster.plan().replicas] == ["a quota of the broker lets nothing through"]
 
 
+@pytest.mark.parametrize(("answers", "unread"), [(THROTTLED_ANSWERS - 1, 0), (THROTTLED_ANSWERS, 1)])
+def test_reading_gives_up_after_as_many_answers_as_planning(answers: int, unread: int, tmp_path: Path) -> None:
+    cluster = AnsweringBrokers({PLACES[0]: in_sync(batches_of(0, 0), [1])}, {PLACES[0]: 1})
+    plan = cluster.plan()
+    cluster.throttled = answers
+    found = cluster.observe(tmp_path / "s", plan=plan)
+    assert [one.problem for one in found.unread] == ["a quota of the broker lets nothing through"] * unread
+
+
 def test_nothing_is_sent_on_a_connection_that_a_quota_has_muted() -> None:
     cluster = _cluster()
     cluster.delays = {1: 700.0}

@@ -167,7 +167,7 @@ class Reading:
                 raise _GivenUpError(answer.error)
             if isinstance(answer, Throttled):
                 silent += 1
-                if silent > THROTTLED_ANSWERS:
+                if silent >= THROTTLED_ANSWERS:
                     raise _GivenUpError(THROTTLED)
                 self.pace.pause(THROTTLED_SECONDS)
                 continue

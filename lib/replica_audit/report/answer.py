@@ -431,9 +431,11 @@ def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]
             yield say(f"{hold_until_brought(held, all(one.is_up is False for one in awaited))}.")
     if moved := places_of(conditions.moved):
         it = verb(len(moved), "it", "them")
+        codes = sorted({row.code for row in conditions.doubted})
+        what = f"what looks too short ({', '.join(codes)})" if codes else "what looks too short"
         command = results.command("show", "--wanted", WANTED_FILE)
         yield say(
-            f"{name_partitions(moved)} moved while being collected, and what looks too short may be due to that: {command} names "
+            f"{name_partitions(moved)} moved while being collected, and {what} may be due to that: {command} names "
             f"{it}, and capture-plan --wanted {WANTED_FILE} reads {it} again on all brokers."
         )
 

@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 import shutil
-from typing import Any
+from importlib.resources import files
+from typing import Any, get_args
 
 import pytest
 from tests.support.page_content import Page, page_of
@@ -18,7 +19,7 @@ from tests.support.some import some
 from replica_audit.auditing.known_findings import Earlier, parse_earlier
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
-from replica_audit.literals import VERDICTS
+from replica_audit.literals import VERDICTS, Role
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.columns import SAFE_INTEGER, encode_column
@@ -274,3 +275,11 @@ def test_where_nothing_is_to_be_decided_the_page_has_no_plan():
         results([partition("calm")]),
         build_verdict(results([partition("calm")]), "high"),
     )
+
+
+def test_every_role_of_a_replica_has_its_word_on_the_page() -> None:
+    picture = files("replica_audit.report.page").joinpath("picture.js").read_text(encoding="utf-8")
+    words = re.search(r"const ROLES = \{(.*?)\};", picture)
+    assert words is not None
+    plain = {"leader", "compared"}
+    assert set(re.findall(r"(\w+): '", words[1])) == set(get_args(Role)) - plain

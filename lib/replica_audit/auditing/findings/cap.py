@@ -13,6 +13,8 @@ from replica_audit.auditing.finding import (
     finding,
     joined_ranges,
     merge_findings,
+    name_copy,
+    place_of_copy,
     unread_records,
     unusable_input,
     wanted_range,
@@ -27,6 +29,7 @@ from replica_audit.text import count, listed, name_offsets, name_source, render_
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.record_comparison import RecordProblem
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, OffsetRange, PartitionState
@@ -107,12 +110,12 @@ def _files(case: Case) -> Iterator[Finding]:
             yield unread_records(CAP_UNREADABLE, problems, "could not be read")
     for item in (*case.comparisons, *case.beside, *case.waiting):
         for problems in item.problems_by_broker("not_captured"):
-            yield _records_not_captured(
-                problems, "the records of {} have to be compared, and are not part of the evidence"
+            yield from _records_not_captured(
+                item, problems, "the records of {} have to be compared, and are not part of the evidence"
             )
         for problems in item.problems_by_broker("unchecked"):
-            yield _records_not_captured(
-                problems, "where its log differs from another's nobody computed the checksums of {}"
+            yield from _records_not_captured(
+                item, problems, "where its log differs from another's nobody computed the checksums of {}"
             )
 
 
@@ -277,7 +280,8 @@ def of_input(row: QuarantineRow) -> Finding | None:
 
 def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collection[str]) -> tuple[Finding, ...]:
     """The findings, with CAP-MOVED and those that skew may have made in doubt, where leader, ISR or assignment changed while the logs
-    of running brokers were collected, for the first time. `of_two_moments` are the codes with that trait.
+    of running brokers were collected, for the first time of a broker that they are about. `of_two_moments` are the codes with that
+    trait.
 
     Only what compares a replica's end with checkpoints or marks of another moment is in doubt, and only where another log has what
     this one lacks: so no record is lost meanwhile, and the next collection tells.
@@ -305,9 +309,11 @@ def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collect
 
 
 def _may_be_skew(case: Case, found: Finding) -> bool:
-    end = found.end_offset
+    end, given = found.end_offset, case.evidence
+    is_again = given.options.times.was_collected_again(found.broker_id, str(given.topic_partition))
     return (
         found.severity in _DOUBTED
+        and not is_again
         and end is not None
         and any(one.broker_id != found.broker_id and one.log_end_offset >= end for one in case.replicas)
     )
@@ -315,12 +321,12 @@ def _may_be_skew(case: Case, found: Finding) -> bool:
 
 def _moves(case: Case) -> tuple[int, int, int, int] | None:
     """Number of moves of the partition while its logs were collected, time of the last, and begin and end of that; None if none, or
-    where nothing waits: it was collected again, or a broker of it was down.
+    where nothing waits: a broker of it was down.
     """
     given = case.evidence
     leadership = given.leadership
     log_dirs = {(directory.broker_id, directory.log_dir) for directory, _ in given.replicas}
-    within = given.options.times.collected_within(str(given.topic_partition), log_dirs)
+    within = given.options.times.collected_within(log_dirs)
     if within is None or leadership is None or leadership.named.intersection(leadership.fenced or ()):
         return None
     begun, ended = within
@@ -539,18 +545,34 @@ def _nobody_leads(case: Case) -> bool:
     return case.leadership is None or case.leadership.leader_id is None
 
 
-def _records_not_captured(problems: Sequence[RecordProblem], why: str) -> Finding:
-    """Batches of one broker that had to be compared or checked, and of which the evidence has the headers only."""
-    first, size = problems[0], sum(problem.size for problem in problems)
-    ranges = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in problems)
-    return finding(
-        CAP_NOT_CAPTURED,
-        f"broker {first.broker_id}: {why.format(count(len(problems), 'batch', 'batches'))}: {count(size, 'byte')} of them are wanted",
-        broker_id=first.broker_id,
-        start_offset=min(problem.start_offset for problem in problems),
-        end_offset=max(problem.end_offset for problem in problems),
-        evidence=[wanted_range(first.broker_id, path, start, end - start) for path, start, end in ranges],
-    )
+def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], why: str) -> Iterator[Finding]:
+    """Batches of one broker that had to be compared or checked, and of which the evidence has the headers only.
+
+    What its broker was collected again without is not to be had any more, so it is not wanted: its files are others by now.
+    """
+    gone_from = f"{item.follower.directory.path}/" if item.follower.is_earlier else None
+    gone = [one for one in problems if gone_from is not None and one.path.startswith(gone_from)]
+    for some in (gone, [one for one in problems if one not in gone]):
+        if not some:
+            continue
+        size = sum(problem.size for problem in some)
+        of_it = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in some)
+        found = finding(
+            CAP_NOT_CAPTURED,
+            f"broker {some[0].broker_id}: {why.format(count(len(some), 'batch', 'batches'))}: {count(size, 'byte')} of them are wanted",
+            broker_id=some[0].broker_id,
+            start_offset=min(problem.start_offset for problem in some),
+            end_offset=max(problem.end_offset for problem in some),
+            evidence=[wanted_range(some[0].broker_id, path, start, end - start) for path, start, end in of_it],
+        )
+        if some is gone:
+            found = replace(
+                found,
+                message=f"{name_copy(item.follower)} has {count(len(gone), 'batch', 'batches')} that no log has now: when its broker was "
+                "collected again it had others, and what records they held nothing can tell any more",
+                evidence=(place_of_copy(item.follower),),
+            )
+        yield found
 
 
 def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:

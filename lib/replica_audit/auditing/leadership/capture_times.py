@@ -43,12 +43,14 @@ class CaptureTimes:
             return exact[0]
         return own[0][1] if len(own) == 1 else None
 
-    def collected_within(self, partition: str, log_dirs: Collection[tuple[int, str]]) -> tuple[int, int] | None:
-        """When the collection of a partition was begun in the first of these log dirs, (broker id, path), and ended in the last: in
-        ms. None unless it is evidence of running brokers that was not collected again yet.
+    def was_collected_again(self, broker_id: int | None, partition: str) -> bool:
+        """True if a broker was asked once more for all that it has of a partition."""
+        return any(one.broker_id == broker_id and partition in one.partitions for one in self.copies)
+
+    def collected_within(self, log_dirs: Collection[tuple[int, str]]) -> tuple[int, int] | None:
+        """When the collection was begun in the first of these log dirs, (broker id, path), and ended in the last: in ms. None unless it
+        is evidence of running brokers.
         """
-        if any(partition in one.partitions for one in self.copies):
-            return None
         found = [one for one in self.copies if (one.broker_id, one.log_dir) in log_dirs]
         times = [(one.started_ms, one.finished_ms) for one in found if one.is_evidence and one.kind == "live"]
         begun = [start for start, _ in times if start is not None]

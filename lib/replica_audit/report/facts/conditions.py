@@ -164,6 +164,8 @@ class Conditions:
     """What the evidence does not have, and the answer needs."""
     moved: tuple[FindingRow, ...]
     """Findings of partitions that moved while they were collected, and have to be collected again."""
+    doubted: tuple[FindingRow, ...]
+    """Findings on those partitions that their moving may explain."""
     unchecked: tuple[Unchecked, ...]
     """Replicas with batches whose checksums nobody computed."""
 
@@ -230,6 +232,7 @@ def find_conditions(results: Results) -> Conditions:
         past_the_end=_is_past_the_end(results),
         wanted=wanted,
         moved=_slim(find_moved(found)),
+        doubted=_slim(_find_doubted(found)),
         unchecked=tuple(
             Unchecked(row.broker_id, row.unchecked_batches, row.batch_count)
             for row in results.replicas
@@ -298,6 +301,16 @@ def _is_past_the_end(results: Results) -> bool:
 def find_moved(findings: Iterable[FindingRow]) -> Iterator[FindingRow]:
     """Those of partitions that moved while they were collected, and have to be collected again."""
     return (row for row in findings if row.code in codes_with("moved"))
+
+
+def _find_doubted(findings: Sequence[FindingRow]) -> Iterator[FindingRow]:
+    """Those that moving may explain, of partitions that have to be collected again."""
+    moved = {place_of(row) for row in find_moved(findings)}
+    return (
+        row
+        for row in findings
+        if row.code in codes_with("two_moments") and row.severity == "info" and place_of(row) in moved
+    )
 
 
 def may_have_lost(row: FindingRow) -> bool:
