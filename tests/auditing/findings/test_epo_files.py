@@ -362,3 +362,25 @@ def test_delete_records_up_to_where_an_epoch_begins_cuts_the_file_before_the_log
     (row,) = answer.found("EPO-CACHE-MISSING", 2)
     assert ("log-start-offset-checkpoint" in str(row["evidence"])) == (severity == "info")
     assert (answer.verdict == "LATENT_CORRUPTION") == (severity == "high")
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "severity"),
+    [
+        ("killed", [(2, 20)], "info"),
+        ("killed", [(3, 40)], "info"),
+        ("stopped", [(2, 20)], "high"),
+        ("stopped", [(3, 40)], "high"),
+        ("killed", [(1, 0), (2, 20)], "high"),
+    ],
+)
+def test_a_broker_that_was_killed_after_its_log_start_had_moved_has_an_older_checkpoint_of_it(
+    tmp_path, kind, entries, severity
+):
+    """It moved to where an epoch begins, that of its records or one without any at the log end."""
+    brokers = [{"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} for broker in (1, 2)]
+    manifest = {"schema_version": 1, "quiesced": True, "brokers": brokers}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    two = Replica(LOG, epochs=entries, log_start=0, clean_shutdown=kind == "stopped")
+    answer = audit(tmp_path, {1: Replica(LOG, clean_shutdown=kind == "stopped"), 2: two})
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity, answer

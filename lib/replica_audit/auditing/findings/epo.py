@@ -156,12 +156,13 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
         return "the file was copied before the segments: only the newest epochs are missing from it"
     # A log start that moves to where an epoch begins cuts the file so, up to a minute before its checkpoint is written.
     is_cut = (
-        (oldest, start) in facts.lineage
+        ((oldest, start) in facts.lineage or start >= facts.log_end_offset)
         and all(first < start for _, first in wrong)
         and _may_have_moved(case, facts, start)
     )
     known = (one.directory.log_start_checkpoint for one in case.replicas)
-    if is_cut and (not case.evidence.was_at_rest or any(one is not None and one >= start for one in known)):
+    may_lag = not case.evidence.was_at_rest or facts.killed or any(one is not None and one >= start for one in known)
+    if is_cut and may_lag:
         return f"only the oldest epochs are missing: the log start may have moved to {start} since log-start-offset-checkpoint was written"
     return None
 
