@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.scenario import Answer, audit, written
+from tests.support.scenario import Answer, audit, costs, written
 from tests.support.scenes import FENCE, change, log
 from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
@@ -116,3 +116,80 @@ def test_the_manifest_goes_before_it(tmp_path):
     kinds(tmp_path / "live", b1="live", b2="live", b3="live")
     answer = eligible_lost_its_tail(tmp_path / "live", mark=30)
     assert answer.found("CAP-SKEW", 3) and not answer.found("REP-LEADER-SHORTER"), answer
+
+
+# --- a log that was copied before its own epoch file
+
+
+def ends_before_its_epoch(path: Path, manifest: dict | None = None, mark: int = 35, **options) -> Answer:
+    """Broker 1 ends at 40, in epoch 0, and its own file has epoch 2, in which it leads, begin at 60, as the others have it."""
+    path.mkdir(parents=True, exist_ok=True)
+    if manifest is not None:
+        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | manifest))
+    others = log(80, 75, ((0, 0), (2, 60)))
+    brokers = {1: log(40, mark, ((0, 0), (2, 60))), 2: others, 3: options.pop("third", others)}
+    return history(path, brokers, change(leader=2), change(leader=1), **options)
+
+
+def of_kinds(one: str, times: tuple[tuple[int, int], ...] = ()) -> dict:
+    """Broker 1 of that kind, the others live, copied in these minutes."""
+    brokers = []
+    for broker, kind in ((1, one), (2, "live"), (3, "live")):
+        copied = {}
+        if times:
+            names = ("started", "finished")
+            copied = {name: f"2024-01-31T10:{at:02}:00Z" for name, at in zip(names, times[broker - 1], strict=True)}
+        brokers.append({"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} | copied)
+    return {"brokers": brokers}
+
+
+def test_what_a_running_broker_had_when_its_epoch_file_was_copied_it_has_not_lost(tmp_path):
+    answer = ends_before_its_epoch(tmp_path, of_kinds("live"))
+    assert answer.verdict == "CONSISTENT" and not answer.codes("low"), answer
+    assert not answer.runs(2) and answer.one("CAP-SKEW", 2) == ("info", "likely", 40, 80)
+    assert answer.interval == (40, 80), answer
+
+
+def test_nor_where_a_listing_names_it_without_its_epoch(tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | of_kinds("live")))
+    others = log(80, 75, ((0, 0), (2, 60)))
+    answer = audit(tmp_path, {1: log(40, 35, ((0, 0), (2, 60))), 2: others, 3: log(70, 65)})
+    assert (answer.mark["reference_id"], answer.mark["leader_epoch"]) == (1, 2), answer
+    assert answer.one("CAP-SKEW", 2) == ("info", "likely", 40, 80), answer
+    assert [run[:5] for run in answer.runs(3)] == [("DIV-EPOCH", 60, 70, None, 0)], answer
+
+
+def test_a_broker_that_was_killed_and_whose_epoch_file_is_ahead_of_its_log_lost_its_tail(tmp_path):
+    """An epoch file is flushed with each entry, a log is not."""
+    for name, options in {
+        "killed": {"manifest": of_kinds("killed")},
+        "at rest": {"manifest": {"quiesced": True}},
+    }.items():
+        answer = ends_before_its_epoch(tmp_path / name, **options)
+        assert answer.verdict == "COMMITTED_LOSS", answer
+        assert answer.one("REP-LEADER-SHORTER", 2)[::2] == ("high", 40), answer
+        assert costs(answer, 1) == (40, 35, 5) and costs(answer, 2)[0] == 0, answer
+
+
+def test_where_nothing_tells_whether_it_ran_that_is_open(tmp_path):
+    answer = ends_before_its_epoch(tmp_path)
+    assert answer.verdict == "INCONCLUSIVE" and answer.one("CAP-SKEW", 2)[::2] == ("medium", 40), answer
+
+
+def test_a_running_leader_that_was_copied_after_what_it_wrote_in_its_epoch_lost_it(tmp_path):
+    """Its follower's copy has records of that epoch, so the leader had all below when its own copy was begun."""
+    late = ends_before_its_epoch(tmp_path / "late", of_kinds("live", ((5, 9), (0, 4), (0, 4))))
+    assert late.verdict == "COMMITTED_LOSS" and late.one("REP-LEADER-SHORTER", 2)[::2] == ("high", 40), late
+    beside = ends_before_its_epoch(tmp_path / "beside", of_kinds("live", ((0, 9), (0, 4), (0, 4))))
+    assert not beside.codes("low"), beside
+    # The election may have been while its files were copied.
+    old = log(55, 50)
+    early = ends_before_its_epoch(tmp_path / "early", of_kinds("live", ((5, 9), (5, 9), (0, 4))), third=old)
+    assert not early.found("REP-LEADER-SHORTER", 3) and early.one("CAP-SKEW", 3)[0] == "info", early
+
+
+def test_what_parts_from_the_epochs_of_that_file_conflicts_all_the_same(tmp_path):
+    """Broker 3 went on in epoch 0 past where its leader's epoch begins: what is of epoch 0 below that the leader has had."""
+    answer = ends_before_its_epoch(tmp_path, of_kinds("live"), third=log(70, 65))
+    assert [run[:5] for run in answer.runs(3)] == [("DIV-EPOCH", 60, 70, None, 0)], answer
+    assert answer.verdict == "COMMITTED_LOSS" and answer.found("TRN-BELOW-HW", 3), answer

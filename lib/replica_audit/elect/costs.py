@@ -275,7 +275,7 @@ def may_have_lost_tail(case: Case) -> bool:
     killed, or its own checkpoints lie past the end.
     """
     facts = case.reference.facts
-    if facts.killed:
+    if facts.killed or facts.may_have_lost_tail:
         return True
     recovery_point = facts.directory.recovery_point_checkpoint
     flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset

@@ -150,12 +150,12 @@ class ReferenceLog:
         facts: ReplicaFacts,
         files: Sequence[SegmentFile],
         lineage: Lineage,
-        leader_epoch: int | None,
+        past_end: Lineage,
     ) -> None:
-        """`lineage` and `leader_epoch` are those with which it answers followers."""
+        """`lineage` is that with which it answers followers, `past_end` goes on from its log end (`Reference.past_end`)."""
         self.facts = facts
         self.lineage = lineage
-        self.leader_epoch = -1 if leader_epoch is None else leader_epoch
+        self.past_end = past_end
         self._snapshot = snapshot
         self._reader = reader
         self._files = files

@@ -232,7 +232,8 @@ class _Search:
         """The reason why the reference has no record at `offset`, where the copy has one of `epoch` (-1: none)."""
         facts = self.reference.facts
         if offset >= facts.log_end_offset:
-            return "past_end" if ahead_too or 0 <= epoch < self.reference.leader_epoch else AHEAD
+            later = self.reference.past_end.epoch_for_offset(offset)
+            return "past_end" if ahead_too or (later is not None and 0 <= epoch < later) else AHEAD
         own = self.reference.lineage.epoch_for_offset(offset)
         if epoch >= 0 and own is not None and own != epoch:
             return "other_epoch"

@@ -174,7 +174,7 @@ def align_pair(
     """
     leader = reference.facts
     lineage = replay_lineage(leader, tiered)
-    alignment = align(leader, follower, reference.log_epoch, reference_batches, follower_batches, lineage)
+    alignment = align(leader, follower, reference.past_end, reference_batches, follower_batches, lineage)
     if below := list(differences_below(leader, follower, lineage, follower_batches)):
         alignment = replace(alignment, differences=(*below, *alignment.differences))
     compaction = None

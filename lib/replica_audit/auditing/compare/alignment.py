@@ -225,15 +225,15 @@ class Alignment:
 def align(
     reference: ReplicaFacts,
     follower: ReplicaFacts,
-    leader_epoch: int | None,
+    past_end: Lineage,
     theirs: Batches,
     own: Batches,
     lineage: Lineage = _NO_LINEAGE,
 ) -> Alignment:
     """Lay `follower` beside `reference`, given their batches of every chunk whose digests differ.
 
-    `leader_epoch` is the current one: a record past the reference's end that is older than it conflicts (F.0). `lineage`
-    is the reference's: where its cleaner left nothing, it tells the epoch.
+    `past_end` is the reference's lineage from its log end on: a record there of an earlier epoch conflicts (F.0). `lineage` is
+    that of its log: where its cleaner left nothing, it tells the epoch.
     """
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
@@ -246,7 +246,7 @@ def align(
     alone = _alone(reference, unmatched, theirs)
     starts = np.maximum(unmatched.starts, floor)
     past = alone & (starts >= reference.log_end_offset)
-    old = past & (unmatched.epochs >= 0) & (unmatched.epochs < (-1 if leader_epoch is None else leader_epoch))
+    old = past & (unmatched.epochs >= 0) & (unmatched.epochs < _epochs_at(past_end, starts))
     lacking = alone & ~past & (not reference.compacted)
     conflicts, their_epochs, again = epoch_conflicts(unmatched, theirs)
     # By the index of their first batch.
@@ -284,6 +284,12 @@ def align(
     differences = [*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)]
     differences.sort(key=lambda item: (item.start_offset, item.end_offset))
     return Alignment(tuple(differences), tuple(corrupt), unmatched.where(past & ~old), own, theirs, *unchecked)
+
+
+def _epochs_at(lineage: Lineage, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The epoch that wrote each of `offsets`; -1 below the first entry."""
+    epochs, starts = zip(*((-1, -1), *lineage))
+    return np.array(epochs)[np.searchsorted(starts, offsets, "right") - 1]
 
 
 def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool) -> tuple[Batches, Batches]:

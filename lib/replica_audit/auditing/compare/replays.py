@@ -44,14 +44,15 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 def whole_lineage(reference: Reference) -> Lineage:
     """The epochs of the reference's log, the part in remote storage too.
 
-    An epoch that it leads without a record as yet is among them only if its own file has it from the log's end on. Else what a
-    copy has past its end is not known: the log may have gone on in an earlier epoch after it was copied, or on other brokers.
+    An epoch that it leads without a record as yet is among them only if its own file has it from the log's end on, or from
+    further up. Else what a copy has past its end is not known: the log may have gone on in an earlier epoch after it was
+    copied, or on other brokers.
     """
     facts = reference.facts
     lineage = answering_lineage(facts, tiered=True)
-    entries = facts.directory.checkpoint_epochs
+    entries = facts.directory.checkpoint_epochs or ()
     leads = reference.leader_id == facts.broker_id and facts.file_increases
-    has_begun = leads and entries is not None and entries[-1:] == ((reference.leader_epoch, facts.log_end_offset),)
+    has_begun = leads and entries[-1:] == ((reference.leader_epoch, facts.reached_offset),)
     return reference.complete(lineage) if has_begun else lineage
 
 

@@ -131,7 +131,9 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             evidence=evidence,
         )
     elif not case.one_moment:
-        yield skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case.reference, case.replicas, leader))
+        doubtful = is_tail_lost(case.reference, case.replicas, leader)
+        is_undecided = not doubtful and leader.may_have_lost_tail
+        yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)
 
 
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:

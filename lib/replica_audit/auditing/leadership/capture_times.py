@@ -197,4 +197,8 @@ def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTime
     leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
     if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
         return False
-    return all(batch.epoch == reference.leader_epoch for batch in item.ahead)
+    # A leader has all below the start of its epoch when it is elected: before it wrote the first record of that epoch.
+    had_below = reference.past_end.start_of(reference.leader_epoch)
+    written = item.ahead.epochs == reference.leader_epoch
+    had = item.ahead.ends <= (-1 if had_below is None else had_below)
+    return bool(written.any() and (written | had).all())

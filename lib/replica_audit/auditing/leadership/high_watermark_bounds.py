@@ -110,6 +110,8 @@ def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: 
         return f"{name} ends at {end}, below its own checkpointed high watermark {checkpoint}"
     if recovery_point is not None and recovery_point > end:
         return f"{name} ends at {end}, below its own recovery point {recovery_point}"
+    if facts.reached_offset > end:
+        return f"{name} ends at {end}, below {facts.reached_offset}, where an epoch begins by its own epoch file"
     if facts.tail_kind == "zero_filled" and not is_preallocated(facts, replicas, leadership):
         return f"{name} has zeros after its last batch at {end}, where records may have been"
     if facts.tail_kind in ("partial", "garbage"):

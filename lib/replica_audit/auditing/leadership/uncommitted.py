@@ -172,10 +172,10 @@ class _History:
         since = [one for one in self.past.elections if one.leader_epoch > batch.epoch]
         if not all(one.clean and not one.came_back for one in since):
             return None
-        for one in since:
-            if self.past.had(one.leader_epoch, batch.base_offset, batch.epoch) is False and self._is_whole(
-                one.leader_id
-            ):
+        had = [self.past.had(one.leader_epoch, batch.base_offset, batch.epoch) for one in since]
+        for number, one in enumerate(since):
+            # One that had not followed that leader yet may have led next, and committed them.
+            if had[number] is False and not any(had[number:]) and self._is_whole(one.leader_id):
                 return (
                     f"broker {one.leader_id} did not have them when it was cleanly elected in epoch {one.leader_epoch}"
                 )

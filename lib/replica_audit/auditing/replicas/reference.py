@@ -52,14 +52,30 @@ class Reference:
         return self.leader_epoch is not None and leader_epoch is not None and leader_epoch > self.leader_epoch
 
     def complete(self, lineage: Lineage) -> Lineage:
-        """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
+        """A lineage of the reference as its leader keeps it: with the leader epoch, where it has not reached that, from the log end
+        or from where `past_end` has it.
 
         A leader writes that entry when it is elected (`makeLeader`, 2.0.1, B.5).
         """
         epoch = self.leader_epoch
         if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
             return lineage
-        return lineage.assign(epoch, self.facts.log_end_offset)
+        own = self.past_end
+        for entry in own if own.latest_epoch == epoch else ((epoch, self.facts.log_end_offset),):
+            lineage = lineage.assign(*entry)
+        return lineage
+
+    @property
+    def past_end(self) -> Lineage:
+        """Epochs of the reference's history from its log end on: `log_epoch`, and what comes before that where the replica's own
+        file has it begin further up, so that the log had reached that offset (`ReplicaFacts.reached_offset`)."""
+        facts, epoch = self.facts, self.log_epoch
+        if epoch is None:
+            return Lineage()
+        written = facts.found_lineage
+        if facts.reached_offset > facts.log_end_offset and written is not None and written.latest_epoch == epoch:
+            return written.truncate_from_start(facts.log_end_offset)
+        return Lineage(((epoch, facts.log_end_offset),))
 
 
 #: Stands in for a leadership that no source gives.
@@ -100,7 +116,9 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         led or stopped or eligible or replicas,
         key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
     )
-    epoch = _credible_epoch(facts, replicas) if given.leader_epoch is None else given.leader_epoch
+    epoch = given.leader_epoch
+    if epoch is None:
+        epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     predates = bool(led) and _predates(facts, given)
     leads_now = leader_id == facts.broker_id and not predates
@@ -154,7 +172,7 @@ def _of_later_epochs(
     said = leadership.leader_epoch
     if not led or (said is None and NOT_CAPTURED in led[0].unproven):
         return []
-    known = log_epoch(led[0]) if said is None else said
+    known = max(log_epoch(led[0]), _epoch_past_end(led[0])) if said is None else said
 
     def shows(facts: ReplicaFacts) -> bool:
         began_below = facts.log_end_offset < led[0].log_end_offset
@@ -162,6 +180,13 @@ def _of_later_epochs(
 
     is_older = any(shows(facts) for facts in {facts.key: facts for facts in (*led, *eligible)}.values())
     return [facts for facts in replicas if _sure_epoch(facts) > known] if is_older else []
+
+
+def _epoch_past_end(facts: ReplicaFacts) -> int:
+    """Latest epoch in the file of a broker that ran, if it begins past the end of its log, which was copied before
+    (`ReplicaFacts.reached_offset`); else -1."""
+    entries = facts.directory.checkpoint_epochs or ()
+    return entries[-1][0] if entries and facts.is_live and facts.reached_offset > facts.log_end_offset else -1
 
 
 def _written_epoch(facts: ReplicaFacts) -> int:

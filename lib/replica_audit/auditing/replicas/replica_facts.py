@@ -383,6 +383,22 @@ class ReplicaFacts:
         """(leader epoch, start offset) by the batches, then by the epoch file as found."""
         return (*self.lineage, *(self.directory.checkpoint_epochs or ()))
 
+    @cached_property
+    def reached_offset(self) -> int:
+        """Offset that the log had reached when its epoch file was written: the log end, or where an epoch of the file begins past it.
+
+        An epoch begins at the log end, so the log had everything below. It lost that (its broker was down when it was
+        copied), was cut a moment ago, or was copied before it had it (its broker ran) (C.2).
+        """
+        entries = (self.directory.checkpoint_epochs or ()) if self.file_increases else ()
+        return max(self.log_end_offset, entries[-1][1]) if entries else self.log_end_offset
+
+    @property
+    def may_have_lost_tail(self) -> bool:
+        """True if its own epoch file shows that the log was longer, and nothing says that its broker ran, so that an earlier copy
+        alone would explain that."""
+        return self.reached_offset > self.log_end_offset and not (self.is_live or self.end_is_open)
+
     @property
     def last_epoch_is_open(self) -> bool:
         """True if the replica may have been elected in a later epoch than its records show, and no file of its own excludes it."""
