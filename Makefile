@@ -133,10 +133,12 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 # on few histories its tests cannot see enough cases, states of the model, and random parts of captures, damage, batches and keys,
 # which take a good third of tests/auditing. Its first process audits the captures, and tells what it found: once for both rooms.
 FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py)
-FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py
+# Of the same room, what makes its snapshots itself: as much as makes both processes equally long.
+FAST_APART := $(addprefix tests/auditing/test_,epoch_corruption.py header_evidence.py moved_partitions.py)
+FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py $(FAST_APART)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
-	$(RUN) -m pytest -q -m "$$chosen" tests/auditing tests/report $(FAST_NOT:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -q -m "$$chosen" tests/auditing tests/report $(FAST_NOT:%=--ignore=%) $(FAST_APART:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status

@@ -6,12 +6,11 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 from tests.support.audit_json_text import audit_json_text
+from tests.support.captures import audit_whole
 from tests.support.collected import (
     answers,
     audited,
@@ -45,6 +44,8 @@ SOME = (
     "jbod-moving",
     "diverged-unclean",
 )
+#: Those by headers alone: damage within a batch, too.
+SOME_BY_HEADERS = (*SOME, "corrupted-flip-crc", "corrupted-batch-length-off-by-one")
 _ATTACKS = sorted(
     path.relative_to(ATTACKS).as_posix()
     for path in (*ATTACKS.iterdir(), *ATTACKS.glob("*/*"))
@@ -75,21 +76,9 @@ def _is_found_by(found: dict, expected: dict) -> bool:
     )
 
 
-Copied = Callable[[Path], dict]
-
-
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Copied:
-    """The answers of the copy of a snapshot, audited once for all evidence that is compared with it."""
-
-    @cache
-    def audited_once(snapshot: Path) -> str:
-        place = tmp_path_factory.mktemp("copy")
-        found = json.dumps(answers(copy_snapshot(snapshot, place / "snapshot")))
-        shutil.rmtree(place)
-        return found
-
-    return lambda snapshot: json.loads(audited_once(snapshot))
+def _copied(snapshot: Path) -> dict:
+    """The answers of the copies that evidence stands for."""
+    return answers(snapshot, audit_whole(snapshot))
 
 
 def _check_with_raw(snapshot: Path, place: Path, copy: dict, *headers: str) -> tuple[int, set[str]]:
@@ -98,31 +87,34 @@ def _check_with_raw(snapshot: Path, place: Path, copy: dict, *headers: str) -> t
     for rounds in range(3):
         results = audited(evidence)
         found, expected = forget_unchecked(answers(evidence, results), copy)
-        assert _is_found_by(found, expected)
+        assert _is_found_by(found, expected), snapshot
         if found == expected:
             return rounds, set()
         if not bring_wanted(snapshot, evidence, rounds, results):
             break
     only = {row[0] for row in _findings(expected) - _findings(found)}
-    assert headers and only and "CAP-NOT-CAPTURED" not in {row["code"] for row in found["findings"]}
+    assert headers and only and "CAP-NOT-CAPTURED" not in {row["code"] for row in found["findings"]}, snapshot
     return rounds, only
 
 
 def _check_without_raw(snapshot: Path, place: Path, copy: dict, *headers: str) -> None:
     """Nothing is found that copies do not show, and what hides the rest is named."""
     collected = answers(collect_snapshot(snapshot, place / "plain" / "evidence" / "snapshot", *headers))
-    assert _is_found_by(collected, copy)
+    assert _is_found_by(collected, copy), snapshot
     verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in copy["partitions"]}
     lacking = {(row["topic"], row["partition"]) for row in collected["findings"] if row["code"] in UNKNOWN}
     for row in collected["partitions"]:
         at = row["topic"], row["partition"]
         is_damaged = headers and verdicts[at] == "LATENT_CORRUPTION" and snapshot.name in ONLY_CHECKSUMS_TELL
-        assert row["verdict"] == verdicts[at] or (row["verdict"] == "INCONCLUSIVE" and at in lacking) or is_damaged
+        assert row["verdict"] == verdicts[at] or (row["verdict"] == "INCONCLUSIVE" and at in lacking) or is_damaged, (
+            snapshot,
+            at,
+        )
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_a_capture_collected_answers_as_its_copy(name: str, copied: Copied, tmp_path: Path) -> None:
-    copy = copied(FIXTURES / name)
+def test_a_capture_collected_answers_as_its_copy(name: str, tmp_path: Path) -> None:
+    copy = _copied(FIXTURES / name)
     rounds, only = _check_with_raw(FIXTURES / name, tmp_path, copy)
     assert rounds <= 2 and not only
     _check_without_raw(FIXTURES / name, tmp_path, copy)
@@ -135,23 +127,26 @@ ONLY_CHECKSUMS_TELL = {
 }
 
 
-@pytest.mark.parametrize("name", [*SOME, "corrupted-flip-crc", "corrupted-batch-length-off-by-one"])
-def test_a_capture_known_by_headers_alone_answers_as_its_copy(name: str, copied: Copied, tmp_path: Path) -> None:
-    copy = copied(FIXTURES / name)
+@pytest.mark.parametrize("name", SOME_BY_HEADERS)
+def test_a_capture_known_by_headers_alone_answers_as_its_copy(name: str, tmp_path: Path) -> None:
+    copy = _copied(FIXTURES / name)
     rounds, only = _check_with_raw(FIXTURES / name, tmp_path, copy, "--headers", "always")
     assert rounds <= 2 and only == ONLY_CHECKSUMS_TELL.get(name, set())
     _check_without_raw(FIXTURES / name, tmp_path, copy, "--headers", "always")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("headers", [(), ("--headers", "always")])
-def test_every_capture_and_attack_collected_answers_as_its_copy(
-    tmp_path: Path, copied: Copied, headers: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("headers", "others"), [((), SOME), (("--headers", "always"), SOME_BY_HEADERS)], ids=["with bytes", "headers alone"]
+)
+def test_every_other_capture_and_attack_collected_answers_as_its_copy(
+    tmp_path: Path, headers: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
-    snapshots = [path for path in _snapshots() if (headers or path.name not in SOME) and _collectable(path)]
+    """`others` have a test of their own."""
+    snapshots = [path for path in _snapshots() if path.name not in others and _collectable(path)]
     assert len(snapshots) > 100
     for number, snapshot in enumerate(snapshots):
-        copy = copied(snapshot)
+        copy = _copied(snapshot)
         rounds, only = _check_with_raw(snapshot, tmp_path / str(number), copy, *headers)
         assert rounds <= 2 and only == (ONLY_CHECKSUMS_TELL.get(snapshot.name, set()) if headers else set()), snapshot
         _check_without_raw(snapshot, tmp_path / str(number), copy, *headers)
