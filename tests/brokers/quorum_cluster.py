@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.brokers.captured_cluster import free_ports
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values
 from tests.brokers.printed_plan import PrintedStep
-from tests.brokers.steered_cluster import SteeredCluster, free_ports
+from tests.brokers.steered_cluster import SteeredCluster
 from tests.support.scanned import batches_of, scan_file
 
 CONTROLLERS, BROKERS = (100, 101, 102), (0, 1)

@@ -10,12 +10,13 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from tests.brokers.captured_cluster import free_ports
 
 #: Of a broker on the captures' small logs: quick to notice who is gone, no retention, no cleaning, no election by itself.
 _SETTINGS = {
@@ -98,16 +99,6 @@ _UP = {
     "broker": r"from STARTING to STARTED|\[KafkaServer id=\d+\] started",
     "controller": r"\[ControllerServer id=\d+\] (Finished|Waiting)|Kafka Server started",
 }
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class SteeredCluster:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.brokers.steered_cluster import SteeredCluster, free_ports
+from tests.brokers.captured_cluster import free_ports
+from tests.brokers.steered_cluster import SteeredCluster
 
 _OF_ZOOKEEPER = {"zookeeper.session.timeout.ms": "4000", "zookeeper.connection.timeout.ms": "30000"}
 _SECONDS = 60

@@ -57,6 +57,16 @@ def _lose(cluster: QuorumCluster, disks: Path, lost: tuple[int, ...], stale: boo
         cluster.format(node, *(("--no-initial-controllers",) if cluster.is_dynamic else ()))
 
 
+def _return_with_a_new_disk(cluster: QuorumCluster, how: str) -> None:
+    """All nodes are up; voter 102 is killed, loses its disk and comes back with one that was formatted with the option `how`."""
+    cluster.start_all()
+    cluster.kill(102)
+    cluster.lose_disk(102)
+    cluster.format(102, how)
+    cluster.launch(102)
+    time.sleep(_SETTLE_SECONDS)
+
+
 def _carry_out(
     cluster: QuorumCluster, before: Path, version: str, seeds: set[int], choose: int | None = None
 ) -> dict[str, Any]:
@@ -140,12 +150,7 @@ def test_a_spliced_voter_fetches_the_log_anew(disks: Callable[..., Path], tmp_pa
     """D4s: formatted with --standalone, it keeps a beginning of its own, and nothing but its records shows it."""
     of = disks("4.3.1", is_dynamic=True)
     with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
-        cluster.start_all()
-        cluster.kill(102)
-        cluster.lose_disk(102)
-        cluster.format(102, "--standalone")
-        cluster.launch(102)
-        time.sleep(_SETTLE_SECONDS)
+        _return_with_a_new_disk(cluster, "--standalone")
         before = cluster.capture("before")
         answer = _carry_out(cluster, before, "4.3.1", {102})
     assert next(one for one in answer["copies"] if one["node_id"] == 102)["parts_at"] is not None
@@ -156,12 +161,7 @@ def test_a_voter_formatted_anew_is_put_into_its_old_place(disks: Callable[..., P
     """D4a: removed, then added from the directory that it has now."""
     of = disks("4.3.1", is_dynamic=True)
     with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
-        cluster.start_all()
-        cluster.kill(102)
-        cluster.lose_disk(102)
-        cluster.format(102, "--no-initial-controllers")
-        cluster.launch(102)
-        time.sleep(_SETTLE_SECONDS)
+        _return_with_a_new_disk(cluster, "--no-initial-controllers")
         before, file = cluster.capture("before"), cluster.out / "plan.json"
         text = run("quorum", str(before), "--plan", str(file), "--kafka-version", "4.3.1")
         answer = json.loads(file.read_text())
