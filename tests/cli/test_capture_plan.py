@@ -105,6 +105,9 @@ def test_the_broker_that_leads_most_goes_last(capsys, tmp_path):
     order = [line.split()[1] for line in script.splitlines() if line.startswith("copy_log_dir ")]
     assert order == ["2", "3", "1"]
     assert "copy_log_dir 2 kafka2 /d2 broker-2" in script
+    script = plan(capsys, "1=/d1", "3=/d3", "2@kafka2=/d2")
+    order = [line.split()[1] for line in script.splitlines() if line.startswith("copy_log_dir ")]
+    assert order == ["1", "3", "2"], "as they are given"
 
 
 def test_the_steps_as_json(capsys):

@@ -111,7 +111,7 @@ def test_a_run_ends_before_its_session_exists(number: int, status: int, said: st
     report.mkdir()
     (report / "verdict.json").write_text('{"status": "OK"}')
     slow = (
-        "import replica_audit.spark.session as s, tempfile; s.start_session = lambda *_: (tempfile.mkstemp(), "
+        "import replica_audit.spark.session as s, tempfile; s.start_session = lambda *_, **__: (tempfile.mkstemp(), "
         "print(open('replica-audit-report/verdict.json').read() if __import__('os').path.exists("
         "'replica-audit-report/verdict.json') else 'none'), time.sleep(60)); "
     )
@@ -127,7 +127,7 @@ def test_a_child_that_does_not_listen_and_a_report_that_cannot_be_written_hold_n
     (tmp_path / "snapshot").mkdir()
     child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     slow = (
-        "import replica_audit.spark.session as s, subprocess, sys; s.start_session = lambda *_: (subprocess.Popen("
+        "import replica_audit.spark.session as s, subprocess, sys; s.start_session = lambda *_, **__: (subprocess.Popen("
         f"[sys.executable, '-c', {child!r}, sys.argv[1]]), time.sleep(60)); import replica_audit.cli.warehouse_commands as c; "
         "c.leave_verdict = lambda *_: 1 / 0; "
     )

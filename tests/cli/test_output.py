@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.samples import SAMPLES
+
+from replica_audit.cli.main import main
 
 LIBRARY = Path(__file__).parents[2] / "lib"
 MAIN = "import sys; from replica_audit.cli.main import main; sys.exit(main())"
@@ -99,3 +104,35 @@ def test_a_file_that_is_opened_later_does_not_become_the_output(tmp_path: Path) 
     command = f'"$0" -c "{program}" {tmp_path}/file >&- <&-'
     subprocess.run(["bash", "-c", command, sys.executable], check=True, env=_environment())
     assert (tmp_path / "file").read_text() == "content"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "elect {samples}/tiered-unclean",
+        "quorum {samples}/lost-quorum",
+        "verify {samples}/diverged-unclean {samples}/diverged-unclean",
+        "verify {long} {long}",
+        "salvage {samples}/last-replica-standing",
+        "salvage {long}",
+        "show {long}",
+    ],
+)
+def test_no_line_but_the_last_is_wider_than_the_terminal(
+    words: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / "long"
+    shutil.copytree(SAMPLES / "hw-truncation-lost", long)
+    topic = "payments.card-authorisations." * 4
+    for place in list(long.glob("*/orders-0")):
+        place.rename(place.with_name(f"{topic}-0"))
+    for text in [*long.glob("*.txt"), *long.glob("*/*-checkpoint")]:
+        text.write_text(text.read_text().replace("orders", topic))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    to = ["--to", str(tmp_path / "salvaged")] if words.startswith("salvage") else []
+    assert main([*words.format(samples=SAMPLES, long=long).split(), *to]) in (0, 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 5
+    # The last is the status line, which programs read; a long word of a command stays whole.
+    assert [line for line in lines[:-1] if len(line) > columns and not re.fullmatch(r" {5}\S+( \\)?", line)] == []

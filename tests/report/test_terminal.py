@@ -13,7 +13,16 @@ from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.report.explain_text import render_explanation
 from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.layout import WIDTH, clean, elide, render_size
+from replica_audit.report.layout import (
+    WIDTH,
+    align_columns,
+    clean,
+    cut_column,
+    elide,
+    fit_columns,
+    render_size,
+    set_text_width,
+)
 from replica_audit.report.show_text import FINDING_LIMIT, PARTITION_LIMIT, render_partition, render_summary
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results
@@ -193,6 +202,26 @@ def test_columns_line_up() -> None:
     table = lines[head : head + 3]
     column = table[0].index("VERDICT")
     assert [line[column:].split()[0] for line in table[1:]] == ["UNCOMMITTED_DIVERGENCE", "CONSISTENT"]
+
+
+def test_a_table_that_is_too_wide_has_what_is_alike_below_it_or_a_row_as_a_sentence() -> None:
+    rows = [["NAME", "PLACE", "SIZE"], ["one", "x" * 50, "1"], ["two", "x" * 50, "22"]]
+    assert fit_columns(rows, right=[2], indent="  ") == align_columns(rows, right=[2], indent="  ")
+    set_text_width(60)
+    try:
+        assert fit_columns(rows, right=[2], indent="  ")[:3] == ["  NAME  SIZE", "  one      1", "  two     22"]
+        assert " ".join(" ".join(fit_columns(rows)[3:]).split()) == f"in each row: place {'x' * 50}"
+        rows[1][1] = "y" * 50
+        assert [line for line in fit_columns(rows) if len(line) > 60] == []
+        told = " ".join(" ".join(fit_columns(rows)).split())
+        assert told == f"name one, place {'y' * 50}, size 1 name two, place {'x' * 50}, size 22"
+        assert [row[1] for row in cut_column(rows, 1)] == [
+            "PLACE",
+            elide("y" * 50, 48),
+            elide("x" * 50, 48),
+        ]
+    finally:
+        set_text_width(None)
 
 
 def test_long_lists_end_with_how_many_more_there_are() -> None:

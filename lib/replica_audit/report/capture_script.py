@@ -48,7 +48,7 @@ _THEN = {
 _HEAD = """\
 #!/usr/bin/env bash
 # Capture for replica-audit, to be read before it is run: it only reads on the brokers and writes below {to}.
-# Those that follow go first, the broker that leads most last. Needs bash, GNU tar and find{ssh}.
+# Those that follow should go first, the broker that leads most last, as --describe orders them. Needs bash, GNU tar and find{ssh}.
 # Ends with 1 where a copy is incomplete, and manifest.json says which one.
 {{
 set -euo pipefail
@@ -212,7 +212,7 @@ if [ "$partial" = 1 ]; then
   echo "copied to $TO, but not all of it: copy these again; the audit says what it cannot know without them" >&2
   exit 1
 fi
-echo "copied to $TO; now: replica-audit run $TO"
+echo "copied to $TO; now: replica-audit show $TO"
 exit 0
 }}
 """

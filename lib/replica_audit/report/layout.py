@@ -100,6 +100,39 @@ def drop_columns(rows: Sequence[Sequence[str]], order: Sequence[str]) -> list[li
     return kept
 
 
+def fit_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
+    """`align_columns` of rows after their headings, in lines that are not too wide.
+
+    Where the table is too wide, columns with one value in every row go into a line below it. Where that is not enough, each row
+    becomes a sentence of headings and cells.
+    """
+    kept = list(range(len(rows[0])))
+    alike: list[int] = []
+
+    def table() -> list[list[str]]:
+        return [[row[n] for n in kept] for row in rows]
+
+    def told(row: Sequence[str], columns: Sequence[int]) -> str:
+        return ", ".join(f"{rows[0][n].lower()} {row[n].strip()}" for n in columns)
+
+    room = text_width() - len(indent)
+    for number in reversed(kept[1:]):
+        if natural_width(table()) > room and len(rows) > 2 and len({row[number] for row in rows[1:]}) == 1:
+            kept.remove(number)
+            alike.insert(0, number)
+    if natural_width(table()) > room:
+        return [line for row in rows[1:] for line in wrap(told(row, range(len(row))), indent, f"{indent}  ")]
+    lines = align_columns(table(), [kept.index(number) for number in right if number in kept], indent)
+    return lines + (wrap(f"in each row: {told(rows[-1], alike)}", indent, f"{indent}  ") if alike else [])
+
+
+def cut_column(rows: Sequence[Sequence[str]], column: int = 0, least: int = 9) -> list[list[str]]:
+    """Rows with the cells of a column cut in their middle, to `least` characters or more, so that a line is not too wide."""
+    widest = max((len(row[column]) for row in rows), default=0)
+    room = max(least, widest - max(0, natural_width(rows) - text_width()))
+    return [[*row[:column], elide(row[column], room), *row[column + 1 :]] for row in rows]
+
+
 def natural_width(rows: Sequence[Sequence[str]]) -> int:
     """Width of `align_columns(rows)` before trailing spaces go."""
     if not rows:

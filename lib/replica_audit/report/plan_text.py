@@ -21,7 +21,7 @@ from replica_audit.elect.plan_model import (
 )
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
-from replica_audit.report.layout import align_columns, clean, name_bound, paint, render_range, text_width, wrap
+from replica_audit.report.layout import clean, fit_columns, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions
 from replica_audit.results import place_of
 from replica_audit.text import capitalise, count, name_brokers, verb
@@ -231,7 +231,7 @@ def _table(decision: Decision) -> list[str]:
         heading.insert(6, "remote")
         for row, one in zip(rows, decision.candidates, strict=True):
             row.insert(6, str(one.remote_records))
-    return list(align_columns([heading, *rows], right=range(2, len(heading)), indent="  "))
+    return fit_columns([heading, *rows], right=range(2, len(heading)), indent="  ")
 
 
 def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:

@@ -8,10 +8,8 @@ from replica_audit.quality.quality_facts import FINDINGS_SUITE
 from replica_audit.report.layout import (
     align_columns,
     clean,
-    elide,
-    natural_width,
+    cut_column,
     paint,
-    text_width,
     wrap,
 )
 from replica_audit.report.verdict_object import QualityAnswer
@@ -73,11 +71,7 @@ def _cells(row: QualityRow) -> tuple[str, str, str, str]:
 
 def _fit(table: Sequence[tuple[str, str, str, str]]) -> list[str]:
     """The table as lines; the names of expectations are cut where it is too wide."""
-    surplus = natural_width(table) - text_width()
-    if surplus > 0:
-        longest = max(len(row[2]) for row in table)
-        table = [(*row[:2], elide(row[2], max(12, longest - surplus)), row[3]) for row in table]
-    return align_columns(table)
+    return align_columns(cut_column(table, 2, 12))
 
 
 def _details(row: QualityRow) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from replica_audit.model import Place
 from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
-from replica_audit.report.layout import align_columns, clean, paint, wrap
+from replica_audit.report.layout import clean, fit_columns, paint, wrap
 from replica_audit.report.plan_text import tell_elsewhere, tell_step
 from replica_audit.report.sentences import join_some
 from replica_audit.text import count, listed, name_brokers, name_ids, verb
@@ -23,7 +23,7 @@ _VERDICTS = {
 
 def render_quorum(answer: QuorumAnswer) -> str:
     """The answer as text."""
-    lines = [paint(_headline(answer), "head")]
+    lines = [paint(line, "head") for line in wrap(_headline(answer))]
     if answer.no_plan is not None:
         lines += wrap(f"No plan beyond copies: {clean(answer.no_plan)}.", "  ")
     if answer.steps and answer.verdict != "rejoin":
@@ -65,7 +65,7 @@ def _role(role: Role) -> str:
 def _table(answer: QuorumAnswer) -> Iterator[str]:
     heading = ["node", "role", "log", "last epoch", "committed to", "history", "parts at", "seen epoch", "voted for"]
     rows = [_row(one, answer) for one in answer.copies]
-    yield from align_columns([heading, *rows], right=range(3, 9), indent="  ")
+    yield from fit_columns([heading, *rows], right=range(3, 9), indent="  ")
 
 
 def _row(one: CopyAnswer, answer: QuorumAnswer) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from replica_audit.report.layout import align_columns, clean, drop_columns, paint, wrap
+from replica_audit.report.layout import align_columns, clean, cut_column, drop_columns, paint, wrap
 from replica_audit.report.sentences import join_some
 from replica_audit.salvage.compared_logs import KINDS, REMOTE_KIND
 from replica_audit.salvage.salvage_manifest import (
@@ -50,7 +50,7 @@ def render_salvage(head: ManifestHead, target: str) -> str:
             list(_HEAD),
             *(_cells(row, finds, epoch) for row, finds in _with_finds(holding) for epoch in finds.epochs),
         ]
-        shown = drop_columns(rows[: _SHOWN + 1], _GIVE_WAY)
+        shown = cut_column(drop_columns(rows[: _SHOWN + 1], _GIVE_WAY))
         right = [number for number, name in enumerate(shown[0]) if _HEAD.index(name) in _RIGHT]
         first, *others = align_columns(shown, right)
         lines += ["", paint(first, "head"), *others]

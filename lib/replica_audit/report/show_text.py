@@ -15,7 +15,8 @@ from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.report.layout import (
     align_columns,
     clean,
-    elide,
+    cut_column,
+    fit_columns,
     natural_width,
     paint,
     render_interval,
@@ -98,8 +99,8 @@ def _captures(results: Results) -> list[str]:
     told = tell_captures(results)
     if told is None:
         return []
-    heads = [[head.upper() for head in HEADS]] if told.rows else []
-    table = align_columns([*heads, *told.rows], right=range(1, len(HEADS)))
+    heads = [head.upper() for head in HEADS]
+    table = fit_columns([heads, *told.rows], right=range(1, len(HEADS))) if told.rows else []
     lines = ["", paint("Replicas in the snapshot", "head"), *table]
     return lines + [line for sentence in told.lines for line in wrap(plain_text(sentence), "", "    ")]
 
@@ -151,11 +152,7 @@ def _lay_out(rows: list[list[str]]) -> list[str]:
             columns.remove(column)
             below.append(column)
     shown = [[row[n] for n in columns] for row in table]
-    surplus = natural_width(shown) - text_width()
-    if surplus > 0:
-        longest = max(len(row[0]) for row in shown)
-        for row in shown:
-            row[0] = elide(row[0], max(9, longest - surplus))
+    shown = cut_column(shown)
     lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
     answer = [paint(lines[0], "head")]
     before = max(len(row[0]) for row in shown)
@@ -247,13 +244,7 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
     if not is_tiered:
         for told in table:
             del told[3]
-    lines = align_columns(table, right=(0, *range(2, 9 + is_tiered)), indent="  ")
-    if any(len(line) > text_width() for line in lines):
-        # Offsets of ten digits and more: one fact a line instead.
-        lines = []
-        for told in table[1:]:
-            pairs = zip(table[0], told, strict=True)
-            lines += wrap(", ".join(f"{name.lower()} {cell}" for name, cell in pairs), "  ", "    ")
+    lines = fit_columns(table, right=(0, *range(2, 9 + is_tiered)), indent="  ")
     note = "* leads; end as found, loaded at the next start, recovered after a full recovery"
     return [*lines, *wrap(note + ("; below local its files have nothing" if is_tiered else ""), "  ")]
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_audit.report.audit_json import render_tables
-from replica_audit.report.layout import align_columns, clean, paint, render_range, render_rest, wrap
+from replica_audit.report.layout import (
+    align_columns,
+    clean,
+    cut_column,
+    drop_columns,
+    paint,
+    render_range,
+    render_rest,
+    wrap,
+)
 from replica_audit.results import place_of
 from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
 from replica_audit.text import count, name_brokers
@@ -23,6 +32,7 @@ _STYLES = {
 }
 _STATUS_STYLES = {"OK": "good", "CRITICAL": "critical", "UNKNOWN": "medium"}
 _HEAD = ("TOPIC", "PART", "BROKER", "END BEFORE", "KEPT TO", "EXPECTED", "END AFTER", "VERDICT")
+_GIVE_WAY = ("END BEFORE", "KEPT TO")
 _COMMITTED = {"proven": "committed ", "possible": "possibly committed ", "no": ""}
 
 
@@ -97,7 +107,8 @@ def _is_told(row: VerificationRow) -> bool:
 def _table(rows: Sequence[VerificationRow]) -> list[str]:
     names = ("partition", "broker_id", "end_before", "kept_to", "expected", "end_after")
     cells = [[clean(row.topic), *(clean(getattr(row, name)) for name in names), row.verdict] for row in rows]
-    lines = align_columns([list(_HEAD), *cells], right=range(1, 7))
+    table = cut_column(drop_columns([_HEAD, *cells], _GIVE_WAY))
+    lines = align_columns(table, right=range(1, len(table[0]) - 1))
     told = [paint(lines[0], "head")]
     for line, row in zip(lines[1:], rows, strict=True):
         told.append(paint(line, _STYLES[row.verdict]))
