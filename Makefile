@@ -314,9 +314,10 @@ release:
 	grep -qE "^## \[$$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$$" CHANGELOG.md || { echo "error: CHANGELOG.md has no section for $$version with its day: docs/releasing.md, 2" >&2; exit 1; }; \
 	[ -z "$$(git status --porcelain)" ] || { echo "error: files that are not committed would be part of the release" >&2; exit 1; }; \
 	$(MAKE) --no-print-directory test-dist sbom; \
-	{ (cd dist; sha256sum *); (cd build; sha256sum sbom.json); } > build/SHA256SUMS; rm -f build/SHA256SUMS.sig; \
+	cp lib/replica_audit/collect/collect.py build; \
+	{ (cd dist; sha256sum *); (cd build; sha256sum sbom.json collect.py); } > build/SHA256SUMS; rm -f build/SHA256SUMS.sig; \
 	if [ -n "$(SIGNING_KEY)" ]; then ssh-keygen -q -Y sign -f "$(SIGNING_KEY)" -n file build/SHA256SUMS; \
-	elif command -v sigstore >/dev/null; then sigstore sign --overwrite --output-directory build dist/* build/sbom.json build/SHA256SUMS; \
+	elif command -v sigstore >/dev/null; then sigstore sign --overwrite --output-directory build dist/* build/sbom.json build/collect.py build/SHA256SUMS; \
 	else echo "not signed, since there is neither a SIGNING_KEY nor sigstore on the path: docs/releasing.md, 4" >&2; fi
 
 zip: build/replica_audit.zip

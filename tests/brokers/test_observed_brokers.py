@@ -121,7 +121,9 @@ def test_a_cluster_under_load_is_quiet_and_a_hidden_divergence_is_found(tmp_path
 
 
 @pytest.mark.slow
-def test_a_clients_quota_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clients_quota_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     throttled: list[int] = []
 
     class Counting(KafkaBrokers):
@@ -137,6 +139,14 @@ def test_a_clients_quota_is_waited_for(tmp_path: Path, monkeypatch: pytest.Monke
         bootstrap = cluster.start(*_BROKERS)
         _create(cluster, bootstrap, "o-slow")
         _produce(bootstrap, "o-slow", 3000)
+        # 4.5 MB, of which nobody agreed to more than one.
+        results = _observe(bootstrap, tmp_path / "little", "--at-most-mib", "1", status=1)
+        told = capsys.readouterr()
+        assert "no more was agreed to than the" in told.out and "0, 1 and 2 are what the broker says" in " ".join(
+            told.err.split()
+        )
+        assert {row.verdict for row in results.partitions} <= {"CONSISTENT", "INCONCLUSIVE"}
+        assert "INCONCLUSIVE" in {row.verdict for row in results.partitions}
         quota = ("--alter", "--add-config", "consumer_byte_rate=100000", "--entity-type", "clients")
         of = ("--entity-name", "replica-audit-observe")
         cluster.tool("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, *quota, *of)
@@ -263,12 +273,15 @@ def test_by_sasl_and_ssl_what_an_authorizer_refuses_is_told(
         assert "o-closed-0" in said.out and "TOPIC_AUTHORIZATION_FAILED" in said.out
         assert "the configuration of topic o-open: TOPIC_AUTHORIZATION_FAILED" in said.out
         assert "audit-secret" not in said.out + said.err
+        assert "the broker says CLUSTER_AUTHORIZATION_FAILED" in " ".join(said.err.split())
         verdicts = {row.topic: row.verdict for row in results.partitions}
         assert verdicts == {"o-open": "CONSISTENT", "o-closed": "INCONCLUSIVE"}
         cluster.tool(*acls, "--operation", "DescribeConfigs", "--topic", "o-open")
+        cluster.tool(*acls, "--operation", "Describe", "--cluster")
         time.sleep(2)
         given = ["observe", "--bootstrap-servers", secured, "--to", str(tmp_path / "t"), "--yes", "--topic", "o-open"]
         assert main([*given, *audit]) == 0
+        assert "Sizes on brokers 0, 1 and 2 are what the broker says." in " ".join(capsys.readouterr().err.split())
         # Nothing may be described, a wrong password, and no password at all.
         poor = ("--command-config", _properties(cluster, tmp_path / "poor.properties", "poor"))
         assert main([*given[:4], str(tmp_path / "u"), *given[5:], *poor]) == 2

@@ -15,6 +15,7 @@ from tests.support.encoder import Record, encode_batch, encode_marker
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.capture_plan_command import collector_text
+from replica_audit.cli.main import main
 from replica_audit.collect import collect
 
 SECRET = b"nobody-may-see-this"
@@ -43,6 +44,11 @@ def test_it_is_python_3_6() -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
     assert {name for name in imported if name not in sys.stdlib_module_names} == {"google_crc32c"}
+
+
+def test_the_command_prints_the_file_whose_checksum_a_release_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capture-plan", "--collector"]) == 0
+    assert capsys.readouterr().out.encode() == Path(collect.__file__).read_bytes()
 
 
 def test_it_runs_from_standard_input_and_writes_a_tar(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ def clone(tmp_path: Path) -> Path:
     place = tmp_path / "clone"
     (place / "lib" / "replica_audit").mkdir(parents=True)
     shutil.copy(ROOT / "lib" / "replica_audit" / "__init__.py", place / "lib" / "replica_audit")
+    (place / "lib" / "replica_audit" / "collect").mkdir()
+    shutil.copy(ROOT / "lib" / "replica_audit" / "collect" / "collect.py", place / "lib" / "replica_audit" / "collect")
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
     target = recipe[recipe.index("\nSIGNING_KEY ?=") : recipe.index("\nzip:")]
     head = "SHELL := /bin/bash\n.SHELLFLAGS := -euo pipefail -c\n"
@@ -51,7 +53,7 @@ def test_it_makes_and_signs_what_is_published(clone: Path, tmp_path: Path) -> No
     tool.write_text('#!/bin/sh\necho "signed: $*"\n')
     tool.chmod(0o755)
     status, said = _release(clone, f"{tool.parent}:/usr/bin:/bin")
-    published = "dist/sbom.whl dist/test-dist.whl build/sbom.json build/SHA256SUMS"
+    published = "dist/sbom.whl dist/test-dist.whl build/sbom.json build/collect.py build/SHA256SUMS"
     assert status == 0 and said.splitlines()[2:] == [f"signed: sign --overwrite --output-directory build {published}"]
 
 
@@ -72,7 +74,7 @@ def test_a_key_signs_the_checksums_of_what_is_published(clone: Path, tmp_path: P
     )
     verify = ["bash", "-c", line.strip().removeprefix("$ ")]
     checked = subprocess.run(verify, cwd=place, capture_output=True, text=True, timeout=60)
-    assert checked.returncode == 0 and checked.stdout.count(": OK") == 3, checked
+    assert checked.returncode == 0 and checked.stdout.count(": OK") == 4, checked
     (place / "sbom.whl").write_text("another\n")
     assert subprocess.run(verify, cwd=place, capture_output=True, timeout=60).returncode
     shutil.copy(clone / "dist" / "sbom.whl", place)

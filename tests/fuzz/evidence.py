@@ -88,9 +88,9 @@ def read_lists(data: bytes) -> Any:
     """Evidence whose last file has what the first line says, and one list of the others; all its files are opened."""
     first, _, rest = data.partition(b"\n")
     with suppress(ValueError, RecursionError):
-        rest = b"\n".join(map(_with_digests, rest.splitlines()))
+        rest = b"\n".join(with_digests(line, _PARTS) for line in rest.splitlines())
     listed = ["evidence-1.files-0.jsonl", len(rest), hashlib.sha256(rest).hexdigest()]
-    head = json.dumps({**_HEAD, "lists": [listed], **_object(first)}).encode()
+    head = json.dumps({**_HEAD, "lists": [listed], **json_object(first)}).encode()
     files = {**_PARTS, "evidence-1.files-0.jsonl": rest, "evidence-1.json": head}
 
     def open_file(path: str) -> BinaryIO:
@@ -110,17 +110,19 @@ def read_lists(data: bytes) -> Any:
     return [one.path for one in tree.entries], [one.reason for one in tree.problems], found.incomplete
 
 
-def _object(text: bytes) -> Mapping[str, Any]:
+def json_object(text: bytes) -> Mapping[str, Any]:
+    """The object that `text` is, or an empty one."""
     with suppress(ValueError, RecursionError):
         found = json.loads(text)
         return found if isinstance(found, dict) else {}
     return {}
 
 
-def _with_digests(text: bytes) -> bytes:
+def with_digests(text: bytes, parts: Mapping[str, bytes]) -> bytes:
+    """A line of a list with the sizes and digests of those of its `parts` that there are. Raises ValueError and RecursionError."""
     line = json.loads(text)
     for part in line.get("parts", []) if isinstance(line, dict) and isinstance(line.get("parts"), list) else []:
-        if isinstance(part, list) and len(part) == 3 and str(part[0]) in _PARTS:
-            content = _PARTS[str(part[0])]
+        if isinstance(part, list) and len(part) == 3 and str(part[0]) in parts:
+            content = parts[str(part[0])]
             part[1:] = [len(content), hashlib.sha256(content).hexdigest()]
     return json.dumps(line).encode()

@@ -25,6 +25,7 @@ import pyarrow.parquet
 from tests.fuzz.evidence import short_bytes, shortened
 from tests.fuzz.memory import entries_of
 from tests.fuzz.seeds import ARCHIVE, CORPUS, ROOT, add, unpack
+from tests.fuzz.stood_in import first_stood_in
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.whole import first_changes
 from tests.fuzz.written import WRITTEN
@@ -78,6 +79,7 @@ def gather() -> Iterator[tuple[str, bytes]]:
     for stored, head in (compressed(bytes(range(200))), compressed(b"x", 7), (b"x" * 30, manifest(30, encryption={}))):
         yield "remote_chunks", head + b"\n" + stored
     yield from _of_evidence()
+    yield from first_stood_in()
 
 
 def _of_evidence() -> Iterator[tuple[str, bytes]]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tests.fuzz.evidence import read_frames, read_lists
 from tests.fuzz.memory import MemorySnapshot, with_right_checksums
+from tests.fuzz.stood_in import show_collected_again, show_observed
 from tests.fuzz.whole import show_changed_snapshot
 from tests.support import metadata_log
 from tests.support import report_rows as rows
@@ -405,5 +406,7 @@ TARGETS: dict[str, Target] = {
     "accepted_yaml": Target(_file(_accepted), (UsageError,), 512),
     "baseline_json": Target(_file(_baseline), (UsageError,), 4096),
     "client_properties": Target(_file(read_client_properties), (UsageError,), 512, 0.5),
+    "observed_json": Target(show_observed, (), 4096, 2, runs=5000),
+    "evidence_again": Target(show_collected_again, (), 4096, 2, runs=5000),
     "snapshot": Target(show_changed_snapshot, (), 512, 4, runs=5000),
 }

@@ -89,7 +89,7 @@ def show_changed_snapshot(data: bytes) -> None:
     touched = {path for path in {*files, *sound} if files.get(path) != sound.get(path)}
     _write({path: files.get(path) for path in touched}, place)
     try:
-        _show(place) if first & 0x80 else _audit(place)
+        _show(place) if first & 0x80 else audit(place)
     finally:
         _write({path: sound.get(path) for path in touched}, place)
 
@@ -138,7 +138,7 @@ def first_changes() -> Iterator[bytes]:
                 )
 
 
-def _audit(place: Path) -> None:
+def audit(place: Path) -> None:
     """The audit behind `show`, without what is printed of it."""
     from replica_audit.runner.in_process import audit_all
 
