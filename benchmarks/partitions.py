@@ -31,6 +31,8 @@ from scan import make_segment
 
 ROOT = Path(__file__).resolve().parents[1]
 BROKERS, BATCH_BYTES, COMMON, OWN = 3, 250, 6, 4
+#: Partitions next to each other whose logs all differ: nothing may be gained by what was done for another partition.
+KINDS = 100
 #: Of a file; ext4 allows 65,000.
 LINKS = 60_000
 HEAP = {"spark": {"spark.driver.memory": "1g"}}
@@ -69,23 +71,28 @@ class Linked:
         self._written[content] = first, links + 1
 
 
+def two_logs(seed: int) -> tuple[bytes, bytes]:
+    """The log of a leader, and that of a deposed one."""
+    size = (COMMON + OWN) * BATCH_BYTES
+    logs = [make_segment(BATCH_BYTES, size, seed + number)[0] for number in range(2)]
+    cut = COMMON * BATCH_BYTES
+    prefix = with_epoch(logs[0][:cut], 0)
+    return prefix + with_epoch(logs[0][cut:], 1), prefix + with_epoch(logs[1][cut:], 0)
+
+
 def write_snapshot(directory: Path, partitions: int) -> None:
     """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones where the partition's number is odd."""
     end = COMMON + OWN
-    logs = [make_segment(BATCH_BYTES, end * BATCH_BYTES, seed)[0] for seed in (1, 2)]
-    prefix = with_epoch(logs[0][: COMMON * BATCH_BYTES], 0)
-    leader, deposed = (
-        prefix + with_epoch(log[COMMON * BATCH_BYTES :], epoch) for log, epoch in zip(logs, (1, 0), strict=True)
-    )
+    kinds = [two_logs(seed) for seed in range(1, 2 * KINDS, 2)]
     names = [("orders", number) for number in range(partitions)]
     linked = Linked()
     for broker in range(BROKERS):
         root = directory / f"broker-{broker}"
         for topic, number in names:
-            is_deposed = broker == 2 and number % 2
+            is_deposed = broker == 2 and number % 2 == 1
             place = root / f"{topic}-{number}"
             place.mkdir(parents=True)
-            linked.write(place / f"{0:020d}.log", deposed if is_deposed else leader)
+            linked.write(place / f"{0:020d}.log", kinds[number % KINDS][is_deposed])
             epochs = "1\n0 0\n" if is_deposed else f"2\n0 0\n1 {COMMON}\n"
             linked.write(place / "leader-epoch-checkpoint", f"0\n{epochs}".encode())
         (root / "meta.properties").write_text(f"version=1\nnode.id={broker}\ncluster.id=benchmark\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.support.encoder import encode_batch, encode_legacy, encode_marker
 from tests.support.scanned import FIXTURES, batches_of, summarise_segment
 
 from replica_audit.model import CHUNK_OFFSETS, EpochStart, SegmentSummary
+from replica_audit.segments import summary as summary_module
 from replica_audit.segments.digests import digest_chunks, merge_chunks
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import (
@@ -49,6 +51,37 @@ def test_a_regular_segment_has_nothing_irregular_and_all_its_facts():
     assert (summary.least_magic, summary.greatest_magic, summary.has_epochs) == (2, 2, True)
     assert not summary.has_delete_horizon and not summary.has_sparse_batch
     assert (summary.first_timestamp_ms, summary.last_timestamp_ms) == (TIMESTAMP - 9, TIMESTAMP)
+
+
+def test_replicas_with_the_same_batches_are_summed_up_once(monkeypatch: pytest.MonkeyPatch):
+    summed_up: list[int] = []
+
+    def digest(batches):
+        summed_up.append(len(batches))
+        return digest_chunks(batches)
+
+    monkeypatch.setattr(summary_module, "digest_chunks", digest)
+
+    def summarise_replica(broker: int, *parts: bytes, base_offset: int = 5) -> SegmentSummary:
+        data = b"".join(parts)
+        return summarise_segment(
+            io.BytesIO(data), f"broker-{broker}/t-0/{base_offset:020d}.log", base_offset, len(data)
+        )
+
+    parts = [encode_batch(5, 3, 1, timestamp_ms=TIMESTAMP + 77), encode_batch(8, 2, 2)]
+    first, second = (summarise_replica(broker, *parts) for broker in (1, 2))
+    assert summed_up == [2]
+    assert second == replace(first, path="broker-2/t-0/00000000000000000005.log") != first
+    # Neither of another epoch, nor in a segment of another name, nor before bytes that are no batch.
+    others = [
+        summarise_replica(3, parts[0], encode_batch(8, 2, 1)),
+        summarise_replica(3, *parts, base_offset=6),
+        summarise_replica(3, *parts, bytes(40)),
+    ]
+    assert summed_up == [2] * 4
+    assert [one.epoch_starts[1:] for one in others] == [(), first.epoch_starts[1:], first.epoch_starts[1:]]
+    assert [one.irregularity_counts for one in others] == [{}, {"segment_name": 1}, {}]
+    assert [one.tail_length for one in others] == [0, 0, 40]
 
 
 def test_an_empty_segment_has_no_facts():

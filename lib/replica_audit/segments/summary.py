@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +17,7 @@ from replica_audit.literals import IrregularityKind, SegmentSource, TailKind
 from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
 from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_chunks
 from replica_audit.segments.open_transactions import TransactionFinder
-from replica_audit.segments.record_batch import GREATEST_SPAN
+from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,6 +203,8 @@ def _describe_producer(batch: np.void, _: int | None) -> str:
 _GREATEST_PRODUCER_EPOCH = (1 << 15) - 1
 #: Batches that are summed up at once; a window of large batches has too few of them to be worth calling numpy for.
 _ROWS = 4096
+#: Of segments with so few batches the calls cost more than the batches: replicas that have the same ones share a summary.
+_FEW_ROWS = 256
 
 
 class Summariser:
@@ -265,6 +269,13 @@ class Summariser:
         A batch at the end with a wrong CRC is a batch, but not a sound one: what follows the last sound batch, such
         batches included, is the tail.
         """
+        if self._damage or self._batch_count or not 0 < self._waiting_rows <= _FEW_ROWS:
+            return self._finish()
+        rows = b"".join(item.tobytes() for item in self._waiting)
+        shared = _summary_of_few(rows, self._base_offset, self._size_bytes, self._source, self._form, self._unproven)
+        return replace(shared, path=self._path)
+
+    def _finish(self) -> SegmentSummary:
         self._sum_up()
         first, last = self._first, self._last_sound
         tail_length = self._size_bytes - (0 if last is None else last.position + last.size)
@@ -343,6 +354,16 @@ class Summariser:
             batch = batches[index]
             start = EpochStart(int(batch["leader_epoch"]), int(batch["base_offset"]), int(batch["position"]))
             self._epoch_starts.append(start)
+
+
+@lru_cache(maxsize=64)
+def _summary_of_few(
+    rows: bytes, base_offset: int, size_bytes: int, source: SegmentSource, form: str, unproven: tuple[str, ...]
+) -> SegmentSummary:
+    """The summary of a segment of these batches (`BATCH_DTYPE`), without its path."""
+    summariser = Summariser("", base_offset, size_bytes, source=source, form=form, unproven=unproven)
+    summariser.add(np.frombuffer(rows, BATCH_DTYPE))
+    return summariser._finish()
 
 
 def summary_to_json(summary: SegmentSummary) -> str:
