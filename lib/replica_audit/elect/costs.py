@@ -318,7 +318,7 @@ def _cost(
     lost = [item for log in logs.values() for item in log.dropped]
     lost += [*(item for items in beside.values() for item in items), *remote, *_vanished(case, candidate, stays=stays)]
     count, at_most = _count(lost, held)
-    possible, _ = count_beyond(as_possible(lost), as_possible(held))
+    possible, _ = count_beyond(as_possible(lost), as_possible(held) if lost else ())
     in_store = _in_store(case, remote)
     leaving = list(_deleted_as_it_leads(case, candidate, in_store))
     remote_records = _count(in_store, held)[0].records
@@ -521,7 +521,8 @@ def _cuts(
 
 
 def _count(items: Iterable[CommittedRange], held: Iterable[CommittedRange] = ()) -> tuple[Count, bool]:
-    return count_beyond([item.piece for item in items], [item.piece for item in held])
+    pieces = [item.piece for item in items]
+    return count_beyond(pieces, [item.piece for item in held] if pieces else ())
 
 
 def _was_cleaned(facts: ReplicaFacts, item: CommittedRange) -> bool:

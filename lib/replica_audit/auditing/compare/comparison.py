@@ -165,6 +165,9 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     prefix = comparison.common_prefix_end
     follower = comparison.follower
     for name, outcome in comparison.replays.items():
+        if not comparison.drops[name].record_count:
+            counts[name] = 0
+            continue
         # A batch that the cut goes through is dropped whole.
         split = comparison.split_by(outcome.kept_to)
         cut = max(outcome.kept_to if split is None else split.base_offset, follower.log_start_offset)

@@ -50,8 +50,8 @@ def tally_from(facts: ReplicaFacts, offset: int, batches: Batches, loaded: Colle
     `batches` include those of the chunks in `loaded`; every other chunk lies whole on one side of `offset`, and its digest
     counts its batches.
     """
-    dropped = batches.where(batches.ends > offset)
-    total = tally_batches(Batches(rows_of_chunks(dropped.rows, loaded)))
+    dropped = batches.ends > offset
+    total = tally_batches(Batches(rows_of_chunks(batches.rows[dropped], loaded))) if dropped.any() else Tally()
     for number, chunk in facts.chunks.items():
         if number not in loaded and chunk.last_offset >= offset:
             total += Tally(chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms)
