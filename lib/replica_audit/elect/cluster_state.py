@@ -44,9 +44,9 @@ def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
     return {place_of(state): state for state in newest}
 
 
-def deleted_places(results: Results) -> frozenset[Place]:
-    """Partitions whose topic the metadata log has deleted: what is left of them waits for removal."""
-    return frozenset(place for place, state in newest_states(results).items() if state.occasion == "deleted")
+def deleted_places(newest: Mapping[Place, PartitionStateRow]) -> frozenset[Place]:
+    """Partitions whose topic the metadata log has deleted, by their newest states: what is left of them waits for removal."""
+    return frozenset(place for place, state in newest.items() if state.occasion == "deleted")
 
 
 def find_up(results: Results) -> dict[int, bool]:
@@ -288,7 +288,7 @@ def present_state(
         epoch_said=frozenset(place for place, state in newest.items() if state.leader_epoch is not None),
         overtaken=frozenset(overtaken),
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
-        deleted=deleted_places(results),
+        deleted=deleted_places(newest),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
         voters=voters,
         doubted=holders if nodes else None,

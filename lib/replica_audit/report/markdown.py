@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice, starmap
 
 from replica_audit.report.answer import Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
@@ -14,7 +15,15 @@ from replica_audit.report.facts.by_partition import (
     worst_of_each,
 )
 from replica_audit.report.layout import clean, render_interval, render_lost, render_range
-from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, tell_group, tell_writer, writers_of
+from replica_audit.report.readers_and_writers import (
+    HitGroup,
+    LostWriter,
+    find_hits,
+    hit_groups_of,
+    tell_group,
+    tell_writer,
+    writers_of,
+)
 from replica_audit.report.sentences import Sentence
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.report.what_to_do import WhatToDo
@@ -103,27 +112,32 @@ def _commands(commands: Sequence[str]) -> list[str]:
 def _readers_and_writers(results: Results) -> list[str]:
     """Consumer groups that are hit, and who wrote the lost records, worst partition first; nothing where there are none."""
     hits = find_hits(results)
-    groups: list[str] = []
-    writers: list[str] = []
+    groups: list[tuple[PartitionRow, HitGroup]] = []
+    writers: list[tuple[PartitionRow, LostWriter]] = []
     for row, rows in rows_by_partition(results):
-        place = f"{row.topic}-{row.partition}"
-        for one in hit_groups_of(rows.group_offsets, hits.get(place_of(row), {})):
-            told = escape(tell_group(one, row.reference_id))
-            groups.append(f"- {code_span(place)}: group {code_span(one.offset.group)} {told}")
-        for writer in writers_of(rows.lost_producers):
-            id_ = writer.records.transactional_id
-            name = "" if id_ is None else f"transactional id {code_span(id_)}, "
-            writers.append(f"- {code_span(place)}: {name}{escape(tell_writer(writer))}")
+        groups += ((row, one) for one in hit_groups_of(rows.group_offsets, hits.get(place_of(row), {})))
+        writers += ((row, one) for one in writers_of(rows.lost_producers))
     blocks = []
-    for title, table, lines in (
-        ("Consumer groups that are hit", "group_offsets", groups),
-        ("Who wrote the lost records", "lost_producers", writers),
+    for title, table, found, lines in (
+        ("Consumer groups that are hit", "group_offsets", len(groups), starmap(_group, groups)),
+        ("Who wrote the lost records", "lost_producers", len(writers), starmap(_writer, writers)),
     ):
-        if lines:
-            left = len(lines) - READER_LIMIT
+        if found:
+            left = found - READER_LIMIT
             more = [f"- and {left} more: {code_span(table)} in {code_span('audit.json')}"] if left > 0 else []
-            blocks.append("\n".join([f"**{title}**", "", *lines[:READER_LIMIT], *more]))
+            blocks.append("\n".join([f"**{title}**", "", *islice(lines, READER_LIMIT), *more]))
     return blocks
+
+
+def _group(row: PartitionRow, one: HitGroup) -> str:
+    place, group = code_span(f"{row.topic}-{row.partition}"), code_span(one.offset.group)
+    return f"- {place}: group {group} {escape(tell_group(one, row.reference_id))}"
+
+
+def _writer(row: PartitionRow, one: LostWriter) -> str:
+    id_ = one.records.transactional_id
+    name = "" if id_ is None else f"transactional id {code_span(id_)}, "
+    return f"- {code_span(f'{row.topic}-{row.partition}')}: {name}{escape(tell_writer(one))}"
 
 
 def escape(text: str) -> str:

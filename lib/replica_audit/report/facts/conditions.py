@@ -228,7 +228,7 @@ def find_conditions(results: Results) -> Conditions:
         quorum=_slim(row for row in found if row.topic is None and row.code in codes_with("quorum")),
         returns=tuple(_returns(results)),
         about_to_go=tuple(find_about_to_go(results)),
-        deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
+        deleted=tuple(sorted(deleted_places(newest_states(results)).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
         wanted=wanted,
         moved=_slim(find_moved(found)),
