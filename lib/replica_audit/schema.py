@@ -920,10 +920,10 @@ def row_order(rows: Sequence[Row]) -> Callable[[Row], SortKey]:
 
 def to_dict(row: Row) -> dict[str, Any]:
     """A row as JSON has it: structs are dicts, too."""
-    return {name: _plain(value) for name, value in zip(row._fields, row)}
+    return {name: value if type(value) in _SCALARS else _plain(value) for name, value in zip(row._fields, row)}
 
 
-#: Kinds of most values of a row.
+#: Kinds of most values of a row, which are not worth a call.
 _SCALARS = frozenset((type(None), bool, int, float, str))
 
 
