@@ -65,7 +65,9 @@ class Batches(Sequence[Batch]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Batches):
             return NotImplemented
-        return len(self) == len(other) and bool((self.rows == other.rows).all())
+        # For few rows numpy takes thirty times as long to compare their fields.
+        steps = (slice(start, start + _MOST) for start in range(0, len(self), _MOST))
+        return len(self) == len(other) and all(self.rows[one].tobytes() == other.rows[one].tobytes() for one in steps)
 
     def __hash__(self) -> int:
         return hash(self.rows.tobytes())

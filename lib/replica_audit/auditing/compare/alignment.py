@@ -298,7 +298,7 @@ def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool
     The same batch is one of the same bytes; where `compacted`, one of the same range and leader epoch, since each
     replica's cleaner writes its own bytes.
     """
-    if own.rows.tobytes() == theirs.rows.tobytes():
+    if own == theirs:
         return NO_BATCHES, NO_BATCHES
 
     def identity(batches: Batches) -> Columns:
