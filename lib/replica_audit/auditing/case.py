@@ -61,6 +61,8 @@ class Case:
     """Latest states in the coordinator's log, by producer, of transactions that the reference leaves open."""
     groups: tuple[Position, ...] = ()
     """Positions of consumer groups on the reference's log, by group name."""
+    is_leaders: bool = True
+    """The log of the leader has what the reference's has, as far as that goes."""
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None if it lost nothing."""
     remote: RemoteFacts = RemoteFacts()
@@ -135,6 +137,17 @@ class Case:
     def is_copied_from_reference(self, item: Comparison) -> bool:
         """True if a copy `beside` is a move of the reference's own log to another disk."""
         return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
+
+    def may_be_on_leader(self, offset: int) -> bool:
+        """True if the leader, whose log is not here, may have another history than the reference from `offset` on, that of a follower.
+
+        It has that of the reference where the reference's records there were committed, and every election since was clean
+        (`high_watermark_bounds.recorded_marks`).
+        """
+        leader = self.reference.leader_id
+        is_epoch_known = self.leadership is not None and self.leadership.leader_epoch is not None
+        keeps = is_epoch_known and self.high_watermark.proven_lower > offset
+        return leader is not None and not (self.is_leaders or keeps)
 
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.

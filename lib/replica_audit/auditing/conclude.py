@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, RemoteSegment, TransactionState
-from replica_audit.protocol.election import last_led
+from replica_audit.protocol.election import elections, last_led
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
@@ -129,6 +130,7 @@ def conclude(
     one_moment = are_of_one_moment(evidence.options.quiesced, replicas, leadership)
     shorter = any(lacks_tail(reference, item, leadership, evidence.options.times, one_moment) for item in compared)
     store = look_into_store(evidence, reference, rows[reference.facts.key])
+    is_leaders = _is_leaders_log(reference, grouping, leadership, evidence.side.remote_segments)
     remote = remote_facts(
         evidence.side.remote_segments,
         evidence.side.remote_logs if evidence.is_tiered else None,
@@ -139,7 +141,7 @@ def conclude(
         store,
         one_moment=one_moment,
         is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
-        is_leaders=_is_leaders_log(reference, grouping, leadership, evidence.side.remote_segments),
+        is_leaders=is_leaders,
     )
     mark = bound_high_watermark(
         reference,
@@ -173,6 +175,7 @@ def conclude(
         ),
         waiting=waiting,
         log_events=events,
+        is_leaders=is_leaders,
         transactions=transactions or {},
         remote=remote,
         store=store,
@@ -201,8 +204,9 @@ def _is_leaders_log(
     """True if the log of the leader has what the reference's has, as far as that goes.
 
     A replica that has the leader's epoch was cut where the two parted. One that has not may be of a history that the leader,
-    elected uncleanly, or cleanly before it was cut itself, has nothing of, unless a segment that has the leader's epoch has
-    the replica's latest, too: logs that have one epoch have the same below.
+    elected uncleanly, or cleanly before it was cut itself, has nothing of, unless the leader came into the ISR in the
+    replica's latest epoch and was the next to lead, or a segment that has the leader's epoch has that one, too: logs that
+    have one epoch have the same below.
     """
     facts = reference.facts
     if leadership is None or reference.leader_id == facts.broker_id:
@@ -215,11 +219,21 @@ def _is_leaders_log(
     if led is None or leadership.leader_epoch is None:
         return False
     own = log_epoch(facts)
-    if own >= led:
+    if own >= led or _came_into_isr(reference, own):
         return True
     of_leader = [one for one in segments if one.topic_id == facts.directory.topic_id and one.epochs[-1][0] >= led]
     unclear = find_contradictory(whole_lineage(reference), of_leader)
     return any(own in dict(one.epochs) for one in of_leader if one not in unclear)
+
+
+def _came_into_isr(reference: Reference, epoch: int) -> bool:
+    """True if the leader followed that of `epoch` into the ISR, and nobody else has been elected since."""
+    leader = reference.leader_id
+    joined = any(
+        before.leader_epoch == state.leader_epoch == epoch and leader in {*state.isr} - {*before.isr}
+        for before, state in pairwise(reference.history)
+    )
+    return joined and {one.leader_id for one in elections(reference.history) if one.leader_epoch > epoch} == {leader}
 
 
 def _has_all_that_was_copied(

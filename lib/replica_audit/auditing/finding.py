@@ -141,6 +141,17 @@ def doubted(found: Finding, item: Comparison) -> Finding:
     return replace(found, confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
 
 
+def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
+    """`found` of another history than the log that is known; undecided unless it `is_known` that the leader, whose log is not here,
+    is not of that."""
+    if is_known:
+        return found
+    leader = case.reference.leader_id
+    may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
+    text = f"{found.message}; {may_have} may have them, and its log is not here"
+    return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
+
+
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings with one place each: those of one code, broker, start offset and replica epoch have one id, and become one.
 

@@ -18,6 +18,7 @@ from replica_audit.auditing.finding import (
     marked,
     name_copy,
     place_of_copy,
+    unless_leaders,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from replica_audit.protocol.timeline import DeviationRun
 
 
-HWM_LOSS = Code("HWM-LOSS", ("critical",), ("COMMITTED_LOSS",), traits=("records", "held"))
+HWM_LOSS = Code("HWM-LOSS", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records", "held"))
 HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
 HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
 HWM_CP_ABOVE_LEO = Code(
@@ -84,7 +85,8 @@ def _losses(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
-                yield doubted(_loss(case, item, run, committed[1], proof), item)
+                found = _loss(case, item, run, committed[1], proof)
+                yield doubted(unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset)), item)
     for item in case.beside:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:

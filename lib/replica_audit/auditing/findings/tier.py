@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment
+from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, unless_leaders
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_offsets, render_time, verb
@@ -70,17 +69,7 @@ def _orphans(case: Case) -> Iterator[Finding]:
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )
-        yield unless_leaders(case, found)
-
-
-def unless_leaders(case: Case, found: Finding) -> Finding:
-    """`found` of another history than the log that is known; undecided where the leader, whose log is not here, may be of that."""
-    if case.remote.is_leaders:
-        return found
-    leader = case.reference.leader_id
-    may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
-    text = f"{found.message}; {may_have} may have them, and its log is not here"
-    return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
+        yield unless_leaders(case, found, is_known=case.is_leaders)
 
 
 def _say_forms(forms: Sequence[StoredForm | None]) -> str:
@@ -124,7 +113,7 @@ def _vanished(case: Case) -> Iterator[Finding]:
                     considered(f"retention or DeleteRecords: no, the log starts at {case.remote.start_offset}"),
                 ],
             )
-            yield unless_leaders(case, found)
+            yield unless_leaders(case, found, is_known=case.is_leaders)
 
 
 def _holes(case: Case) -> Iterator[Finding]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment
-from replica_audit.auditing.findings.tier import unless_leaders
+from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, unless_leaders
 from replica_audit.model import span_of
 from replica_audit.text import count, name_brokers, name_offsets, verb
 
@@ -77,7 +76,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         if holders := _holders(case, found.needed):
             text += f"; {name_brokers(holders)} still {verb(len(holders), 'has', 'have')} some of them"
     elif is_orphan:
-        text += ", which were committed and are in no log" + ("" if case.remote.is_leaders else " here")
+        text += ", which were committed and are in no log" + ("" if case.is_leaders else " here")
     else:
         is_below = segment.end_offset <= case.reference.facts.log_start_offset
         text += ", which the log does not need any more" if is_below else ", which the log still has elsewhere"
@@ -92,7 +91,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         replica_epoch=segment.epochs[0][0],
         evidence=evidence,
     )
-    return unless_leaders(case, missing) if is_orphan and not found.needed else missing
+    return unless_leaders(case, missing, is_known=case.is_leaders) if is_orphan and not found.needed else missing
 
 
 def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -> Finding:

@@ -15,6 +15,7 @@ from replica_audit.auditing.finding import (
     log_line,
     marked,
     replay_evidence,
+    unless_leaders,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedCut, LoggedElection
 
-TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
+TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records",))
 TRN_LOGGED = Code("TRN-LOGGED", ("medium", "info"), traits=("records",))
 TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records",))
 TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records",))
@@ -91,7 +92,8 @@ def _cuts(case: Case) -> Iterator[Finding]:
     """TRN-BELOW-HW under the chosen protocol, and TRN-LOGGED or TRN-BELOW-HW for truncations that happened."""
     for item in case.comparisons:
         for found in _below_high_watermark(case, item):
-            yield doubted(found, item)
+            is_known = not case.may_be_on_leader(item.replays[case.options.protocol].kept_to)
+            yield doubted(unless_leaders(case, found, is_known=is_known), item)
     history = bool(case.leadership and case.leadership.history)
     elections = [] if history else list(unclean_elections(case.log_events))
     losing = set(losing_cuts(case.log_events, case.reference))
