@@ -134,7 +134,7 @@ def test_an_alarm_of_skew_vanishes_when_the_partition_is_collected_again(
     results = audit_all(str(cluster.evidence), Settings())
     said = build_answer(results, build_verdict(results, "high"))
     assert (
-        "orders-0 moved while being collected, and what looks too short (HWM-CP-ABOVE-LEO, HWM-RP-ABOVE-LEO) may be due to that"
+        "orders-0 moved while being collected, and what looks wrong (HWM-CP-ABOVE-LEO, HWM-RP-ABOVE-LEO) may be due to that"
         in said.headline
     )
     assert said.todo.first[0].commands[0].endswith("--wanted wanted.json")
@@ -157,6 +157,63 @@ def test_an_alarm_of_skew_vanishes_when_the_partition_is_collected_again(
     }
     ends = {(row["topic"], row["broker_id"]): row["log_end_offset"] for row in content["replicas"]}
     assert ends == {(topic, broker): 50 for topic in (TOPIC, "calm") for broker in (1, 2, 3)}
+
+
+ON_1_AND_2 = change(replicas=(1, 2), isr=(1, 2))
+TAKEN_TO_3 = (change(replicas=(1, 2, 3)), change(isr=(1, 2, 3)))
+
+
+def test_a_replica_that_a_broker_was_given_meanwhile_is_collected_before_it_is_missed(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND}, ON_1_AND_2, *TAKEN_TO_3)
+    cluster.collect(0.5)
+    assert cluster.loud() == MOVED
+    results = audit_all(str(cluster.evidence), Settings())
+    assert "(CAP-MISSING-REPLICA)" in build_answer(results, build_verdict(results, "high")).headline
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, ON_1_AND_2, *TAKEN_TO_3)
+    assert cluster.again(10) == ["orders-0"]
+    assert cluster.loud() == set()
+    assert {row["verdict"] for row in answers(cluster.evidence)["partitions"]} == {"CONSISTENT"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "begun", "kind"),
+    [(MOVE, 0.5, "live"), ((ON_1_AND_2, *TAKEN_TO_3), 30, "live"), ((ON_1_AND_2, *TAKEN_TO_3), 0.5, "killed")],
+    ids=["assigned before", "given before the collection", "killed"],
+)
+def test_a_replica_that_its_broker_should_have_had_is_missed_at_once(
+    cluster: Cluster, changes: tuple[bytes, ...], begun: float, kind: str
+) -> None:
+    cluster.be({1: SOUND, 2: SOUND}, *changes)
+    cluster.collect(begun, kind=kind)
+    assert (TOPIC, "CAP-MISSING-REPLICA", 3) in cluster.loud() and MOVED.isdisjoint(cluster.loud())
+
+
+LATE, LATE_ID = "late", make_uuid("a topic that is created meanwhile")
+CREATED = (write.topic(LATE, LATE_ID), write.partition(LATE_ID, (1, 2, 3), 1))
+
+
+@pytest.mark.parametrize("begun", [0.5, 30], ids=["meanwhile", "before"])
+def test_a_partition_that_was_created_meanwhile_is_collected_before_it_is_missed(
+    cluster: Cluster, begun: float
+) -> None:
+    brokers = {1: SOUND, 2: SOUND, 3: SOUND}
+    cluster.be(brokers, *CREATED)
+    cluster.collect(begun)
+    if begun > 10:
+        assert cluster.loud() == {(LATE, "CAP-MISSING-REPLICA", None)} and cluster.again(60) == []
+        return
+    assert cluster.loud() == {(LATE, "CAP-MOVED", None)}
+    new = Replica(COMMON, high_watermark=50, epochs=((0, 0),), topic=LATE, topic_id=LATE_ID)
+    cluster.be(brokers, *CREATED, others={1: new, 2: new, 3: new})
+    assert cluster.again(60) == ["late-0"]
+    assert cluster.loud() == set()
+
+
+def test_a_replica_that_is_missing_in_the_second_collection_too_is_missed(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND}, ON_1_AND_2, *TAKEN_TO_3)
+    cluster.collect(0.5)
+    assert cluster.again(10) == ["orders-0"]
+    assert (TOPIC, "CAP-MISSING-REPLICA", 3) in cluster.loud() and cluster.again(20) == []
 
 
 def test_a_run_answers_as_show_before_and_after(cluster: Cluster, tmp_path: Path) -> None:

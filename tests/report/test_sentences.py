@@ -537,7 +537,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Bytes of broker 2 that were not collected are needed for orders-0, 7 bytes in all: replica-audit show SNAPSHOT --wanted "
      "wanted.json names them, and capture-plan --wanted wanted.json brings these alone."),
     (lambda path: results([partition(verdict="INCONCLUSIVE")], [finding("CAP-MOVED", "medium")]),
-     "orders-0 moved while being collected, and what looks too short may be due to that: replica-audit show SNAPSHOT --wanted "
+     "orders-0 moved while being collected, and what looks wrong may be due to that: replica-audit show SNAPSHOT --wanted "
      "wanted.json names it, and capture-plan --wanted wanted.json reads it again on all brokers."),
     (lambda path: audit_all(str(collect_snapshot(_torn(path / "snapshot"), path / "evidence")), Settings(quiet=True)),
      "If broker 2 is down, do not start it before that."),

@@ -309,10 +309,14 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
     evidence = plan.evidence
     grouping = plan.grouping
     if grouping.set_aside:
-        found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
+        found = tuple(item for facts in grouping.set_aside for item in judge_copy(facts))
     else:
         observed = evidence.side.timeline is not None
-        found = [no_replica(evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed)]
+        named = () if evidence.leadership is None else evidence.leadership.named
+        within = evidence.options.times.first_collected(named, str(evidence.topic_partition))
+        found = no_replica(
+            evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed, within=within
+        )
     findings = merge_findings((*found, *judge_timeline(evidence.side.timeline)))
     only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
     return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")

@@ -37,7 +37,7 @@ TRAITS = {
     "unseen_tail": "says that a replica's log goes on, or may, above what was captured of it",
     "unseen_head": "says that a replica's log begins below what was read of it",
     "unchecked": "says that nobody computed the checksums of a replica's batches",
-    "two_moments": "may come of files of one replica that are of two moments, unless it is critical",
+    "two_moments": "may come of files of two moments, unless it is critical",
     "moved": "says that some findings are in doubt before the partition is collected again",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "no_files": "says that files of an assigned replica are missing or could not be read",

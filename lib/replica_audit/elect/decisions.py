@@ -113,7 +113,7 @@ def _say_unseen(brokers: Mapping[str, Sequence[int]]) -> str:
     )
 
 
-_MOVED = "it moved while it was collected, and a log that looks too short may be due to that: collect it again, and elect on that"
+_MOVED = "it moved while it was collected, and what looks wrong may be due to that: collect it again, and elect on that"
 MOVES_BESIDE = (
     "its brokers have a partition that moved while it was collected: collect that again first, and elect on that"
 )

@@ -432,7 +432,7 @@ def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]
     if moved := places_of(conditions.moved):
         it = verb(len(moved), "it", "them")
         codes = sorted({row.code for row in conditions.doubted})
-        what = f"what looks too short ({', '.join(codes)})" if codes else "what looks too short"
+        what = f"what looks wrong ({', '.join(codes)})" if codes else "what looks wrong"
         command = results.command("show", "--wanted", WANTED_FILE)
         yield say(
             f"{name_partitions(moved)} moved while being collected, and {what} may be due to that: {command} names "

@@ -243,7 +243,7 @@ def test_a_segment_between_two_others_is_missing_where_something_shows_that_it_w
     ],
 )
 def test_a_partition_without_any_replica(said, named, observed, code, severity, source):
-    item = cap.no_replica(said, named_by_checkpoint=named, observed=observed)
+    (item,) = cap.no_replica(said, named_by_checkpoint=named, observed=observed)
     assert (item.code, item.severity) == (code, severity)
     assert item.message.startswith(source)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.finding import (
     Code,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, OffsetRange, PartitionState
 
-CAP_MISSING_REPLICA = Code("CAP-MISSING-REPLICA", ("medium", "info"), ("INCONCLUSIVE",), traits=("no_files",))
+CAP_MISSING_REPLICA = Code(
+    "CAP-MISSING-REPLICA", ("medium", "info"), ("INCONCLUSIVE",), traits=("no_files", "two_moments")
+)
 CAP_MISSING_SEGMENT = Code("CAP-MISSING-SEGMENT", ("medium",), ("INCONCLUSIVE",), traits=("doubt", "no_files"))
 CAP_UNREADABLE = Code("CAP-UNREADABLE", ("high",), ("INCONCLUSIVE",), traits=("doubt", "no_files", "unreadable"))
 CAP_NOT_AUDITED = Code("CAP-NOT-AUDITED", ("high",), ("INCONCLUSIVE",))
@@ -255,17 +258,37 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
     )
 
 
-def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool) -> Finding:
-    """Finding on a partition without a copy in the snapshot; `observed`: replica_progress has observations of it."""
+def no_replica(
+    leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool, within: tuple[int, int] | None = None
+) -> tuple[Finding, ...]:
+    """Findings on a partition without a copy in the snapshot; `observed`: replica_progress has observations of it; `within`: begin and
+    end of the collection of its brokers, where that was the first and all were running.
+    """
     if observed and leadership is None and not named_by_checkpoint:
         # More is observed than was copied: the timeline is all that this partition has.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
-        return finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None)
+        return (finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None),)
     source = name_source(leadership.source) if leadership else "a checkpoint file"
     text = f"{source} names this partition, but no replica of it is in the snapshot"
     if (leadership.replicas if leadership else None) is None and not named_by_checkpoint:
-        return finding(CAP_UNREADABLE, text)
-    return finding(CAP_MISSING_REPLICA, text, severity="medium")
+        return (finding(CAP_UNREADABLE, text),)
+    found = finding(CAP_MISSING_REPLICA, text, severity="medium")
+    history = () if leadership is None else leadership.history
+    created_ms = next((one.time_ms for one in history if one.occasion == "created"), None)
+    if within is None or created_ms is None or created_ms < within[0] - _APPLIED_LATE_MS:
+        return (found,)
+    moved = finding(
+        CAP_MOVED,
+        f"the partition was created at {render_time(created_ms, 'seconds')}, while its brokers were collected, from "
+        f"{render_time(within[0], 'seconds')} to {render_time(within[1], 'seconds')}: these may not have had it yet; collected again, "
+        "they tell",
+        evidence=[Evidence("leadership", text=source), considered(f"{found.code}: {found.message}")],
+    )
+    return (moved, _in_doubt(found))
+
+
+def _in_doubt(found: Finding) -> Finding:
+    return replace(found, severity="info", confidence="suspect", verdict=None)
 
 
 def of_input(row: QuarantineRow) -> Finding | None:
@@ -284,59 +307,75 @@ def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collect
     trait.
 
     Only what compares a replica's end with checkpoints or marks of another moment is in doubt, and only where another log has what
-    this one lacks: so no record is lost meanwhile, and the next collection tells.
+    this one lacks, and replicas that were assigned meanwhile: so no record is lost meanwhile, and the next collection tells.
     """
-    doubted = [one for one in findings if one.code in of_two_moments and _may_be_skew(case, one)]
-    moves = _moves(case) if doubted else None
-    if moves is None:
+    suspected = [one for one in findings if one.code in of_two_moments and _was_collected_once(case, one)]
+    moves = (
+        _moves(case, {one.broker_id for one in suspected if one.code == CAP_MISSING_REPLICA.code})
+        if suspected
+        else None
+    )
+    doubted = [] if moves is None else [one for one in suspected if _may_be_skew(case, one, moves)]
+    if moves is None or not doubted:
         return findings
-    number, last, begun, ended = moves
     codes = sorted({one.code for one in doubted})
     moved = finding(
         CAP_MOVED,
-        f"who leads, follows or is in sync changed {count(number, 'time')}, last at {render_time(last, 'seconds')}, while the logs were "
-        f"collected, from {render_time(begun, 'seconds')} to {render_time(ended, 'seconds')}: they are of different moments, which may "
+        f"who leads, follows or is in sync changed {count(len(moves.states), 'time')}, last at "
+        f"{render_time(max(state.time_ms for _, state in moves.states), 'seconds')}, while the logs were collected, from "
+        f"{render_time(moves.begun_ms, 'seconds')} to {render_time(moves.ended_ms, 'seconds')}: they are of different moments, which may "
         f"be all that {listed(codes)} {verb(len(codes), 'shows', 'show')}; collected again, they tell",
         evidence=[
             Evidence("leadership", text=name_source("metadata_log")),
             *(considered(f"{one.code}: {one.message}") for one in doubted),
         ],
     )
-    kept = (
-        replace(one, severity="info", confidence="suspect", verdict=None) if one in doubted else one for one in findings
-    )
-    return merge_findings((*kept, moved))
+    return merge_findings((*(_in_doubt(one) if one in doubted else one for one in findings), moved))
 
 
-def _may_be_skew(case: Case, found: Finding) -> bool:
-    end, given = found.end_offset, case.evidence
+class _Moves(NamedTuple):
+    """Changes of who leads, follows or is in sync while the logs of a partition were collected."""
+
+    states: Sequence[tuple[PartitionState, PartitionState]]
+    """Each with the one before it."""
+    begun_ms: int
+    ended_ms: int
+
+
+def _was_collected_once(case: Case, found: Finding) -> bool:
+    given = case.evidence
     is_again = given.options.times.was_collected_again(found.broker_id, str(given.topic_partition))
-    return (
-        found.severity in _DOUBTED
-        and not is_again
-        and end is not None
-        and any(one.broker_id != found.broker_id and one.log_end_offset >= end for one in case.replicas)
+    return found.severity in _DOUBTED and not is_again
+
+
+def _may_be_skew(case: Case, found: Finding, moves: _Moves) -> bool:
+    if found.code == CAP_MISSING_REPLICA.code:
+        return any(found.broker_id in {*state.replicas} - {*before.replicas} for before, state in moves.states)
+    end = found.end_offset
+    return end is not None and any(
+        one.broker_id != found.broker_id and one.log_end_offset >= end for one in case.replicas
     )
 
 
-def _moves(case: Case) -> tuple[int, int, int, int] | None:
-    """Number of moves of the partition while its logs were collected, time of the last, and begin and end of that; None if none, or
-    where nothing waits: a broker of it was down.
+def _moves(case: Case, lacking: Collection[int | None]) -> _Moves | None:
+    """The moves of the partition while its logs were collected, with those of the brokers `lacking` it; None if none, or where nothing
+    waits: a broker of it was down.
     """
     given = case.evidence
     leadership = given.leadership
     log_dirs = {(directory.broker_id, directory.log_dir) for directory, _ in given.replicas}
+    log_dirs |= {(one.broker_id, one.log_dir) for one in given.options.times.copies if one.broker_id in lacking}
     within = given.options.times.collected_within(log_dirs)
     if within is None or leadership is None or leadership.named.intersection(leadership.fenced or ()):
         return None
     begun, ended = within
-    times = [
-        state.time_ms
-        for before, state in zip(leadership.history, leadership.history[1:])
+    states = [
+        (before, state)
+        for before, state in pairwise(leadership.history)
         if begun - _APPLIED_LATE_MS <= state.time_ms <= ended + _APPLIED_LATE_MS
         and _place_of(before) != _place_of(state)
     ]
-    return (len(times), max(times), begun, ended) if times else None
+    return _Moves(states, begun, ended) if states else None
 
 
 def _place_of(state: PartitionState) -> tuple[int | None, frozenset[int], frozenset[int]]:

@@ -58,6 +58,12 @@ class CaptureTimes:
         is_of_all = log_dirs and len(begun) == len(ended) == len(set(log_dirs))
         return (min(begun), max(ended)) if is_of_all else None
 
+    def first_collected(self, brokers: Collection[int], partition: str) -> tuple[int, int] | None:
+        """As `collected_within`, of all log dirs of these brokers; None where one of them has none, or was asked for the partition again."""
+        log_dirs = {(one.broker_id, one.log_dir) for one in self.copies if one.broker_id in brokers}
+        is_first = not any(self.was_collected_again(broker, partition) for broker in brokers)
+        return self.collected_within(log_dirs) if is_first and {one for one, _ in log_dirs} == {*brokers} else None
+
     def is_superseded(self, broker_id: int, log_dir: str, partition: str) -> bool:
         """True if a partition was collected again from this broker since."""
         own = max(

@@ -309,7 +309,9 @@ def _find_doubted(findings: Sequence[FindingRow]) -> Iterator[FindingRow]:
     return (
         row
         for row in findings
-        if row.code in codes_with("two_moments") and row.severity == "info" and place_of(row) in moved
+        if row.code in codes_with("two_moments")
+        and (row.severity, row.confidence) == ("info", "suspect")
+        and place_of(row) in moved
     )
 
 
