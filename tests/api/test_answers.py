@@ -104,10 +104,16 @@ def test_a_notebook_shows_the_answer_of_the_page_and_escapes_names():
 FUNCTIONS = {
     "run" if name == "audit" else name: getattr(replica_audit, name) for name in COMMANDS if name in dir(replica_audit)
 }
-#: Options that say how an answer is printed, which a program does itself.
-OF_PRINTING = {"help", "version", "format", "color", "quiet", "print_config", "table", "columns"}
+#: Options that say how an answer is printed, or consent at a terminal, which a program does itself.
+OF_PRINTING = {"help", "version", "format", "color", "quiet", "print_config", "table", "columns", "yes"}
 #: Arguments that have another name in Python, where `path` is what is read.
-RENAMED = {"snapshot": "path", "topic_partition": "partition", "topic_partitions": "partitions", "form": "forms"}
+RENAMED = {
+    "snapshot": "path",
+    "topic_partition": "partition",
+    "topic_partitions": "partitions",
+    "form": "forms",
+    "since_ms": "since",
+}
 
 
 @pytest.mark.parametrize("command", some(sorted(FUNCTIONS)))
