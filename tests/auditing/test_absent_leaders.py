@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.support.scenario import Answer, audit
-from tests.support.scenes import change, log, scene
+from tests.support.scenes import FENCE, change, log, scene
 
 #: Broker 1 has committed records of epoch 0 in whose place broker 2 has those of a later one; broker 3 leads, and is absent.
 LEFT = {1: log(60, 60), 2: log(70, 50, ((0, 0), (1, 50)))}
@@ -52,3 +53,16 @@ def test_elections_tell_what_it_has(tmp_path: Path, moves: tuple[bytes, ...], ma
     answer = scene(tmp_path, brokers, *UNCLEAN, *moves)
     assert is_open(answer) is undecided, answer
     assert (answer.verdict == "COMMITTED_LOSS") is not undecided
+
+
+@pytest.mark.parametrize("undecided", [True, False])
+def test_nor_does_a_checkpoint_file_alone_prove_what_it_lost(tmp_path: Path, undecided: bool) -> None:
+    """Broker 1 was in sync, and its directory is gone; broker 3 was in sync with it, and leads again after broker 2."""
+    moves = [change(isr=(1, 3)), FENCE[1], change(leader=2, isr=(2,), recovering=True)]
+    moves += [change(leader=3, isr=(3,), recovering=True)] if undecided else []
+    gone = tmp_path / "broker-1" / "orders-0"
+    answer = scene(tmp_path, LEFT, *moves, before_audit=lambda: shutil.rmtree(gone))
+    (row,) = answer.found("HWM-LOSS", 1)
+    assert ("broker 3, which leads, may have them" in row["message"]) is undecided, answer
+    assert row["severity"] == ("high" if undecided else "critical")
+    assert answer.verdict == ("INCONCLUSIVE" if undecided else "COMMITTED_LOSS"), answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,26 @@ def test_what_parts_from_the_epochs_of_that_file_conflicts_all_the_same(tmp_path
     answer = ends_before_its_epoch(tmp_path, of_kinds("live"), third=log(70, 65))
     assert [run[:5] for run in answer.runs(3)] == [("DIV-EPOCH", 60, 70, None, 0)], answer
     assert answer.verdict == "COMMITTED_LOSS" and answer.found("TRN-BELOW-HW", 3), answer
+
+
+@pytest.mark.parametrize("kind", [None, "live"])
+def test_a_damaged_epoch_file_moves_no_epoch_past_the_log(tmp_path, kind):
+    """Broker 1 has records of epoch 2 from 50 on; its file says 9999. What broker 2 has of epoch 1 above 50 conflicts."""
+    if kind is not None:
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | of_kinds(kind)))
+    own = log(60, 55, ((0, 0), (1, 30), (2, 50)))
+    brokers = {1: replace(own, epochs=((0, 0), (1, 30), (2, 9999))), 2: log(80, 75, ((0, 0), (1, 30))), 3: own}
+    answer = audit(tmp_path, brokers, source="user", leader_epoch=2, isr=(1, 3))
+    assert [run[1:3] for run in answer.runs(2)] == [(50, 60), (60, 80)], answer
+    assert answer.verdict == "COMMITTED_LOSS" and not answer.found("CAP-SKEW", 2), answer
+    assert costs(answer, 1) == (30, 25, 5) and answer.interval == (55, 60), answer
+
+
+def test_below_where_its_file_begins_a_log_goes_on_in_its_last_epoch(tmp_path):
+    """DeleteRecords has cut the file at 60: what broker 1 had below is of epoch 1, or of a later one."""
+    old = log(80, 75)
+    own = replace(log(40, 35, ((0, 0), (1, 30))), epochs=((2, 60),))
+    third = log(80, 75, ((0, 0), (1, 30), (2, 60)))
+    answer = audit(tmp_path, {1: own, 2: old, 3: third}, source="user", leader_epoch=2)
+    assert [run[1:3] for run in answer.runs(2)] == [(30, 40), (40, 80)], answer
+    assert not answer.runs(3) and answer.found("CAP-SKEW", 3), answer

@@ -369,6 +369,7 @@ def test_delete_records_up_to_where_an_epoch_begins_cuts_the_file_before_the_log
     [
         ("killed", [(2, 20)], "info"),
         ("killed", [(3, 40)], "info"),
+        ("killed", [(3, 9999)], "high"),
         ("stopped", [(2, 20)], "high"),
         ("stopped", [(3, 40)], "high"),
         ("killed", [(1, 0), (2, 20)], "high"),
@@ -377,7 +378,7 @@ def test_delete_records_up_to_where_an_epoch_begins_cuts_the_file_before_the_log
 def test_a_broker_that_was_killed_after_its_log_start_had_moved_has_an_older_checkpoint_of_it(
     tmp_path, kind, entries, severity
 ):
-    """It moved to where an epoch begins, that of its records or one without any at the log end."""
+    """It moved to where an epoch begins, that of its records or one without any at the log end; not past all that there was."""
     brokers = [{"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} for broker in (1, 2)]
     manifest = {"schema_version": 1, "quiesced": True, "brokers": brokers}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))

@@ -161,10 +161,17 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
         and _may_have_moved(case, facts, start)
     )
     known = (one.directory.log_start_checkpoint for one in case.replicas)
-    may_lag = not case.evidence.was_at_rest or facts.killed or any(one is not None and one >= start for one in known)
+    is_still = case.evidence.was_at_rest or facts.killed
+    was_there = facts.killed and start <= max(_reached(one) for one in case.replicas)
+    may_lag = not is_still or was_there or any(one is not None and one >= start for one in known)
     if is_cut and may_lag:
         return f"only the oldest epochs are missing: the log start may have moved to {start} since log-start-offset-checkpoint was written"
     return None
+
+
+def _reached(facts: ReplicaFacts) -> int:
+    """The furthest offset that a replica shows that the partition had come to."""
+    return max(facts.log_end_offset, facts.directory.high_watermark_checkpoint or 0)
 
 
 def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:

@@ -90,11 +90,12 @@ def _losses(case: Case) -> Iterator[Finding]:
     for item in case.beside:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
-                yield _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
+                found = _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
+                yield unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
     for mark in case.orphaned_marks:
-        yield _orphaned(case, mark)
+        yield unless_leaders(case, _orphaned(case, mark), is_known=not case.may_be_on_leader(mark.start_offset))
     yield from _gone(case)
 
 

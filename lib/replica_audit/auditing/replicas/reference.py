@@ -72,10 +72,10 @@ class Reference:
         facts, epoch = self.facts, self.log_epoch
         if epoch is None:
             return Lineage()
-        written = facts.found_lineage
-        if facts.reached_offset > facts.log_end_offset and written is not None and written.latest_epoch == epoch:
-            return written.truncate_from_start(facts.log_end_offset)
-        return Lineage(((epoch, facts.log_end_offset),))
+        end, own, written = facts.log_end_offset, facts.last_leader_epoch, facts.directory.checkpoint_epochs or ()
+        if facts.reached_offset > end and written[-1][0] == epoch:
+            return Lineage.of(((-1 if own is None else own, end), *(entry for entry in written if entry[1] >= end)))
+        return Lineage(((epoch, end),))
 
 
 #: Stands in for a leadership that no source gives.

@@ -388,10 +388,14 @@ class ReplicaFacts:
         """Offset that the log had reached when its epoch file was written: the log end, or where an epoch of the file begins past it.
 
         An epoch begins at the log end, so the log had everything below. It lost that (its broker was down when it was
-        copied), was cut a moment ago, or was copied before it had it (its broker ran) (C.2).
+        copied), was cut a moment ago, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last
+        batch, or has no later epoch than that past the end, shows nothing.
         """
-        entries = (self.directory.checkpoint_epochs or ()) if self.file_increases else ()
-        return max(self.log_end_offset, entries[-1][1]) if entries else self.log_end_offset
+        epoch, start = (self.directory.checkpoint_epochs or ((-1, -1),))[-1]
+        own = self.last_leader_epoch
+        said = None if self.found_lineage is None else self.found_lineage.epoch_for_offset(self.log_end_offset - 1)
+        is_sound = self.file_increases and (own is None or (epoch > own and said in (None, own)))
+        return max(self.log_end_offset, start) if is_sound else self.log_end_offset
 
     @property
     def may_have_lost_tail(self) -> bool:
