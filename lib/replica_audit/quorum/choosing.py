@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy
-from replica_audit.text import capitalise, count, listed, verb
+from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting
+from replica_audit.text import capitalise, count, listed, name_offsets, verb
 
 _SKEW = (
     "If the controllers ran while they were copied, this is only the order in which they were copied, and nothing has to be "
@@ -222,9 +222,11 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
     copies = held.copies
     text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
     if len(held.histories) > 1 and quorum is not None:
+        tails = list(_tails(held))
+        named = f": {listed(tails)}" if tails else ""
         text = (
-            "copies differ at their ends only, in records that nothing shows to be committed: the node that follows cuts its own, "
-            "which is what Raft does"
+            f"copies differ at their ends only, in records that nothing shows to be committed{named}. Who follows another leader "
+            "cuts its own, which is what Raft does"
         )
     barred = barred_voters(held)
     if barred:
@@ -233,6 +235,18 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
         )
         return Chosen("rejoin", reason)
     return Chosen("agree", text)
+
+
+def _tails(held: HeldMetadata) -> Iterator[str]:
+    """The records of each history that others do not have and nothing shows to be committed, with whose they are."""
+    best = [best_of(held, one) for one in held.histories]
+    for one, copy, proven in zip(held.histories, best, held.proven, strict=True):
+        partings = [at for other in best if other is not copy and (at := parting(copy, other)) is not None]
+        if partings and (start := max(min(partings), proven.end_offset)) < copy.end_offset:
+            # Kafka never compacts this log: each offset is a record.
+            records = count(copy.end_offset - start, "record")
+            nodes = name_nodes(other.node_id for other in one.copies if other.end_offset > start)
+            yield f"{records} of {nodes} ({name_offsets(start, copy.end_offset)})"
 
 
 def barred_voters(held: HeldMetadata) -> list[int]:
