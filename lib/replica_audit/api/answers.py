@@ -83,7 +83,7 @@ class Answers(Tables):
 
     def _told(self, table: str) -> Sequence[Row]:
         rows = self.results.table(check_table(table, REPORT_ROWS))
-        return rows if self.results.stored is None else told_rows(self.results, table)
+        return rows if self.results.stored is None else told_rows(self.results)(table)
 
     def _all_rows(self, table: str) -> Iterator[Row]:
         return chain.from_iterable(part.table(table) for part in self.results.parts((table,)))

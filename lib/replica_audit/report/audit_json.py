@@ -19,7 +19,7 @@ from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, place_of
-from replica_audit.schema import REPORT_TABLES, Column, Row, SortKey, row_order, to_dict
+from replica_audit.schema import REPORT_TABLES, Row, SortKey, row_order, to_dict
 from replica_audit.typed_json import to_object
 
 SCHEMA_VERSION = 1
@@ -30,7 +30,7 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 def render_audit_json(results: Results, verdict: VerdictObject | None = None) -> Iterator[str]:
     """audit.json of `results`, in pieces of at most one row; with `verdict` also the object of verdict.json, under "verdict".
 
-    Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
+    Raises ValueError for a row that holds what JSON cannot.
     """
     head = {"audit": told_audit(results), **({} if verdict is None else {"verdict": verdict})}
     return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _plan_objects(advise(results)))
@@ -42,6 +42,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     Members that end in `_elsewhere` have the number of what is left out, and the `file` that has all of it.
     """
     told = detailed_places(results)
+    rows = told_rows(results)
     advice = advise(results)
     detailed = replace(
         advice,
@@ -50,7 +51,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     )
     left_out = {
         "partitions": len(results.partitions) - len(told),
-        "quarantine": len(results.quarantine) - len(told_rows(results, "quarantine")),
+        "quarantine": len(results.quarantine) - len(rows("quarantine")),
         "steps": sum(one != whole for one, whole in zip(detailed.steps, advice.steps, strict=True)),
     }
     head = {
@@ -60,7 +61,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     return _render_parts(
         head,
         REPORT_TABLES,
-        lambda table, columns: in_order(table, columns, told_rows(results, table)),
+        lambda table: in_order(table, rows(table)),
         lambda: _plan_objects(detailed),
     )
 
@@ -88,30 +89,29 @@ def _plan_objects(plan: Plan) -> dict[str, list[dict[str, object]]]:
 
 def render_tables(
     head: Mapping[str, object],
-    columns: Mapping[str, tuple[Column, ...]],
     tables: Mapping[str, Sequence[Row]],
 ) -> str:
     """One object with the members of `head` and then the rows of `tables`, as in audit.json.
 
     Raises ValueError as `render_audit_json` does.
     """
-    return "".join(_render_parts(head, columns, lambda table, names: in_order(table, names, tables[table]), dict))
+    return "".join(_render_parts(head, tables, lambda table: in_order(table, tables[table]), dict))
 
 
 def _render_parts(
     head: Mapping[str, object],
-    columns: Mapping[str, tuple[Column, ...]],
-    texts_of: Callable[[str, tuple[Column, ...]], Iterable[str]],
+    tables: Iterable[str],
+    texts_of: Callable[[str], Iterable[str]],
     lists: Callable[[], Mapping[str, Sequence[object]]],
 ) -> Iterator[str]:
     """The members of `head`, the tables, whose rows `texts_of` gives, and what `lists` gives when these are written, an item a line."""
     yield f'{{\n"schema_version": {SCHEMA_VERSION}'
     for name, value in head.items():
         yield f',\n"{name}": {render_value(value, name)}'
-    for table, names in columns.items():
+    for table in tables:
         yield f',\n"{table}": ['
         first = True
-        for row in texts_of(table, names):
+        for row in texts_of(table):
             yield "\n" if first else ",\n"
             yield row
             first = False
@@ -132,27 +132,24 @@ def _ordered(audit: Mapping[str, object]) -> dict[str, object]:
     return {key: sort(value) for key, value in audit.items()}
 
 
-def _all_in_order(results: Results, table: str, columns: tuple[Column, ...]) -> Iterator[str]:
+def _all_in_order(results: Results, table: str) -> Iterator[str]:
     """All rows of a table as text; those of some partitions are held at a time."""
-    parts = (_keyed(table, columns, part.table(table)) for part in results.parts((table,)))
+    parts = (_keyed(table, part.table(table)) for part in results.parts((table,)))
     # The first part has rows of other partitions than the audited ones, which lie between these.
     first = next(parts)
     return (text for _, text in heapq.merge(first, chain.from_iterable(parts)))
 
 
-def in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[str]:
+def in_order(table: str, rows: Sequence[Row]) -> Iterator[str]:
     """Rows as text. Ties of the sort keys are broken by the text, so that every run has the same order."""
-    return (text for _, text in _keyed(table, columns, rows))
+    return (text for _, text in _keyed(table, rows))
 
 
-def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[tuple[SortKey, str]]:
+def _keyed(table: str, rows: Sequence[Row]) -> Iterator[tuple[SortKey, str]]:
     key = row_order(rows)
     keyed = sorted(((key(row), row) for row in rows), key=itemgetter(0))
     for order, same in groupby(keyed, key=itemgetter(0)):
-        texts = []
-        for _, of_table in same:
-            texts.append(render_value(to_dict(of_table), table))
-        yield from ((order, text) for text in sorted(texts))
+        yield from ((order, text) for text in sorted(render_value(to_dict(row), table) for _, row in same))
 
 
 def render_value(content: object, place: str) -> str:

@@ -127,4 +127,4 @@ def _line(members: Mapping[str, str]) -> str:
 
 
 def _in_one(name: str, rows: Sequence[Row]) -> str:
-    return f"[{', '.join(in_order(name, REPORT_TABLES[name], rows))}]"
+    return f"[{', '.join(in_order(name, rows))}]"

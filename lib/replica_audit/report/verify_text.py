@@ -96,8 +96,7 @@ def render_verification_status(found: Verification) -> str:
 def render_verification_json(found: Verification) -> str:
     """One JSON object: inputs, status, and the tables."""
     head = {"inputs": dict(found.inputs), "status": found.status, "exit_status": found.exit_status}
-    tables = {name: getattr(found, name) for name in VERIFICATION_TABLES}
-    return render_tables(head, VERIFICATION_TABLES, tables)
+    return render_tables(head, {name: getattr(found, name) for name in VERIFICATION_TABLES})
 
 
 def _is_told(row: VerificationRow) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, get_args
 
 from replica_audit.auditing import detailed_partitions as detail
@@ -118,15 +118,19 @@ def detailed_places(results: Results) -> frozenset[Place]:
     return frozenset(place_of(row) for row in detailed_partitions(results))
 
 
-def told_rows(results: Results, table: str) -> list[Row]:
-    """Rows of a table for a report: all but those of partitions that are not shown in detail; of a large audit's `quarantine` the
-    first, as many as partitions are shown.
+def told_rows(results: Results) -> Callable[[str], list[Row]]:
+    """Rows of a table, by its name, for a report: all but those of partitions that are not shown in detail; of a large audit's
+    `quarantine` the first, as many as partitions are shown.
     """
-    if table == "quarantine" and is_large(results):
-        return results.table(table)[: detail.DETAILED]
-    told = detailed_places(results)
-    left_out = frozenset(place for row in results.partitions if (place := place_of(row)) not in told)
-    return [row for row in results.table(table) if place_of(row) not in left_out]
+    left_out = frozenset(map(place_of, results.partitions)) - detailed_places(results)
+
+    def rows(table: str) -> list[Row]:
+        found = results.table(table)
+        if table == "quarantine" and is_large(results):
+            return found[: detail.DETAILED]
+        return [row for row in found if place_of(row) not in left_out]
+
+    return rows
 
 
 class PartitionRanges(NamedTuple):
