@@ -15,7 +15,6 @@ from tests.support.samples import SAMPLES
 import replica_audit
 from replica_audit.auditing.history import AuditHistory, PastAudit, PastFinding, PastVerdict, VerdictChange
 from replica_audit.cli.main import main
-from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.errors import InputError, UsageError
 from replica_audit.literals import SEVERITIES
 from replica_audit.schema import REPORT_ROWS, FindingRow
@@ -185,25 +184,3 @@ def test_bytes_that_an_earlier_audit_wanted_are_not_asked_for_again(tmp_path, co
     _, after = command("show", str(snapshot), *words)
     assert any(row["code"] == "CAP-NOT-CAPTURED" and row["status"] == "resolved" for row in after["findings"])
     assert json.loads((tmp_path / "wanted.json").read_text())["wanted"] == []
-
-
-#: Options of the command line that are about its output, or that the call from Python has under another name.
-OTHERS = {
-    "help", "version", "config", "print-config", "format", "color", "quiet", "table", "columns", "topic", "form",
-    "audit-id", "snapshot-id", "report", "no-quality", "suites", "yes",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "name", ["show", "elect", "quorum", "verify", "salvage", "observe", "history", "explain", "run"]
-)
-def test_every_option_of_the_command_is_an_argument(name):
-    parser = parsers_of(build_parser())[name]
-    options = {
-        action.option_strings[-1].removeprefix("--")
-        for action in parser._actions
-        if action.option_strings and action.help != "==SUPPRESS=="
-    }
-    function = replica_audit.audit if name == "run" else getattr(replica_audit, name)
-    taken = {argument.replace("_", "-") for argument in function.__annotations__}
-    assert options - OTHERS - taken == set()

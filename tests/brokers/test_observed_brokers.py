@@ -142,9 +142,8 @@ def test_a_clients_quota_is_waited_for(
         # 4.5 MB, of which nobody agreed to more than one.
         results = _observe(bootstrap, tmp_path / "little", "--at-most-mib", "1", status=1)
         told = capsys.readouterr()
-        assert "no more was agreed to than the" in told.out and "0, 1 and 2 are what the broker says" in " ".join(
-            told.err.split()
-        )
+        assert "nobody agreed to read more than the" in " ".join(told.out.split())
+        assert "0, 1 and 2 are as the brokers report them" in " ".join(told.err.split())
         assert {row.verdict for row in results.partitions} <= {"CONSISTENT", "INCONCLUSIVE"}
         assert "INCONCLUSIVE" in {row.verdict for row in results.partitions}
         quota = ("--alter", "--add-config", "consumer_byte_rate=100000", "--entity-type", "clients")
@@ -281,7 +280,9 @@ def test_by_sasl_and_ssl_what_an_authorizer_refuses_is_told(
         time.sleep(2)
         given = ["observe", "--bootstrap-servers", secured, "--to", str(tmp_path / "t"), "--yes", "--topic", "o-open"]
         assert main([*given, *audit]) == 0
-        assert "Sizes on brokers 0, 1 and 2 are what the broker says." in " ".join(capsys.readouterr().err.split())
+        assert "Log sizes on brokers 0, 1 and 2 are as the brokers report them." in " ".join(
+            capsys.readouterr().err.split()
+        )
         # Nothing may be described, a wrong password, and no password at all.
         poor = ("--command-config", _properties(cluster, tmp_path / "poor.properties", "poor"))
         assert main([*given[:4], str(tmp_path / "u"), *given[5:], *poor]) == 2

@@ -33,7 +33,7 @@ def _told(cluster: AnsweringBrokers) -> str:
 def test_what_brokers_tell_is_the_estimate(cluster: AnsweringBrokers) -> None:
     plan = cluster.plan()
     assert plan.size_bytes == pytest.approx(3 * _size(cluster, 1), abs=10)
-    assert "Sizes on brokers 1, 2 and 3 are what the broker says." in _told(cluster)
+    assert "Log sizes on brokers 1, 2 and 3 are as the brokers report them." in _told(cluster)
     assert not plan.refused
 
 
@@ -61,9 +61,9 @@ def test_where_that_is_refused_first_batches_are_the_estimate(newest: int, clust
     assert plan.untold == dict.fromkeys((1, 2, 3), "CLUSTER_AUTHORIZATION_FAILED") and not plan.refused
     assert 0 < plan.size_bytes < 3 * _size(cluster, 1) / 10
     told = _told(cluster)
-    assert "are what the broker says" not in told
+    assert "are as the broker" not in told
     assert (
-        "Sizes on brokers 1, 2 and 3 are estimated by the first batches of each log: asked for them, the broker says "
+        "Log sizes on brokers 1, 2 and 3 are estimated from the first batches of each log, since the brokers do not report them: "
         "CLUSTER_AUTHORIZATION_FAILED." in told
     )
     # Nobody is asked again for each 500 partitions.
@@ -81,5 +81,20 @@ def test_copies_on_their_way_and_log_dirs_that_failed_are_told_and_not_counted(c
     plan = cluster.plan()
     assert plan.size_bytes == before and not plan.refused
     told = _told(cluster)
-    assert "broker 2: orders-0 is moving to log dir /d2, and its copy there is not read." in told
-    assert "broker 3: log dir /d9: KAFKA_STORAGE_ERROR." in told
+    assert "Not read: broker 2: the copy of orders-0 that is moving to log dir /d2." in told
+    assert "Not read: broker 3: log dir /d9: KAFKA_STORAGE_ERROR." in told
+
+
+def test_of_many_copies_on_their_way_some_are_named(cluster: AnsweringBrokers) -> None:
+    plan = cluster.plan()
+    plan.hidden = [f"broker 1: the copy of orders-{number} that is moving to log dir /d1" for number in range(5000)]
+    told = " ".join(render_plan(plan, 1 << 20).split())
+    assert told.count("the copy of") == 10 and told.endswith("Not read: 4990 more.")
+
+
+def test_one_broker_is_told_as_one(cluster: AnsweringBrokers) -> None:
+    plan = cluster.plan()
+    plan.untold = {1: "CLUSTER_AUTHORIZATION_FAILED", 3: "CLUSTER_AUTHORIZATION_FAILED"}
+    told = " ".join(render_plan(plan, 1 << 20).split())
+    assert "Log sizes on broker 2 are as the broker reports them." in told
+    assert "Log sizes on brokers 1 and 3 are estimated" in told

@@ -62,7 +62,7 @@ class ObservedSnapshot:
 
 
 class Consent(Protocol):
-    """Who says whether a cluster is read."""
+    """The answers of whoever decides whether a cluster is read."""
 
     def tell(self, text: str) -> None:
         """Take a sentence, or the plan."""
@@ -75,7 +75,7 @@ class Consent(Protocol):
 
 
 class _Called:
-    """The consent of a program by its call."""
+    """The consent that a program gives by its call."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -99,7 +99,7 @@ class ClusterToRead:
     asked: Asked
     rate_mib: int
     at_most_mib: int | None
-    """Bytes after which somebody is asked again; None: twice the estimate."""
+    """MiB after which somebody is asked again; None: twice the estimate."""
 
 
 def observe(
@@ -117,8 +117,8 @@ def observe(
 ) -> ObservedSnapshot:
     """Read the batch headers of every live replica of a running cluster into the new snapshot `to`, as a client.
 
-    `since` is a time in ISO 8601. Nobody is asked: replicas are not read any more, and are named as unread, when twice the estimate
-    has come, or `at_most_mib` MiB. Raises UsageError and EngineError.
+    `since` is a time in ISO 8601. Nobody is asked: once twice the estimate has come, or `at_most_mib` MiB, reading stops, and the
+    replicas that are left are named as unread. Raises UsageError and EngineError.
     """
     settings = resolved({"topics": tuple(topics)}, config)
     for name, number in (("last", last), ("rate_mib", rate_mib), ("at_most_mib", at_most_mib)):

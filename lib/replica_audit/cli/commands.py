@@ -324,7 +324,7 @@ def _add_observe_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rate-mib", metavar="N", type=positive_count, default=10, help=text)
     text = "most MiB to read from all of them before asking again (default: twice the estimate)"
     command.add_argument("--at-most-mib", metavar="N", type=positive_count, help=text)
-    text = "do not ask for confirmation, before that much has come"
+    text = "do not ask for confirmation before reading"
     command.add_argument("--yes", action="store_true", help=text)
 
 

@@ -14,7 +14,7 @@ from replica_audit.observe.planning import Asked
 
 @dataclass(frozen=True, slots=True)
 class _OnTerminal:
-    """Whoever is at the terminal, or gave --yes."""
+    """The consent of whoever is at the terminal, or gave --yes."""
 
     yes: bool
 

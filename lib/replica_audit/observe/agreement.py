@@ -43,10 +43,10 @@ class AgreedBytes:
                 self._changed.wait_for(lambda: self._is_over or not self._is_spent)
                 self._waiting -= 1
             if self._is_spent:
-                raise NotAgreedError(f"no more was agreed to than the {self.came_bytes:,} bytes that had come")
+                raise NotAgreedError(f"nobody agreed to read more than the {self.came_bytes:,} bytes that had come")
 
     def results(self, readers: Sequence[Future[_Answer]]) -> list[_Answer]:
-        """What readers return that call `count` and `wait`; asks in this thread. Raises what any of them raises."""
+        """The results of readers, which call `count` and `wait`; `ask` is called in this thread. Raises what any of them raises."""
         for one in readers:
             one.add_done_callback(self._tell)
         with self._changed:

@@ -55,7 +55,7 @@ class LogSizes(NamedTuple):
 
     of: Mapping[TopicPartition, int]
     hidden: tuple[str, ...]
-    """Clauses on what of its disks no client can read: log dirs that are offline, and copies that are moving to another log dir."""
+    """What of its disks no client can read, in words: log dirs that are offline, and copies that are moving to another log dir."""
 
 
 class Refused(NamedTuple):

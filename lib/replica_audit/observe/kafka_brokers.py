@@ -322,7 +322,7 @@ class KafkaBrokers:
                 for one in topic.partitions:
                     place = TopicPartition(topic.name, one.partition_index)
                     if one.is_future_key:
-                        hidden.append(f"{place} is moving to log dir {log_dir.log_dir}, and its copy there is not read")
+                        hidden.append(f"the copy of {place} that is moving to log dir {log_dir.log_dir}")
                     else:
                         found[place] = one.partition_size
         return LogSizes(found, tuple(hidden))

@@ -88,7 +88,7 @@ def observe(
     """Read all replicas of a plan, each broker by a connection of its own and at most `rate` bytes a second, and write them.
 
     `came` gets the numbers of replicas that are done and of bytes that came, of one thread at a time. Where a broker refuses, the
-    others go on; replicas that more bytes than were agreed to would be needed for are unread. What is written is for its owner only,
+    others go on; replicas that would take more bytes than were agreed to are unread. What is written is for its owner only,
     as the logs are; of an observation that breaks off nothing stays.
     """
     with _new_snapshot(directory) as partial:

@@ -76,7 +76,7 @@ class ReadingPlan:
     untold: dict[int, str] = field(default_factory=dict)
     """Brokers that do not tell the sizes of their logs, with Kafka's name for the reason: those are estimated by first batches."""
     hidden: list[str] = field(default_factory=list)
-    """Clauses on what of brokers' disks no client can read."""
+    """What of brokers' disks no client can read, in words."""
 
     @property
     def size_bytes(self) -> int:

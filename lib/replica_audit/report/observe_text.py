@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from replica_audit.observe.observing import Observed
 from replica_audit.observe.planning import ReadingPlan
 from replica_audit.report.layout import align_columns, clean, render_size, wrap
-from replica_audit.text import count, name_brokers
+from replica_audit.text import count, name_brokers, verb
 
-#: Refusals, and replicas that were not read, that a terminal shows; observed.json has them all.
+#: Refusals, and replicas that are not read, that a terminal shows.
 _SHOWN = 10
 
 
@@ -23,38 +23,42 @@ def render_plan(plan: ReadingPlan, rate: int) -> str:
         size = sum(one.size_bytes for one in replicas)
         table.append((str(broker_id), str(len(replicas)), render_size(size), _duration(size / rate)))
     lines += ["", *align_columns(table, (0, 1, 2, 3)), ""]
-    lines += [line for text in _ways(plan, sorted(by_broker)) for line in wrap(text)]
+    lines += [line for text in _sources_of_sizes(plan, sorted(by_broker)) for line in wrap(text)]
     reading = name_brokers(sorted(by_broker))
     lines += wrap(
         f"About {render_size(plan.size_bytes)} will be read, at most {render_size(rate)} a second from each of {reading}."
     )
-    lines += _refusals(
-        [*plan.refused, *_unread((one.broker_id, str(one.partition.place), one.problem) for one in plan.replicas)]
-    )
+    unread = _unread((one.broker_id, str(one.partition.place), one.problem) for one in plan.replicas)
+    lines += _not_read([*plan.refused, *unread, *plan.hidden])
     return "\n".join(lines) + "\n"
 
 
-def _ways(plan: ReadingPlan, brokers: list[int]) -> list[str]:
-    """Where sizes are from, and what is on disks that no client reads."""
+def _sources_of_sizes(plan: ReadingPlan, brokers: list[int]) -> list[str]:
+    """Sentences on how the sizes of logs are known."""
     by_reason: dict[str, list[int]] = defaultdict(list)
     for broker_id in brokers:
         if broker_id in plan.untold:
             by_reason[plan.untold[broker_id]].append(broker_id)
     untold = [one for ids in by_reason.values() for one in ids]
     told = [one for one in brokers if one not in untold]
-    lines = [f"Sizes on {name_brokers(told)} are what the broker says."] if told else []
-    lines += [
-        f"Sizes on {name_brokers(ids)} are estimated by the first batches of each log: asked for them, the broker says {clean(reason)}."
-        for reason, ids in by_reason.items()
-    ]
-    return [*lines, *(f"Not to be seen by a client: {clean(one)}." for one in plan.hidden)]
+    lines = []
+    if told:
+        report = verb(len(told), "the broker reports", "the brokers report")
+        lines.append(f"Log sizes on {name_brokers(told)} are as {report} them.")
+    for reason, ids in by_reason.items():
+        report = verb(len(ids), "the broker does", "the brokers do")
+        lines.append(
+            f"Log sizes on {name_brokers(ids)} are estimated from the first batches of each log, since {report} not report them: "
+            f"{clean(reason)}."
+        )
+    return lines
 
 
 def render_more(came_bytes: int, plan: ReadingPlan) -> str:
-    """What is said, and asked, when as much has come as somebody agreed to."""
+    """The question that is asked when as much has come as somebody agreed to."""
     return (
-        f"observe: {render_size(came_bytes)} have come, of the {render_size(plan.size_bytes)} that were estimated, and the end is not "
-        "known. Read as much again? Else the replicas that have been read are the snapshot."
+        f"observe: {render_size(came_bytes)} have been read, against an estimate of {render_size(plan.size_bytes)}, and how much is left is "
+        "not known. If you stop here, the snapshot has the replicas that have been read. Read as much again?"
     )
 
 
@@ -65,7 +69,7 @@ def render_observed(found: Observed) -> str:
         f"{found.directory}: {count(read, 'replica')} read, {render_size(found.size_bytes)}; no record was kept."
     )
     problems = _unread((one.broker_id, f"{one.topic}-{one.partition}", one.problem) for one in found.replicas)
-    lines += _refusals([*found.refused, *problems])
+    lines += _not_read([*found.refused, *problems], ", in observed.json")
     lines += wrap(
         "Not captured: what replicas have above their own high watermarks, checkpoints and epoch files, brokers that are down, and "
         "whatever a broker does not give to clients."
@@ -85,9 +89,9 @@ def _unread(replicas: Iterable[tuple[int, str, str | None]]) -> list[str]:
     ]
 
 
-def _refusals(texts: list[str]) -> list[str]:
+def _not_read(texts: list[str], where: str = "") -> list[str]:
     lines = [line for text in texts[:_SHOWN] for line in wrap(f"Not read: {clean(text)}.", "", "    ")]
-    return lines + ([f"Not read: {len(texts) - _SHOWN} more, in observed.json."] if len(texts) > _SHOWN else [])
+    return lines + ([f"Not read: {len(texts) - _SHOWN} more{where}."] if len(texts) > _SHOWN else [])
 
 
 def _duration(seconds: float) -> str:

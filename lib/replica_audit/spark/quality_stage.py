@@ -1,6 +1,6 @@
 """The quality stage: its suites read before anything starts, its package loaded beside Spark, its answers in the results.
 
-Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once, when nothing is known to lack.
+Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once, when all they need has been found.
 """
 
 from __future__ import annotations
