@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import time
 
+from tests.support.samples import SAMPLES
+
 from replica_audit.cli.progress_lines import LOG_SECONDS, ProgressLine, render_pace, render_progress
+from replica_audit.config import Settings
+from replica_audit.runner.in_process import audit_all
 
 
 class Terminal(io.StringIO):
@@ -84,3 +88,10 @@ def test_the_pace_is_of_bytes_where_these_are_known_and_tells_what_is_left() -> 
     progress.update(50, 0)
     progress._draw(force=True)
     assert stream.getvalue().endswith("auditing partitions  50 of 100  5.0/s, 10 s left")
+
+
+def test_show_says_that_it_lists_a_large_directory_before_it_audits() -> None:
+    stream = Terminal()
+    audit_all(str(SAMPLES / "last-replica-standing"), Settings(), ProgressLine(stream=stream))
+    told = stream.getvalue()
+    assert 0 <= told.index("listing log dirs") < told.index("auditing")

@@ -184,6 +184,7 @@ def open_snapshot(
     leadership: str | None,
     source: str | None = None,
     spreading: Spreading | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Snapshot, Inventory]:
     """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
 
@@ -192,7 +193,12 @@ def open_snapshot(
     Raises UsageError when there is no such snapshot or `uri` is above several, `topics` match nothing, the leadership file is wrong, or `source`
     names no leader; InputError when no log dir or partition is found.
     """
-    snapshot, inventory = _open_with_leadership(uri, topics, leadership, spreading)
+    progress = progress or Unseen()
+    progress.begin("listing log dirs")
+    try:
+        snapshot, inventory = _open_with_leadership(uri, topics, leadership, spreading)
+    finally:
+        progress.end()
     if source is None:
         return snapshot, inventory
     told = tuple(one for one in inventory.leaderships if one.source == source)

@@ -44,7 +44,9 @@ def audit_all(
     Raises UsageError and InputError as `open_snapshot` does.
     """
     started = now()
-    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
+    snapshot, inventory = open_snapshot(
+        uri, settings.topics, settings.leadership, settings.leadership_source, progress=progress
+    )
     options = audit_options(inventory, settings)
     source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, options, settings.topics))
     return audit(InProcess(), source, InMemory(source, settings, started), progress or Unseen(), frozenset(asked), up)

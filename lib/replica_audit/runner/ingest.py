@@ -67,14 +67,10 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
     (`open_snapshot`).
     """
     started = now()
-    progress.begin("listing log dirs")
-    try:
-        spreading = SpreadTasks(executor)
-        snapshot, inventory = open_snapshot(
-            uri, settings.topics, settings.leadership, settings.leadership_source, spreading
-        )
-    finally:
-        progress.end()
+    spreading = SpreadTasks(executor)
+    snapshot, inventory = open_snapshot(
+        uri, settings.topics, settings.leadership, settings.leadership_source, spreading, progress
+    )
     rows = directory_rows(inventory)
     lines = inventory_lines(inventory, settings.topics, rows)
     runs = list(_state_lines(inventory))
