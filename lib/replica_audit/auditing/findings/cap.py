@@ -279,9 +279,9 @@ def no_replica(
         return (found,)
     moved = finding(
         CAP_MOVED,
-        f"the partition was created at {render_time(created_ms, 'seconds')}, while its brokers were collected, from "
-        f"{render_time(within[0], 'seconds')} to {render_time(within[1], 'seconds')}: these may not have had it yet; collected again, "
-        "they tell",
+        f"the partition was created at {render_time(created_ms, 'seconds')}, and its brokers were collected from "
+        f"{render_time(within[0], 'seconds')} to {render_time(within[1], 'seconds')}: they may not have had it yet, and have to be "
+        "collected again",
         evidence=[Evidence("leadership", text=source), considered(f"{found.code}: {found.message}")],
     )
     return (moved, _in_doubt(found))
@@ -302,20 +302,23 @@ def of_input(row: QuarantineRow) -> Finding | None:
 
 
 def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, with CAP-MOVED and those that skew may have made in doubt, where leader, ISR or assignment changed while the logs
-    of running brokers were collected, for the first time of a broker that they are about. `of_two_moments` are the codes with that
-    trait.
+    """The findings, with CAP-MOVED where leader, ISR or assignment changed while the logs of running brokers were collected: what that
+    may explain is in doubt. `of_two_moments` are the codes with that trait.
 
-    Only what compares a replica's end with checkpoints or marks of another moment is in doubt, and only where another log has what
-    this one lacks, and replicas that were assigned meanwhile: so no record is lost meanwhile, and the next collection tells.
+    In doubt is what compares a replica's end with checkpoints or marks of another moment, if another log has what this one lacks,
+    and what misses a replica that was assigned meanwhile: so no record depends on it. Not, once its broker was collected again.
     """
-    suspected = [one for one in findings if one.code in of_two_moments and _was_collected_once(case, one)]
-    moves = (
-        _moves(case, {one.broker_id for one in suspected if one.code == CAP_MISSING_REPLICA.code})
-        if suspected
-        else None
-    )
-    doubted = [] if moves is None else [one for one in suspected if _may_be_skew(case, one, moves)]
+    partition, times = str(case.evidence.topic_partition), case.evidence.options.times
+    suspected = [
+        one
+        for one in findings
+        if one.code in of_two_moments
+        and one.severity in _DOUBTED
+        and not times.was_collected_again(one.broker_id, partition)
+    ]
+    lacking = {one.broker_id for one in suspected if one.code == CAP_MISSING_REPLICA.code}
+    moves = _moves(case, lacking) if suspected else None
+    doubted = [one for one in suspected if moves is not None and _may_be_skew(case, one, moves)]
     if moves is None or not doubted:
         return findings
     codes = sorted({one.code for one in doubted})
@@ -324,7 +327,7 @@ def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collect
         f"who leads, follows or is in sync changed {count(len(moves.states), 'time')}, last at "
         f"{render_time(max(state.time_ms for _, state in moves.states), 'seconds')}, while the logs were collected, from "
         f"{render_time(moves.begun_ms, 'seconds')} to {render_time(moves.ended_ms, 'seconds')}: they are of different moments, which may "
-        f"be all that {listed(codes)} {verb(len(codes), 'shows', 'show')}; collected again, they tell",
+        f"be all that {listed(codes)} {verb(len(codes), 'shows', 'show')}, and have to be collected again",
         evidence=[
             Evidence("leadership", text=name_source("metadata_log")),
             *(considered(f"{one.code}: {one.message}") for one in doubted),
@@ -340,12 +343,6 @@ class _Moves(NamedTuple):
     """Each with the one before it."""
     begun_ms: int
     ended_ms: int
-
-
-def _was_collected_once(case: Case, found: Finding) -> bool:
-    given = case.evidence
-    is_again = given.options.times.was_collected_again(found.broker_id, str(given.topic_partition))
-    return found.severity in _DOUBTED and not is_again
 
 
 def _may_be_skew(case: Case, found: Finding, moves: _Moves) -> bool:
@@ -587,31 +584,36 @@ def _nobody_leads(case: Case) -> bool:
 def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], why: str) -> Iterator[Finding]:
     """Batches of one broker that had to be compared or checked, and of which the evidence has the headers only.
 
-    What its broker was collected again without is not to be had any more, so it is not wanted: its files are others by now.
+    Those of a copy that was collected before are not wanted: its broker has other files by now.
     """
-    gone_from = f"{item.follower.directory.path}/" if item.follower.is_earlier else None
-    gone = [one for one in problems if gone_from is not None and one.path.startswith(gone_from)]
-    for some in (gone, [one for one in problems if one not in gone]):
-        if not some:
-            continue
-        size = sum(problem.size for problem in some)
-        of_it = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in some)
-        found = finding(
-            CAP_NOT_CAPTURED,
-            f"broker {some[0].broker_id}: {why.format(count(len(some), 'batch', 'batches'))}: {count(size, 'byte')} of them are wanted",
-            broker_id=some[0].broker_id,
-            start_offset=min(problem.start_offset for problem in some),
-            end_offset=max(problem.end_offset for problem in some),
-            evidence=[wanted_range(some[0].broker_id, path, start, end - start) for path, start, end in of_it],
+    copy = item.follower
+    gone = [one for one in problems if copy.is_earlier and one.path.startswith(f"{copy.directory.path}/")]
+    if gone:
+        text = (
+            f"{name_copy(copy)} has {count(len(gone), 'batch', 'batches')} that no log has now: when its broker was collected again it "
+            "had others, and nothing shows any more which records these held"
         )
-        if some is gone:
-            found = replace(
-                found,
-                message=f"{name_copy(item.follower)} has {count(len(gone), 'batch', 'batches')} that no log has now: when its broker was "
-                "collected again it had others, and what records they held nothing can tell any more",
-                evidence=(place_of_copy(item.follower),),
-            )
-        yield found
+        yield _not_captured(gone, text, [place_of_copy(copy)])
+    if wanted := [one for one in problems if one not in gone]:
+        broker = wanted[0].broker_id
+        size = sum(problem.size for problem in wanted)
+        ranges = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in wanted)
+        yield _not_captured(
+            wanted,
+            f"broker {broker}: {why.format(count(len(wanted), 'batch', 'batches'))}: {count(size, 'byte')} of them are wanted",
+            [wanted_range(broker, path, start, end - start) for path, start, end in ranges],
+        )
+
+
+def _not_captured(problems: Sequence[RecordProblem], text: str, evidence: Sequence[Evidence]) -> Finding:
+    return finding(
+        CAP_NOT_CAPTURED,
+        text,
+        broker_id=problems[0].broker_id,
+        start_offset=min(problem.start_offset for problem in problems),
+        end_offset=max(problem.end_offset for problem in problems),
+        evidence=evidence,
+    )
 
 
 def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:
