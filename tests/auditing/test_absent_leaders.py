@@ -55,6 +55,24 @@ def test_elections_tell_what_it_has(tmp_path: Path, moves: tuple[bytes, ...], ma
     assert (answer.verdict == "COMMITTED_LOSS") is not undecided
 
 
+@pytest.mark.parametrize(
+    ("since", "undecided"),
+    [
+        ((change(leader=-1), change(leader=3)), False),
+        ((change(leader=3),), False),
+        ((change(leader=1, isr=(1,), recovering=True), change(leader=3, isr=(3,), recovering=True)), True),
+    ],
+    ids=["again", "on and on", "after another"],
+)
+def test_a_leader_that_wrote_what_is_in_their_place_has_it(
+    tmp_path: Path, since: tuple[bytes, ...], undecided: bool
+) -> None:
+    """Broker 3 led in the epoch of broker 2's records, and leads in a later one, of which broker 2 has none as yet."""
+    answer = scene(tmp_path, LEFT, change(isr=(1,)), change(leader=3, isr=(3,), recovering=True), *since)
+    assert is_open(answer) is undecided, answer
+    assert (answer.verdict == "COMMITTED_LOSS") is not undecided
+
+
 @pytest.mark.parametrize("undecided", [True, False])
 def test_nor_does_a_checkpoint_file_alone_prove_what_it_lost(tmp_path: Path, undecided: bool) -> None:
     """Broker 1 was in sync, and its directory is gone; broker 3 was in sync with it, and leads again after broker 2."""

@@ -204,9 +204,9 @@ def _is_leaders_log(
     """True if the log of the leader has what the reference's has, as far as that goes.
 
     A replica that has the leader's epoch was cut where the two parted. One that has not may be of a history that the leader,
-    elected uncleanly, or cleanly before it was cut itself, has nothing of, unless the leader came into the ISR in the
-    replica's latest epoch and was the next to lead, or a segment that has the leader's epoch has that one, too: logs that
-    have one epoch have the same below.
+    elected uncleanly, or cleanly before it was cut itself, has nothing of, unless the leader led in the replica's latest
+    epoch, or came into the ISR in it, and was the next to lead, or a segment that has the leader's epoch has that one, too:
+    logs that have one epoch have the same below.
     """
     facts = reference.facts
     if leadership is None or reference.leader_id == facts.broker_id:
@@ -219,21 +219,23 @@ def _is_leaders_log(
     if led is None or leadership.leader_epoch is None:
         return False
     own = log_epoch(facts)
-    if own >= led or _came_into_isr(reference, own):
+    if own >= led or _took_part_in(reference, own):
         return True
     of_leader = [one for one in segments if one.topic_id == facts.directory.topic_id and one.epochs[-1][0] >= led]
     unclear = find_contradictory(whole_lineage(reference), of_leader)
     return any(own in dict(one.epochs) for one in of_leader if one not in unclear)
 
 
-def _came_into_isr(reference: Reference, epoch: int) -> bool:
-    """True if the leader followed that of `epoch` into the ISR, and nobody else has been elected since."""
+def _took_part_in(reference: Reference, epoch: int) -> bool:
+    """True if the leader led in `epoch`, or followed its leader into the ISR, and nobody else has been elected since."""
     leader = reference.leader_id
+    led = any((state.leader_id, state.leader_epoch) == (leader, epoch) for state in reference.history)
     joined = any(
         before.leader_epoch == state.leader_epoch == epoch and leader in {*state.isr} - {*before.isr}
         for before, state in pairwise(reference.history)
     )
-    return joined and {one.leader_id for one in elections(reference.history) if one.leader_epoch > epoch} == {leader}
+    since = {one.leader_id for one in elections(reference.history) if one.leader_epoch > epoch}
+    return (led or joined) and since <= {leader}
 
 
 def _has_all_that_was_copied(
