@@ -130,3 +130,16 @@ def test_where_the_last_in_sync_replica_may_have_crashed_there_is_no_peace(
     assert not in_doubt or (answer.tone == "warn" and "All is well" not in answer.headline)
     # No alarm either.
     assert build_verdict(found, "high")["exit_status"] == 0
+
+
+def test_committed_records_that_an_absent_leader_may_have_are_said_first(tmp_path: Path) -> None:
+    """What a broker holds of them is deleted when it follows, whether or not the leader has them."""
+    own = written(0, 50, 0)
+    one = Replica([*own, *written(50, 60, 0, "old ")], high_watermark=60)
+    two = Replica([*own, *written(50, 70, 1, "new ")], high_watermark=50)
+    audit(tmp_path, {1: one, 2: two}, leader=3, isr=(3,), replicas=(1, 2, 3))
+    found = audit_all(str(tmp_path), Settings())
+    assert [row.verdict for row in found.partitions] == ["INCONCLUSIVE"]
+    said = build_answer(found, build_verdict(found, "high")).headline
+    start = "At least 10 committed records are missing from the log that the others are compared with in the only partition; "
+    assert said.startswith(start + "broker 1 still has them. Broker 3 was not captured"), said

@@ -188,7 +188,11 @@ def kind_of_outcome(
     - `alone`, `single`: one copy is here and was compared with nothing; `single`: the partitions have one replica
     """
     affected = [row for row in partitions if row.verdict == worst]
-    if worst in _WITH_NUMBERS and (counted := _counted(worst, affected, partitions, codes, total)):
+    # Records that are committed and held are said, too, where only the log of a leader that was not captured may have them.
+    held = codes_with("held")
+    is_held = bool(total.committed) and all(held & codes.get(place, frozenset()) for place in total.committed_places)
+    has_numbers = worst in _WITH_NUMBERS or (worst == "INCONCLUSIVE" and is_held)
+    if has_numbers and (counted := _counted(worst, affected, partitions, codes, total)):
         return counted
     if worst == "UNCOMMITTED_DIVERGENCE":
         kind = _uncommitted_kind(affected, codes, untimed)
