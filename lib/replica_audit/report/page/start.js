@@ -76,11 +76,15 @@ function buildPaper(page, details) {
   const button = el('button', { type: 'button', class: 'csv', onclick: async () => {
     button.disabled = true;
     button.textContent = 'Unpacking …';
-    await unpack(bad);
-    wanted = bad;
-    print();
-    button.disabled = false;
-    name();
+    try {
+      await unpack(bad);
+      // A filter may have changed meanwhile.
+      wanted = bad.filter((row) => held.has(row));
+      print();
+    } finally {
+      button.disabled = false;
+      label();
+    }
   } });
   let bad = [];
   let wanted = [];
@@ -90,17 +94,17 @@ function buildPaper(page, details) {
     for (const row of chosen) if (!held.has(row)) held.set(row, await details(row.index));
   }
 
-  function name() {
+  function label() {
     const text = `Print all ${bad.length}`;
     button.textContent = text;
-    for (const key of ['aria-label', 'title']) button.setAttribute(key, `${text} partitions that are bad, with their details: some two pages each`);
+    for (const key of ['aria-label', 'title']) button.setAttribute(key, `${text} partitions that are bad, with their details: about two pages each`);
     button.hidden = bad.length <= PRINTED;
   }
 
   function update(matching) {
     bad = matching.filter((row) => row.verdict < lagging).sort((one, other) => one.index - other.index);
     wanted = bad.slice(0, PRINTED);
-    name();
+    label();
     clearTimeout(waiting);
     waiting = setTimeout(async () => { await unpack(bad.slice(0, PRINTED)); document.documentElement.dataset.printable = 'yes'; }, 500);
   }
@@ -118,7 +122,7 @@ function buildPaper(page, details) {
       for (const one of steps) one.open = true;
       for (const row of closed) view.toggle(row, true, true, held.get(row));
       for (const redraw of printed) redraw();
-      note.textContent = bad.length > chosen.length ? `Of ${bad.length} partitions that are bad the worst ${chosen.length} are printed with their details; of others, those that are opened on the page. The button “Print all ${bad.length}” above this table on the page prints all of them.` : '';
+      note.textContent = bad.length > chosen.length ? `Of ${bad.length} partitions that are bad the worst ${chosen.length} are printed with their details, and of the others those that are open on the page. The button “Print all ${bad.length}” above this table on the page prints them all.` : '';
       undo = [...steps.map((one) => () => { one.open = false; }), ...closed.map((row) => () => view.toggle(row, false)), () => { view.state.limit = limit; view.fold(true); }];
     });
     addEventListener('afterprint', () => {
