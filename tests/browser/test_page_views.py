@@ -258,6 +258,7 @@ def test_copies_are_named_for_what_they_are(browser, tmp_path):
         copy(1, "reference"),
         copy(2, "compared"),
         copy(2, "duplicate", log_dir="other", log_end_offset=70),
+        copy(2, "future", log_dir="another", log_end_offset=90),
         copy(4, "set_aside"),
     ]
     run = orders_row(
@@ -273,10 +274,11 @@ def test_copies_are_named_for_what_they_are(browser, tmp_path):
         "broker 1: reference, not the leader · in sync?",
         "broker 2: in sync?",
         "broker 2: duplicate copy",
+        "broker 2: on its way to another disk",
         "broker 3: another topic id",
         "broker 4: set aside",
     ]
-    assert len(browser.find("rect.run")) == 1, "what the compared copy has is not drawn on the duplicate"
+    assert len(browser.find("rect.run")) == 1, "what the compared copy has is not drawn on the others of its broker"
     assert "not what the reference has" in browser.text(".legend")
     browser.run("document.querySelector('.fold').open = true")
     assert "2 duplicate copy in other" in browser.text(".fold table")

@@ -22,8 +22,8 @@ function stretches(row) {
 // What a replica is here, where that is not plain; `detail.js` and the lanes say it in the same words.
 const ROLES = { reference: 'reference, not the leader', foreign: 'another topic id', duplicate: 'duplicate copy', set_aside: 'set aside', earlier: 'as collected before', future: 'on its way to another disk', stray: 'stray', delete: 'about to be deleted', deleted_segments: 'deleted segments' };
 
-// Whether a replica is one that the reference is compared with; its runs and cuts are its own then, not those of another copy of the broker.
-const isCompared = (row) => !['foreign', 'duplicate', 'set_aside', 'earlier'].includes(row.role);
+// True for the reference and the replicas that are compared with it; its runs and cuts are its own then, not those of another copy of the broker.
+const isCompared = (row) => ['leader', 'reference', 'compared'].includes(row.role);
 
 // What the others are compared with.
 const comparedTo = (detail) => (detail.replicas.some((row) => row.is_leader) ? 'leader' : 'reference');
