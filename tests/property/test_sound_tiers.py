@@ -214,7 +214,7 @@ def replica(broker: int, checkpoints: Cluster, logs: Cluster, files: Cluster) ->
 
 
 def audited(path: Path, seed: int) -> tuple[set[str], str, Counter[str]]:
-    """Codes of remote storage and the verdict of one history; and what there was in it."""
+    """Codes, those of remote storage and those of medium severity or more, and the verdict of one history; and what there was in it."""
     random_ = random.Random(seed)
     cluster = Cluster(random_)
     cluster.append()
@@ -260,8 +260,8 @@ def audited(path: Path, seed: int) -> tuple[set[str], str, Counter[str]]:
         starts = [log.log_start for log in last.logs.values()]
         assert rows and all(row.lost_records <= max(starts) - min(starts) for row in rows), seed
     stuck = states[moments[told][-1]].stuck()
-    told = {code for code in answer.codes("info") - stuck if code.startswith("TIER")}
-    return told | answer.codes("medium"), answer.verdict, seen
+    of_store = {code for code in answer.codes("info") - stuck if code.startswith("TIER")}
+    return of_store | answer.codes("medium"), answer.verdict, seen
 
 
 @pytest.fixture(scope="module")

@@ -142,8 +142,7 @@ def doubted(found: Finding, item: Comparison) -> Finding:
 
 
 def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
-    """`found` of another history than the log that is known; undecided unless it `is_known` that the leader, whose log is not here,
-    is not of that."""
+    """`found`, on records of another history than the reference's; undecided unless `is_known` that the leader does not have them."""
     if is_known:
         return found
     leader = case.reference.leader_id

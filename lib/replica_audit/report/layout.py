@@ -101,10 +101,10 @@ def drop_columns(rows: Sequence[Sequence[str]], order: Sequence[str]) -> list[li
 
 
 def fit_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
-    """`align_columns` of rows after their headings, in lines that are not too wide.
+    """`align_columns` of headings and rows, in lines that are not too wide.
 
-    Where the table is too wide, columns with one value in every row go into a line below it. Where that is not enough, each row
-    becomes a sentence of headings and cells.
+    Columns of a table that is too wide go into a line below it if all rows have the same there; if that is not enough, each row is a
+    list of headings and cells.
     """
     kept = list(range(len(rows[0])))
     alike: list[int] = []
@@ -127,7 +127,7 @@ def fit_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent
 
 
 def cut_column(rows: Sequence[Sequence[str]], column: int = 0, least: int = 9) -> list[list[str]]:
-    """Rows with the cells of a column cut in their middle, to `least` characters or more, so that a line is not too wide."""
+    """Rows with the cells of a column cut in their middle, so that no line is too wide, but not below `least` characters."""
     widest = max((len(row[column]) for row in rows), default=0)
     room = max(least, widest - max(0, natural_width(rows) - text_width()))
     return [[*row[:column], elide(row[column], room), *row[column + 1 :]] for row in rows]

@@ -151,8 +151,7 @@ def _lay_out(rows: list[list[str]]) -> list[str]:
         if natural_width([[row[n] for n in columns] for row in table]) > text_width():
             columns.remove(column)
             below.append(column)
-    shown = [[row[n] for n in columns] for row in table]
-    shown = cut_column(shown)
+    shown = cut_column([[row[n] for n in columns] for row in table])
     lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
     answer = [paint(lines[0], "head")]
     before = max(len(row[0]) for row in shown)

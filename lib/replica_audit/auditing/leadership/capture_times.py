@@ -48,8 +48,8 @@ class CaptureTimes:
         return any(one.broker_id == broker_id and partition in one.partitions for one in self.copies)
 
     def collected_within(self, log_dirs: Collection[tuple[int, str]]) -> tuple[int, int] | None:
-        """When the collection was begun in the first of these log dirs, (broker id, path), and ended in the last: in ms. None unless it
-        is evidence of running brokers.
+        """(begin, end) in ms of the collection of these log dirs, (broker id, path): of the first and of the last. None unless all are
+        evidence of running brokers.
         """
         found = [one for one in self.copies if (one.broker_id, one.log_dir) in log_dirs]
         times = [(one.started_ms, one.finished_ms) for one in found if one.is_evidence and one.kind == "live"]
@@ -59,7 +59,7 @@ class CaptureTimes:
         return (min(begun), max(ended)) if is_of_all else None
 
     def first_collected(self, brokers: Collection[int], partition: str) -> tuple[int, int] | None:
-        """As `collected_within`, of all log dirs of these brokers; None where one of them has none, or was asked for the partition again."""
+        """`collected_within` of all log dirs of these brokers; None where one of them has none, or was asked for the partition again."""
         log_dirs = {(one.broker_id, one.log_dir) for one in self.copies if one.broker_id in brokers}
         is_first = not any(self.was_collected_again(broker, partition) for broker in brokers)
         return self.collected_within(log_dirs) if is_first and {one for one, _ in log_dirs} == {*brokers} else None

@@ -165,7 +165,7 @@ class Conditions:
     moved: tuple[FindingRow, ...]
     """Findings of partitions that moved while they were collected, and have to be collected again."""
     doubted: tuple[FindingRow, ...]
-    """Findings on those partitions that their moving may explain."""
+    """Findings on those partitions that the move may explain."""
     unchecked: tuple[Unchecked, ...]
     """Replicas with batches whose checksums nobody computed."""
 
@@ -304,7 +304,7 @@ def find_moved(findings: Iterable[FindingRow]) -> Iterator[FindingRow]:
 
 
 def _find_doubted(findings: Sequence[FindingRow]) -> Iterator[FindingRow]:
-    """Those that moving may explain, of partitions that have to be collected again."""
+    """Findings that a move may explain, of partitions that have to be collected again."""
     moved = {place_of(row) for row in find_moved(findings)}
     return (
         row
