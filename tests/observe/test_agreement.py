@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 from collections.abc import Iterable
@@ -46,6 +47,13 @@ class _Terminal:
         return self.left.pop(0)
 
 
+class _Screen(io.StringIO):
+    """A terminal that is written to."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_an_estimate_that_holds_asks_nobody(cluster: AnsweringBrokers, tmp_path: Path) -> None:
     del cluster.replicas[LONG]
     assert main([*COMMAND, str(tmp_path / "s")]) == 0
@@ -85,6 +93,17 @@ def test_whoever_is_at_the_terminal_is_asked_each_time(
     assert f"{read} replica" in said.out
     assert all(one.stat().st_mode & 0o777 == 0o600 for one in (tmp_path / "s").rglob("*.parquet"))
     assert len(list((tmp_path / "s").rglob("*.parquet"))) == read
+
+
+def test_the_question_has_a_line_of_its_own_below_the_progress(
+    cluster: AnsweringBrokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = _Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdin", _Terminal(["n\n"]))
+    assert main([*COMMAND, str(tmp_path / "s")]) == 1
+    (question,) = (line for line in screen.getvalue().split("\n") if "Read as much again?" in line)
+    assert "reading replicas" in screen.getvalue() and question.startswith("observe: ")
 
 
 def test_as_much_as_was_given_is_not_asked_for_again(

@@ -17,6 +17,7 @@ class _OnTerminal:
     """The consent of whoever is at the terminal, or gave --yes."""
 
     yes: bool
+    progress: ProgressLine
 
     def tell(self, text: str) -> None:
         print_note(text)
@@ -27,6 +28,7 @@ class _OnTerminal:
             ask_for_consent("Read them?", nobody, "observe: nothing was read")
 
     def to_more(self, text: str) -> bool:
+        self.progress.leave_line()
         return is_consent(text)
 
 
@@ -36,7 +38,8 @@ def observe(arguments: argparse.Namespace, settings: Settings) -> int:
     cluster = ClusterToRead(
         arguments.bootstrap_servers, arguments.command_config, asked, arguments.rate_mib, arguments.at_most_mib
     )
-    consent = _OnTerminal(arguments.yes)
-    found = ObservedSnapshot(read_cluster(cluster, arguments.to, consent, settings, ProgressLine(settings.quiet)), ())
+    progress = ProgressLine(settings.quiet)
+    consent = _OnTerminal(arguments.yes, progress)
+    found = ObservedSnapshot(read_cluster(cluster, arguments.to, consent, settings, progress), ())
     print_object(found.to_dict(), str(found), settings)
     return found.exit_status

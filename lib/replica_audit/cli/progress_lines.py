@@ -69,7 +69,11 @@ class ProgressLine:
         """Finish the stage and leave its line on a terminal."""
         self._stop_logging()
         self._draw(force=True)
-        if self._drawn and self._width:
+        self.leave_line()
+
+    def leave_line(self) -> None:
+        """Leave the line as it is on a terminal, so that what is written next begins below it."""
+        if self._width:
             self._stream.write("\n")
             self._stream.flush()
         self._width = 0
@@ -85,6 +89,7 @@ class ProgressLine:
 
     def warn(self, text: str) -> None:
         """Print a warning, even if `quiet`."""
+        self.leave_line()
         self._stream.write(f"replica-audit: {redact(text)}\n")
         self._stream.flush()
 
