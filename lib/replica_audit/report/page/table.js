@@ -234,7 +234,7 @@ function buildTable(page, rows, details, followers) {
     state.limit = Math.max(state.limit, matching.findLastIndex((row) => shown.has(row)) + 1);
     render();
   }
-  return { render, set, fold, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
+  return { set, fold, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
 }
 
 const atMost = (row, number) => (row.bound ? `${row.bound}${number}` : number);
