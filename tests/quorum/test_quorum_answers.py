@@ -93,6 +93,13 @@ def test_a_tail_that_no_majority_holds_is_nothing_to_decide(tmp_path: Path) -> N
     torn = {100: WHOLE, 101: kept, 102: BEGIN, 1: BEGIN}
     both = written(tmp_path / "both", torn, {1: APPLIED_T}, clean=(1,))
     assert "1 record of node 101 (offset 3) and 2 records of node 100 (offsets 3 to 4). " in both.reason
+    # The last leader was alone with them. A cluster that ran is copied one node after the other: there it tells nothing.
+    alone = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: BEGIN}
+    told = (
+        "All copies agree, as far as they go. Nothing shows that 2 records of node 100 (offsets 3 to 4) were committed"
+    )
+    assert told in written(tmp_path / "rest", alone, {1: APPLIED_T}, clean=(1,)).reason
+    assert written(tmp_path / "ran", alone, {1: APPLIED_T}).reason == "All copies agree."
 
 
 @pytest.mark.parametrize("good", [100, 1])

@@ -228,6 +228,12 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
             f"copies differ at their ends only, in records that nothing shows to be committed{named}. Who follows another leader "
             "cuts its own, which is what Raft does"
         )
+    elif (
+        held.moments.at_rest
+        and held.voters is not None
+        and (tail := _tail(held.histories[0], held.proven[0].end_offset))
+    ):
+        text += f", as far as they go. Nothing shows that {tail} were committed: a leader that lacks them cuts them"
     barred = barred_voters(held)
     if barred:
         reason = (
@@ -242,11 +248,18 @@ def _tails(held: HeldMetadata) -> Iterator[str]:
     best = [best_of(held, one) for one in held.histories]
     for one, copy, proven in zip(held.histories, best, held.proven, strict=True):
         partings = [at for other in best if other is not copy and (at := parting(copy, other)) is not None]
-        if partings and (start := max(min(partings), proven.end_offset)) < copy.end_offset:
-            # Kafka never compacts this log: each offset is a record.
-            records = count(copy.end_offset - start, "record")
-            nodes = name_nodes(other.node_id for other in one.copies if other.end_offset > start)
-            yield f"{records} of {nodes} ({name_offsets(start, copy.end_offset)})"
+        if partings and (tail := _tail(one, max(min(partings), proven.end_offset))):
+            yield tail
+
+
+def _tail(history: QuorumHistory, start: int) -> str:
+    """The records of a history from `start` on, with whose they are; empty if there are none."""
+    end = max(copy.end_offset for copy in history.copies)
+    if end <= start:
+        return ""
+    nodes = name_nodes(copy.node_id for copy in history.copies if copy.end_offset > start)
+    # Kafka never compacts this log: each offset is a record.
+    return f"{count(end - start, 'record')} of {nodes} ({name_offsets(start, end)})"
 
 
 def barred_voters(held: HeldMetadata) -> list[int]:
