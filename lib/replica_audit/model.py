@@ -582,9 +582,18 @@ class Leadership:
         return bool(self.history) and self.history[-1].occasion == "deleted"
 
     @property
-    def is_tiered(self) -> bool:
-        """True if older segments of the topic may be in remote storage only."""
-        return self.configs.get("remote.storage.enable") == "true"
+    def said_tiered(self) -> bool | None:
+        """True if the source says that the topic is tiered; None if it shows no configs of the topic.
+
+        A broker has no default for it: a source that has the topic's configs, and not this one, says that it is off.
+        """
+        knows = self.configs or self.source in ("metadata_log", "zookeeper")
+        return self.configs.get("remote.storage.enable") == "true" if knows else None
+
+    @property
+    def is_copying(self) -> bool:
+        """True if the source says that the topic's segments are copied to remote storage."""
+        return bool(self.said_tiered) and self.configs.get("remote.log.copy.disable") != "true"
 
     @property
     def named(self) -> frozenset[int]:

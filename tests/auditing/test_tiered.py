@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.support.remote_log import (
     tiered,
     with_remote,
 )
+from tests.support.remote_stores import plain_path, write_listing
 from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, written
 from tests.support.snapshots import TOPIC, Replica, make_uuid
@@ -592,3 +594,80 @@ def test_in_captures_of_sound_tiered_topics_no_candidate_loses_anything(capture:
         assert len(found) == 3 and set(found.values()) == {(0, 0, 0)}, (name, found)
         remote += name.startswith("tier")
     assert remote
+
+
+# --- nobody says that the topic is tiered
+
+UNTOLD: tuple[dict[str, Any], ...] = ({"source": "user", "leader_epoch": 2}, {"source": "inferred"})
+ELECTED = leader((0, 0), (2, 40), start=52, end=67)
+"""Elected at 40, where an earlier leader had copied [40, 80) to remote storage."""
+
+
+@pytest.mark.parametrize("said", UNTOLD, ids=["leadership.json", "nothing"])
+def test_where_no_source_has_configs_segments_show_a_tiered_topic(tmp_path: Path, said: dict[str, Any]) -> None:
+    kept = replace(ELECTED, log_start=10)
+    segments = (copied(0, 40, (0, 0)), copied(40, 80, (0, 40)), copied(40, 52, (2, 40)))
+    answer = with_remote(tmp_path, kept, *segments, **said)
+    assert answer.one("TIER-ORPHAN")[2:] == (40, 80)
+    assert (answer.replica(1)["log_start_offset"], answer.replica(1)["local_start_offset"]) == (10, 52)
+    assert costs(tmp_path) == {1: (40, 40, 0), 2: (40, 40, 0)}
+    assert {row["remote_deleted"] for row in answer.rows("elections")} == {0}
+
+
+@pytest.mark.parametrize("said", UNTOLD, ids=["leadership.json", "nothing"])
+def test_where_no_source_has_configs_a_listing_of_the_store_shows_a_tiered_topic(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    kept = replace(ELECTED, log_start=10)
+    there = (plain_path(make_uuid("copied"), 10), 100)
+    answer = tiered(tmp_path, {1: kept, 2: kept}, before_audit=lambda: write_listing(tmp_path, there), **said)
+    assert (answer.replica(1)["log_start_offset"], answer.replica(1)["local_start_offset"]) == (10, 52)
+
+
+@pytest.mark.parametrize("said", UNTOLD, ids=["leadership.json", "nothing"])
+def test_a_log_that_begins_at_0_without_a_file_there_shows_a_tiered_topic(tmp_path: Path, said: dict[str, Any]) -> None:
+    answer = tiered(tmp_path, {1: ELECTED, 2: ELECTED}, **said)
+    assert not answer.found("EPO-CACHE-STALE")
+    assert (answer.replica(1)["log_start_offset"], answer.replica(1)["local_start_offset"]) == (0, 52)
+
+
+@pytest.mark.parametrize(
+    ("leads", "said"),
+    [
+        (leader((2, 52), start=52, end=67, log_start=0), {"source": "user"}),
+        (leader((2, 52), start=52, end=67, log_start=30), {"source": "inferred"}),
+        (leader((0, 30), (2, 40), start=52, end=67, log_start=30), {"source": "inferred"}),
+        (leader((0, 0), (2, 40), start=52, end=67, log_start=0), {"configs": {"remote.storage.enable": "false"}}),
+    ],
+    ids=["epochs cut", "start inside a file that is gone", "neither written as yet", "tiering is off"],
+)
+def test_where_retention_is_ahead_of_its_checkpoint_the_log_begins_with_its_files(
+    tmp_path: Path, leads: Replica, said: dict[str, Any]
+) -> None:
+    answer = tiered(tmp_path, {1: leads, 2: leads}, **said)
+    assert answer.replica(1)["log_start_offset"] == 52
+
+
+@pytest.mark.parametrize(
+    ("segments", "said"),
+    [
+        ((copied(0, 40, (0, 0)),), {"configs": {"remote.storage.enable": "false"}}),
+        ((copied(0, 40, (0, 0), topic_id=make_uuid("earlier")),), {"source": "user"}),
+        ((copied(0, 40, (0, 0), state=DELETED),), {"source": "inferred"}),
+    ],
+    ids=["tiering is off", "another topic's", "all deleted"],
+)
+def test_segments_that_do_not_show_a_tiered_topic(
+    tmp_path: Path, segments: tuple[list[bytes], ...], said: dict[str, Any]
+) -> None:
+    answer = with_remote(tmp_path, replace(ELECTED, log_start=10), *segments, **said)
+    assert answer.replica(1)["log_start_offset"] == 52
+
+
+@pytest.mark.parametrize("said", UNTOLD, ids=["leadership.json", "nothing"])
+def test_where_nobody_says_that_segments_are_copied_local_files_may_go_without(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], quiesced=True, **said)
+    assert answer.replica(1)["log_start_offset"] == 0
+    assert not answer.found("TIER-NOT-COPIED")

@@ -198,7 +198,7 @@ class Case:
     @property
     def is_tiered(self) -> bool:
         """True if older segments of the topic may be in remote storage only."""
-        return self.leadership is not None and self.leadership.is_tiered
+        return self.evidence.is_tiered
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:

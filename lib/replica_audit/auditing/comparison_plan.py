@@ -72,6 +72,7 @@ def group_replicas(
     leadership: Leadership | None,
     times: CaptureTimes = _NO_TIMES,
     *,
+    tiered: bool = False,
     at_rest: bool = False,
     rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]] = MappingProxyType({}),
     put_aside: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = (),
@@ -81,7 +82,7 @@ def group_replicas(
     `at_rest`: the manifest says that all copies are of one moment. `rot`: batches whose epoch is known to have been
     changed, by copy.
     """
-    copies, before = _of_each_moment(_facts_of(replicas, leadership, times, rot), times)
+    copies, before = _of_each_moment(_facts_of(replicas, tiered, times, rot), times)
     present = _present_topic_id(copies, leadership)
     known = with_cleaning(
         [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
@@ -117,7 +118,7 @@ def group_replicas(
     followers = tuple(facts for facts in others if facts not in set_aside)
     aside = tuple(
         with_cleaning([*known, facts], leadership, at_rest)[-1]
-        for facts in _facts_of(put_aside, leadership, times, rot)
+        for facts in _facts_of(put_aside, tiered, times, rot)
         if facts.directory.topic_id in (present, None)
     )
     return ReplicaGrouping(reference, followers, foreign, tuple(duplicates), aside, set_aside)
@@ -125,7 +126,7 @@ def group_replicas(
 
 def _facts_of(
     copies: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
-    leadership: Leadership | None,
+    tiered: bool,
     times: CaptureTimes,
     rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]],
 ) -> list[ReplicaFacts]:
@@ -134,7 +135,7 @@ def _facts_of(
         replica_facts(
             directory,
             segments,
-            tiered=leadership is not None and leadership.is_tiered,
+            tiered=tiered,
             killed=times.was_killed(directory.broker_id, directory.log_dir),
             is_live=times.was_live(directory.broker_id, directory.log_dir),
             rot=rot.get((directory.broker_id, directory.log_dir), ()),
@@ -226,6 +227,7 @@ class ComparisonPlan:
             given.replicas,
             given.leadership,
             given.options.times,
+            tiered=given.is_tiered,
             at_rest=at_rest,
             rot=self.rot,
             put_aside=given.put_aside,

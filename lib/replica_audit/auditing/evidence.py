@@ -28,6 +28,7 @@ from replica_audit.redaction import redact
 from replica_audit.results import OptionsObject
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.log_dir_names import kind_of_copy
+from replica_audit.snapshot.remote_log_metadata import DELETE_FINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,28 @@ class PartitionEvidence:
 
     @property
     def is_tiered(self) -> bool:
-        """True if older segments of the topic may be in remote storage only."""
-        return self.leadership is not None and self.leadership.is_tiered
+        """True if older segments of the topic may be in remote storage only: by its configs, else by what tiering leaves."""
+        said = None if self.leadership is None else self.leadership.said_tiered
+        return self._shows_tiering() if said is None else said
+
+    def _shows_tiering(self) -> bool:
+        """True if remote storage has segments of the topic, or a copy's log goes on below its files."""
+        ids = {directory.topic_id for directory, _ in self.replicas}
+        stored = {one.topic_id for one in self.side.remote_segments if one.state != DELETE_FINISHED}
+        if self.side.store is not None:
+            stored |= {one.topic_id for one in self.side.store.objects}
+        return bool(ids & stored) or any(_goes_on_below(directory, segments) for directory, segments in self.replicas)
+
+
+def _goes_on_below(directory: ReplicaDir, segments: Iterable[SegmentSummary]) -> bool:
+    """True if Kafka had the log begin at 0 when its files did not.
+
+    `log-start-offset-checkpoint` has a log that is not tiered only while its start is inside its first segment, which is
+    never 0; once that start has moved on, the epoch file has been cut there.
+    """
+    first = min((one.base_offset for one in segments), default=0)
+    begins = min((start for _, start in directory.checkpoint_epochs or ()), default=first)
+    return directory.log_start_checkpoint == 0 and begins < first
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:

@@ -57,7 +57,7 @@ def remote_facts(
     passed = find_passed(lineage, segments, lambda one: _began_before(one, facts, times, one_moment=one_moment))
     holes = find_holes(facts, lineage, segments, max(start, passed))
     # Where nothing is copied any more, local files are deleted all the same (KIP-950).
-    is_copying = leadership is None or leadership.configs.get("remote.log.copy.disable") != "true"
+    is_copying = leadership is not None and leadership.is_copying
 
     def is_told(one: ReplicaFacts) -> bool:
         """True if every segment is known that was copied before the local files of `one` were deleted."""
