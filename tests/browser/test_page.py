@@ -358,6 +358,7 @@ def test_a_difference_of_seven_records_at_the_end_of_ten_million_is_seen(browser
             epochs=[[4, 0]],
             is_leader=b == 1,
             in_isr=b == 1,
+            role="leader" if b == 1 else "compared",
         )
         for b, end in ((1, far), (2, far + 7))
     ]
