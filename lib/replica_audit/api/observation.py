@@ -10,7 +10,6 @@ from typing import Protocol
 from replica_audit.api.argument_settings import resolved
 from replica_audit.auditing.opened_snapshot import Progress, Unseen
 from replica_audit.client_properties import CLIENT_ID, read_client_properties
-from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.observe.agreement import AgreedBytes
 from replica_audit.observe.kafka_brokers import CLIENT_ID as READER_ID
@@ -131,12 +130,10 @@ def observe(
     asked = Asked(settings.topics, last, since_ms)
     cluster = ClusterToRead(bootstrap_servers, command_config, asked, rate_mib, at_most_mib)
     called = _Called()
-    return ObservedSnapshot(read_cluster(cluster, to, called, settings, progress or Unseen()), called.notes)
+    return ObservedSnapshot(read_cluster(cluster, to, called, progress or Unseen()), called.notes)
 
 
-def read_cluster(
-    cluster: ClusterToRead, to: str | None, consent: Consent, settings: Settings, progress: Progress
-) -> Observed:
+def read_cluster(cluster: ClusterToRead, to: str | None, consent: Consent, progress: Progress) -> Observed:
     """`observe`, as far as `consent` goes. Raises UsageError and EngineError."""
     properties = read_client_properties(cluster.command_config)
     bootstrap = cluster.bootstrap_servers or properties.bootstrap

@@ -218,7 +218,7 @@ def _loss(audit: PartitionAudit) -> Loss:
     # Whoever is past the leader's end, as far as an earlier moment shows that it lost its tail, still has that.
     shown = max((item.follower.log_end_offset for item in lost_tails if item.follower.is_earlier), default=0)
     shorter |= {item.follower.key for item in case.comparisons if 0 < item.ahead.ends.max(initial=0) <= shown}
-    remote = [one.piece for stretches in case.remote.lost for one in stretches]
+    remote = [one.piece for stretches in case.lost_remotely for one in stretches]
     counted = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter, remote)
     loss = _with_unseen(counted, case)
     uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone

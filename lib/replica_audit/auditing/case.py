@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
-from replica_audit.auditing.compare.remote_states import RemoteFacts
+from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
 from replica_audit.auditing.leadership.capture_times import lacks_tail
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
@@ -137,6 +137,11 @@ class Case:
     def is_copied_from_reference(self, item: Comparison) -> bool:
         """True if a copy `beside` is a move of the reference's own log to another disk."""
         return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
+
+    @property
+    def lost_remotely(self) -> OtherHistory:
+        """Stretches in remote storage that are of another history, and that the leader is known not to have."""
+        return self.remote.other if self.is_leaders else OtherHistory()
 
     def may_be_on_leader(self, offset: int) -> bool:
         """True if the leader, whose log is not here, may have another history than the reference from `offset` on, that of a follower.

@@ -130,7 +130,6 @@ def conclude(
     one_moment = are_of_one_moment(evidence.options.quiesced, replicas, leadership)
     shorter = any(lacks_tail(reference, item, leadership, evidence.options.times, one_moment) for item in compared)
     store = look_into_store(evidence, reference, rows[reference.facts.key])
-    is_leaders = _is_leaders_log(reference, grouping, leadership, evidence.side.remote_segments)
     remote = remote_facts(
         evidence.side.remote_segments,
         evidence.side.remote_logs if evidence.is_tiered else None,
@@ -141,7 +140,6 @@ def conclude(
         store,
         one_moment=one_moment,
         is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
-        is_leaders=is_leaders,
     )
     mark = bound_high_watermark(
         reference,
@@ -175,7 +173,7 @@ def conclude(
         ),
         waiting=waiting,
         log_events=events,
-        is_leaders=is_leaders,
+        is_leaders=_is_leaders_log(reference, grouping, leadership, evidence.side.remote_segments),
         transactions=transactions or {},
         remote=remote,
         store=store,

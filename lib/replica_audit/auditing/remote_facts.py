@@ -38,12 +38,11 @@ def remote_facts(
     *,
     one_moment: bool,
     is_whole: bool,
-    is_leaders: bool,
 ) -> RemoteFacts:
     """The segments of the reference's topic id among those `told`, and what they show; `store` is what is known of their objects.
 
     `whole_logs` are the log dirs whose copies tell of every segment, None where some may be missing. `is_whole`: the reference
-    has all that its leader copied. `is_leaders`: its log is the leader's as far as it goes.
+    has all that its leader copied.
     """
     facts = reference.facts
     segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
@@ -86,7 +85,6 @@ def remote_facts(
         start_offset=start,
         contradictory=contradictory,
         other=OtherHistory(orphans, gone, begun, without_orphans(deleted, (*orphans, *gone, *begun))),
-        is_leaders=is_leaders,
         holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
         gaps={
             item.follower.broker_id: gap

@@ -40,6 +40,6 @@ def observe(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     progress = ProgressLine(settings.quiet)
     consent = _OnTerminal(arguments.yes, progress)
-    found = ObservedSnapshot(read_cluster(cluster, arguments.to, consent, settings, progress), ())
+    found = ObservedSnapshot(read_cluster(cluster, arguments.to, consent, progress), ())
     print_object(found.to_dict(), str(found), settings)
     return found.exit_status

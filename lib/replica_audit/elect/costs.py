@@ -40,7 +40,7 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
     A leader that `stays` may have more than its copy shows: of it only what its log is known not to have counts (TIER-ORPHAN).
     """
     if stays:
-        orphans = (*case.remote.lost.orphans, *case.remote.lost.gone_orphans)
+        orphans = (*case.lost_remotely.orphans, *case.lost_remotely.gone_orphans)
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in orphans]
     # Where segments are known, `known_start` tells which log starts of replicas are those of the partition.
     own_start = 0 if case.remote.segments else candidate.log_start_offset
@@ -60,7 +60,7 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
 def _vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[CommittedRange]:
     """Records of segments that remote storage never had whole or has deleted, and that the candidate's log has no part of."""
     served = [] if stays else _served(candidate)
-    for one in case.remote.lost.vanished:
+    for one in case.lost_remotely.vanished:
         item = CommittedRange(one.piece, one.end_offset, one.leader_epoch)
         own = [known for epoch, known in served if epoch == one.leader_epoch]
         whole = OffsetRange(one.start_offset, one.end_offset)

@@ -149,8 +149,6 @@ class RemoteFacts:
     contradictory: tuple[RemoteSegment, ...] = ()
     """Segments whose epochs cannot be true."""
     other: OtherHistory = OtherHistory()
-    is_leaders: bool = True
-    """False where the leader, whose log is not here, may be of that other history."""
     holes: RemoteHoles = RemoteHoles()
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)
@@ -159,11 +157,6 @@ class RemoteFacts:
     """The offset below which a segment shows the log to have been stable (`remote_storage.find_stable`)."""
     unfinished: Unfinished = Unfinished((), ())
     early: EarlyDeletion | None = None
-
-    @property
-    def lost(self) -> OtherHistory:
-        """Stretches of the other history that the leader is known not to have."""
-        return self.other if self.is_leaders else OtherHistory()
 
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:

@@ -23,6 +23,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
+from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.observed import OBSERVED, told_tail
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
@@ -606,12 +607,13 @@ def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], w
 
 
 def _not_captured(problems: Sequence[RecordProblem], text: str, evidence: Sequence[Evidence]) -> Finding:
+    span = span_of(problems)
     return finding(
         CAP_NOT_CAPTURED,
         text,
         broker_id=problems[0].broker_id,
-        start_offset=min(problem.start_offset for problem in problems),
-        end_offset=max(problem.end_offset for problem in problems),
+        start_offset=span.start_offset,
+        end_offset=span.end_offset,
         evidence=evidence,
     )
 

@@ -192,9 +192,9 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
 
 def _in_remote_storage(case: Case, election: Election) -> str | None:
     """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
-    found = [one for one in case.remote.lost.orphans if one.leader_epoch < election.leader_epoch]
+    found = [one for one in case.lost_remotely.orphans if one.leader_epoch < election.leader_epoch]
     still = bool(found)
-    found = found or [one for one in case.remote.lost.vanished if one.leader_epoch < election.leader_epoch]
+    found = found or [one for one in case.lost_remotely.vanished if one.leader_epoch < election.leader_epoch]
     if not found:
         return None
     span = span_of(found)
