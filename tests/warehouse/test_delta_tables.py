@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from tests.support.stored_rows import made, stored
 
 from replica_audit.arrow_rows import arrow_schema, arrow_type
@@ -145,6 +147,33 @@ def test_writers_at_once_on_a_fresh_warehouse_lose_nothing(warehouse, tmp_path):
     assert [process.exitcode for process in processes] == [0, 0, 0]
     rows = stored(Warehouse(place), "leader_epochs", ("ingest_id",))
     assert sorted(row["ingest_id"] for row in rows) == sorted(f"{a}-{b}" for a in range(3) for b in range(5))
+
+
+def test_rows_are_committed_though_another_writer_changed_the_table_meanwhile(warehouse, monkeypatch):
+    warehouse.append("leader_epochs", epochs(1), {**IDS, "ingest_id": "before"})
+    place, write = warehouse.directory("leader_epochs"), warehouse.write
+
+    def write_beside_a_change(*rows):
+        DeltaTable(place).alter.set_table_description("as another writer made it")
+        return write(*rows)
+
+    monkeypatch.setattr(warehouse, "write", write_beside_a_change)
+    warehouse.append("leader_epochs", epochs(1), {**IDS, "ingest_id": "meanwhile"})
+    found = [row["ingest_id"] for row in stored(warehouse, "leader_epochs", ("ingest_id",))]
+    assert sorted(found) == ["before", "meanwhile"]
+
+
+def test_a_commit_that_always_fails_is_an_error(warehouse, monkeypatch):
+    tried = []
+
+    def fail(*arguments, **options):
+        tried.append(arguments)
+        raise CommitFailedError("Metadata changed since last commit")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", fail)
+    with pytest.raises(CommitFailedError, match="Metadata changed"):
+        warehouse.append("leader_epochs", epochs(1), {**IDS, "ingest_id": "a"})
+    assert 1 < len(tried) < 20
 
 
 def attempt(warehouse, state, ingest_id, snapshot_id="s1", stage="ingest", audit_id=None):

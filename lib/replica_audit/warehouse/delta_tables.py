@@ -85,6 +85,9 @@ _GROUP_ROWS = 1 << 11
 #: Rows that become columns at once.
 _ROWS_AT_ONCE = 1 << 12
 
+#: Commits of rows that are tried while other writers change the table; each does so once, as it makes it or brings its columns.
+_ATTEMPTS = 5
+
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
@@ -242,6 +245,7 @@ class Warehouse(StoredTables):
         The table is made where it is not there. Rows are written here: on a full disk delta-rs' own writer panics in its
         threads, beside its error.
         """
+        from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction
 
         handle = self._open_or_create(table)
@@ -251,14 +255,22 @@ class Warehouse(StoredTables):
             AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file))
             for file in (*files, *self.write(table, rows, ids))
         ]
-        if actions:
-            handle.create_write_transaction(
-                actions,
-                "append",
-                handle.schema(),
-                partition_by=[] if column is None else [column],
-                commit_properties=self._properties_of_commit(),
-            )
+        for left in reversed(range(_ATTEMPTS if actions else 0)):
+            try:
+                handle.create_write_transaction(
+                    actions,
+                    "append",
+                    handle.schema(),
+                    partition_by=[] if column is None else [column],
+                    commit_properties=self._properties_of_commit(),
+                )
+            except CommitFailedError:
+                # Another writer has made the table, or given it columns, since it was opened: nothing was committed.
+                if not left:
+                    raise
+                handle = self._open_or_create(table)
+            else:
+                break
 
     def write(self, table: str, rows: Iterable[Row], ids: Mapping[str, str | None]) -> tuple[DataFile, ...]:
         """The file of some rows, which are taken a few at a time, for `append`; none without rows."""
