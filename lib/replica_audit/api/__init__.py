@@ -1,1 +1,1 @@
-"""What Python programs call."""
+"""The Python interface."""

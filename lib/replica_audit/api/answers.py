@@ -1,4 +1,4 @@
-"""The Python interface. Arguments are those of the command line and are checked alike; environment variables are not read."""
+"""Audits and raw reads from Python. Arguments are those of the command line and are checked alike; environment variables are not read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Answers(Tables):
     def __init__(
         self, results: Results, fail_on: str, earlier: Earlier | None = None, partition: TopicPartition | None = None
     ) -> None:
-        """`earlier` is the audit that a report compares with; `partition` the only one that was asked for."""
+        """`earlier` is the audit that a report compares with; `partition` the only one that was asked for, if any."""
         super().__init__(REPORT_ROWS, self._all_rows)
         self.results = results
         self.fail_on = fail_on
@@ -68,15 +68,15 @@ class Answers(Tables):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the command line: 0, 1 (findings at or above `fail_on`) or 3 (the snapshot cannot be judged whole)."""
+        """Exit status of the command line: 0, 1 (findings at or above `fail_on`) or 3 (the snapshot cannot be judged completely)."""
         return self.verdict_json["exit_status"]
 
     def rows(self, table: str) -> Sequence[Mapping[str, object]]:
-        """Rows of a table as in audit.json, of more than 10,000 partitions those of the worst. Raises KeyError for an unknown table."""
+        """Rows of a table as in audit.json; with more than 10,000 partitions, rows of the worst. Raises KeyError for an unknown table."""
         return list(map(to_dict, self._told(table)))
 
     def arrow(self, table: str) -> pa.Table:
-        """Rows of a table, as an Arrow table. Raises KeyError for an unknown table."""
+        """Rows of a table as an Arrow table. Raises KeyError for an unknown table."""
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         return rows_to_arrow(self._told(table), arrow_schema(REPORT_TABLES[table]))
@@ -89,9 +89,9 @@ class Answers(Tables):
         return chain.from_iterable(part.table(table) for part in self.results.parts((table,)))
 
     def report(self, directory: str, url: str | None = None, tell: Callable[[str], None] = warn) -> str:
-        """Write the report into `directory`, which is created, with the `url` at which it will be published; returns its path. Raises OSError.
+        """Write the report into `directory`, which is created, and return its path; it will be published at `url`. Raises OSError.
 
-        `tell` is called with a sentence on what went wrong and stopped nothing.
+        `tell` is called with a sentence for each problem that did not stop the report.
         """
         return write_report(self.results, directory, self.fail_on, self._earlier, url, tell)
 
@@ -109,8 +109,8 @@ class Answers(Tables):
 class Audit(Answers):
     """The answers of an audit in the warehouse, with tables as DataFrames of the session that it ran in.
 
-    The DataFrames have the columns of the Delta tables, ids first, and all rows. They are read when they are used: a
-    session that has ended reads nothing.
+    The DataFrames have the columns of the Delta tables, ids first, and all rows. They are lazy: after the session has
+    ended they cannot be read.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Audit(Answers):
 
     @property
     def high_watermark_timeline(self) -> DataFrame:
-        """The high watermark recomputed from what was observed of a running cluster."""
+        """The high watermark recomputed from observations of a running cluster."""
         return self.table("high_watermark_timeline")
 
     @property
@@ -180,7 +180,7 @@ def audit_snapshot(
     known: Baseline | None = None,
     stage: QualityStage | None = None,
 ) -> Audit:
-    """Ingest and audit the snapshot at `path` and check the quality of the answers where there is a `stage`.
+    """Ingest and audit the snapshot at `path` and, with a `stage`, check the quality of the answers.
 
     `known` is the audit that findings are compared with. Without Great Expectations its checks are left out, which
     `stage` reports. Raises UsageError, InputError and EngineError.
@@ -304,7 +304,7 @@ def show(
 ) -> Answers:
     """Audit the snapshot at `path` in this process, without Spark, or only `partition` ("orders-0").
 
-    Nothing is written but `wanted`, a file that names the bytes which an audit of evidence needs besides.
+    Writes nothing except `wanted`, a file that lists the bytes which an audit of evidence still needs.
 
     Raises UsageError and InputError of `replica_audit.errors`.
     """
@@ -340,8 +340,8 @@ def read_batches(
 ) -> DataFrame:
     """A row for each batch header in the snapshot at `path`: the columns of the table `batches`, or `columns` of them.
 
-    `topics` are shell patterns on whole names; nothing is left out where nothing is given. Reading fails with InputError
-    for a file that cannot be read, UsageError where there is no snapshot.
+    `topics` are shell patterns on whole names; an empty argument selects everything. Reading fails with InputError for
+    a file that cannot be read, UsageError where there is no snapshot.
     """
     return _read(spark, path, "batches", topics, partitions, brokers, columns)
 
@@ -371,9 +371,9 @@ def read_metadata_log(spark: SparkSession, path: str, *, topics: Sequence[str] =
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `kafka_log` known to a session that does not find it, in a script that is run without its environment.
+    """Register the format `kafka_log` with a session that does not find it, as in a script run outside the package's environment.
 
-    The functions of this module do it themselves.
+    The functions of this module do so themselves.
     """
     from replica_audit.spark.kafka_log import register as register_source
 

@@ -8,7 +8,7 @@ from replica_audit.config import DEFAULTS, Settings, resolve_settings
 
 
 def resolved(given: Mapping[str, object], config: str | None) -> Settings:
-    """Settings of the arguments that differ from their defaults, then of the file. Raises UsageError."""
+    """Settings from the arguments that differ from their defaults, then from the file. Raises UsageError."""
     chosen = {name: one for name, one in given.items() if one is not None and one != getattr(DEFAULTS, name)}
     if "quality" in given:
         chosen["quality"] = given["quality"]
@@ -23,7 +23,7 @@ def of_snapshot(
     kafka_version: str | None,
     remote: str | None = None,
 ) -> dict[str, object]:
-    """The arguments that calls on a snapshot take, by the names of the settings."""
+    """Arguments common to calls on a snapshot, by name of the setting."""
     return {
         "topics": tuple(topics),
         "leadership": leadership,

@@ -1,4 +1,4 @@
-"""The answer of `quorum`: which copy of the metadata log is the right one, and how it is put into force. No cluster is contacted."""
+"""The answer of `quorum`: which copy of the metadata log is right, and how to put it into force. Contacts no cluster."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from replica_audit.snapshot.discovery import discover
 
 
 class ComparedQuorum:
-    """`answer` has every copy of the metadata log with what is lost with it, the best of them, and the steps of the plan.
+    """`answer` has every copy of the metadata log and what choosing it loses, the best of them, and the steps of the plan.
 
-    With an answer that was made before, `moved` has what has changed since; the exit status is 1 then if anything has, else if
-    there is no plan.
+    Given an earlier answer, `moved` lists what has changed since; the exit status is then 1 if anything has, otherwise
+    if there is no plan.
     """
 
     def __init__(self, answer: QuorumAnswer, before: QuorumAnswer | None) -> None:
@@ -40,7 +40,7 @@ class ComparedQuorum:
         return answer_object(self.answer)
 
     def write(self, path: str) -> None:
-        """Write that object to a file, and beside it the files of its steps that are too long to print. Raises UsageError."""
+        """Write that object to a file, and beside it the files that its steps need. Raises UsageError."""
         write_plan_files(path, render_object(self.to_dict()), self.answer.steps)
 
     def __str__(self) -> str:
@@ -58,9 +58,9 @@ def quorum(
     check: str | None = None,
     kafka_version: str | None = None,
 ) -> ComparedQuorum:
-    """Compare the copies of the metadata log in the snapshot at `path`; the plan is for the copy of the node `choose`, if given.
+    """Compare the copies of the metadata log in the snapshot at `path`; `choose` is the node whose copy the plan is for.
 
-    `plan` is a file that the answer is written to, `check` one that was written before. Raises UsageError and InputError.
+    The answer is written to the file `plan`; `check` is a file written before. Raises UsageError and InputError.
     """
     if plan is not None:
         check_outside("--plan", plan, path)

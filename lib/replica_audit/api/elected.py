@@ -1,4 +1,4 @@
-"""The plan of `elect`: what each choice of leader costs, and how the best is carried out. No cluster is contacted."""
+"""The plan of `elect`: the cost of each choice of leader, and how to elect the best. Contacts no cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replica_audit.schema import REPORT_ROWS
 
 
 class ElectionOptions(NamedTuple):
-    """What the caller knows or wants, beside the snapshot."""
+    """Facts and wishes that the caller adds to the snapshot."""
 
     candidate: int | None = None
     up: Sequence[int] | None = None
@@ -47,10 +47,10 @@ class ElectionOptions(NamedTuple):
 
 
 class PlannedElection(Tables):
-    """A plan: `plan` has its decisions and steps, `election["elections"]` what each choice costs each replica.
+    """A plan: `plan` has its decisions and steps, `election["elections"]` the cost of each choice for each replica.
 
-    With a plan that was made before, `moved` has what has changed since; the exit status is 1 then if anything has, else if a
-    partition has no plan.
+    Given an earlier plan, `moved` lists what has changed since; the exit status is then 1 if anything has, otherwise if
+    a partition has no plan.
     """
 
     def __init__(self, results: Results, plan: Plan, before: Plan | None) -> None:
@@ -70,7 +70,7 @@ class PlannedElection(Tables):
         return plan_object(self.plan)
 
     def write(self, path: str) -> None:
-        """Write `plan.json`, and beside it the files of its steps that are too long to print. Raises UsageError."""
+        """Write `plan.json`, and beside it the files that its steps need. Raises UsageError."""
         write_plan_files(path, render_object(plan_object(self.plan)), self.plan.steps)
 
     def __str__(self) -> str:
@@ -98,9 +98,9 @@ def elect(
     config: str | None = None,
     progress: Progress | None = None,
 ) -> PlannedElection:
-    """Compare the choices of leader in the snapshot at `path`, for `partitions` ("orders-0") or all with something to decide.
+    """Compare the choices of leader in the snapshot at `path`, for `partitions` ("orders-0") or all that need a decision.
 
-    `plan` is a file that the plan is written to, `check` one that was written before. Raises UsageError and InputError.
+    The plan is written to the file `plan`; `check` is a file written before. Raises UsageError and InputError.
     """
     given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
     choices = ElectionOptions(candidate, up, stopped_cleanly, bootstrap_server, command_config)
@@ -116,7 +116,7 @@ def elect_snapshot(
     plan_file: str | None,
     check: str | None,
 ) -> PlannedElection:
-    """`elect` with `settings`; `plan_file` is its `plan`."""
+    """`elect` with resolved settings and options; `plan_file` is its `plan`."""
     check_files(settings)
     if plan_file is not None:
         check_outside("--plan", plan_file, path)
@@ -147,7 +147,7 @@ def elect_snapshot(
 
 
 def write_plan_files(path: str, content: str, steps: Iterable[Step]) -> None:
-    """Write the `content` of a plan, and beside it the files of its `steps` that are too long to print. Raises UsageError."""
+    """Write the `content` of a plan to `path`, and beside it the files that its `steps` need. Raises UsageError."""
     directory = os.path.dirname(path) or "."
     try:
         os.makedirs(directory, exist_ok=True)

@@ -39,12 +39,12 @@ from replica_audit.schema import RawRow, to_dict
 
 _FINDING_ID = re.compile(r"[0-9a-fA-F]{16}")
 
-#: A row as audit.json has it.
+#: A row as an object of audit.json.
 _Object = Mapping[str, object]
 
 
 class Explained(NamedTuple):
-    """An explanation: the object that `explain --format json` prints, and the text that `explain` prints, which is its `str`."""
+    """An explanation: the object that `explain --format json` prints, and the text that `explain` prints (also its `str`)."""
 
     content: _Object
     text: str
@@ -58,14 +58,13 @@ def explain(
 ) -> Explained:
     """Explain a code, the codes with a prefix, a verdict or, by its id, a finding of the latest audit; None lists all codes.
 
-    A finding is looked for in the `report` and then in the `warehouse`. Raises UsageError, with the name that is meant, for one
-    that is not known.
+    A finding is looked up in the `report`, then in the `warehouse`. Raises UsageError for an unknown name, with the closest known one.
     """
     return explain_code(code, resolved({"report": report, "warehouse": warehouse}, config))
 
 
 def explain_code(asked_for: str | None, settings: Settings) -> Explained:
-    """`explain` with the places of `settings`."""
+    """`explain` with resolved settings."""
     code = (asked_for or "").strip()
     if _FINDING_ID.fullmatch(code):
         return _explain_finding(code.lower(), settings)
@@ -108,7 +107,7 @@ def _as_object(code: Code) -> _Object:
 
 
 def _explain_finding(finding_id: str, settings: Settings) -> Explained:
-    """A finding and its evidence. Raises UsageError if neither report nor warehouse has it."""
+    """Explain a finding with its evidence. Raises UsageError if neither report nor warehouse has it."""
     found = _from_report(finding_id, settings) or _from_warehouse(finding_id, settings)
     if found is None:
         places = f"{settings.report}/audit.json and {settings.catalog or settings.warehouse}"
@@ -158,7 +157,7 @@ def _read_lines(path: str) -> Iterator[RawRow]:
 
 
 def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
-    """From the latest audit in a warehouse of files; a catalog is not asked, since that would start Spark."""
+    """A finding of the latest audit in a warehouse of files; catalogs are not searched, since that would start Spark."""
     place = local_path(settings.warehouse)
     if settings.catalog is not None or (place is not None and not os.path.isdir(place)):
         return None
@@ -183,7 +182,7 @@ def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
 
 
 def _steps_of(row: _Object, steps: Sequence[_Object]) -> list[_Object]:
-    """The steps for the finding's partition."""
+    """Plan steps for the finding's partition."""
     place = {"topic": row["topic"], "partition": row["partition"]}
     found = []
     for step in steps:

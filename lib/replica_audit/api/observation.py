@@ -1,4 +1,5 @@
-"""The answer of `observe`: a running cluster, read as a client into a new snapshot. Nothing is written to it, and no record kept."""
+"""The answer of `observe`: a running cluster, read as a client into a new snapshot. Writes nothing to the cluster, and
+stores no record."""
 
 from __future__ import annotations
 
@@ -22,21 +23,21 @@ from replica_audit.report.observe_text import render_more, render_observed, rend
 from replica_audit.text import parse_time
 
 INCOMPLETE = 1
-#: Bytes beyond twice the estimate that may come without a question.
+#: Bytes beyond twice the estimate that are read without asking.
 _SLACK_BYTES = 1 << 20
 
 
 class ObservedSnapshot:
-    """A snapshot of what a client may know of a cluster; `found` has its replicas, and what was refused."""
+    """A snapshot read from a running cluster; `found` has its replicas, and the requests that were refused."""
 
     def __init__(self, found: Observed, notes: Sequence[str]) -> None:
         self.found = found
         self.notes = tuple(notes)
-        """Sentences on the file of client properties, and on how much there was to be read."""
+        """Sentences on the client properties file, and on how much had to be read."""
 
     @property
     def directory(self) -> str:
-        """The snapshot."""
+        """Path of the snapshot."""
         return self.found.directory
 
     @property
@@ -61,20 +62,20 @@ class ObservedSnapshot:
 
 
 class Consent(Protocol):
-    """The answers of whoever decides whether a cluster is read."""
+    """Decides whether a cluster is read, and how much of it."""
 
     def tell(self, text: str) -> None:
-        """Take a sentence, or the plan."""
+        """Take note of a sentence, or the plan."""
 
     def to_plan(self) -> None:
-        """Raise UsageError unless what was planned may be read."""
+        """Raise UsageError if the plan may not be carried out."""
 
     def to_more(self, text: str) -> bool:
-        """True if as much again may be read as was agreed to."""
+        """True if as much again as agreed may be read."""
 
 
 class _Called:
-    """The consent that a program gives by its call."""
+    """Consent of a calling program: to the plan, and to no more."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -91,14 +92,14 @@ class _Called:
 
 @dataclass(frozen=True, slots=True)
 class ClusterToRead:
-    """A cluster, how it is reached, and how much of it is read how fast."""
+    """A cluster, how it is reached, and how much of it is read at what rate."""
 
     bootstrap_servers: str | None
     command_config: str | None
     asked: Asked
     rate_mib: int
     at_most_mib: int | None
-    """MiB after which somebody is asked again; None: twice the estimate."""
+    """MiB after which consent is asked again; None: twice the estimate."""
 
 
 def observe(
@@ -116,8 +117,8 @@ def observe(
 ) -> ObservedSnapshot:
     """Read the batch headers of every live replica of a running cluster into the new snapshot `to`, as a client.
 
-    `since` is a time in ISO 8601. Nobody is asked: once twice the estimate has come, or `at_most_mib` MiB, reading stops, and the
-    replicas that are left are named as unread. Raises UsageError and EngineError.
+    `since` is a time in ISO 8601. Reading stops without a question after twice the estimate, or `at_most_mib` MiB; the
+    remaining replicas are listed as unread. Raises UsageError and EngineError.
     """
     settings = resolved({"topics": tuple(topics)}, config)
     for name, number in (("last", last), ("rate_mib", rate_mib), ("at_most_mib", at_most_mib)):
@@ -134,7 +135,7 @@ def observe(
 
 
 def read_cluster(cluster: ClusterToRead, to: str | None, consent: Consent, progress: Progress) -> Observed:
-    """`observe`, as far as `consent` goes. Raises UsageError and EngineError."""
+    """`observe` with questions to `consent`. Raises UsageError and EngineError."""
     properties = read_client_properties(cluster.command_config)
     bootstrap = cluster.bootstrap_servers or properties.bootstrap
     if bootstrap is None:

@@ -42,7 +42,8 @@ def history(
 ) -> History:
     """The history of the audits in `warehouse` (default: replica-audit-warehouse), or in a `catalog`, which needs `spark`.
 
-    `limit` shows the latest audits only; `prune` first removes what is not kept. Raises UsageError, and EngineError without the extra `report`.
+    `limit` shows the latest audits only; `prune` first removes what retention does not keep. Raises UsageError, and
+    EngineError without the extra `report`.
     """
     given = {
         "warehouse": warehouse,

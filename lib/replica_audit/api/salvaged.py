@@ -1,4 +1,4 @@
-"""The answer of `salvage`: what copies hold and the leaders' logs do not, written into a new directory."""
+"""The answer of `salvage`: records that replicas hold and the leaders' logs do not, written to a new directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENCODINGS = ("base64", "text")
 
 
 class Salvaged:
-    """What was salvaged into `directory`; `manifest` is the head of its manifest, with the totals."""
+    """The records salvaged into `directory`; `manifest` is the head of its manifest, with the totals."""
 
     def __init__(self, manifest: ManifestHead, directory: str) -> None:
         self.manifest = manifest
@@ -35,7 +35,7 @@ class Salvaged:
 
     @property
     def exit_status(self) -> int:
-        """1 if records known to exist were not or cannot be written, 3 if input that may hold records was not read, else 0."""
+        """1 if known records were not or cannot be written, 3 if input that may hold records was not read, else 0."""
         totals = self.manifest.totals
         there = totals.records + totals.unexpanded_records if totals.written is None else totals.written
         if there != totals.expected:
@@ -73,8 +73,9 @@ def salvage(
 ) -> Salvaged:
     """Extract the records that leaders lack from the snapshot at `path` into the new directory `to`.
 
-    Keys, values and headers are written only with `payloads`. `plan` is a `plan.json`: then what the leaders that it chooses
-    lose. `remote` is the remote store of tiered topics. `wanted` is a file for the bytes which evidence lacks. Raises UsageError and InputError.
+    Keys, values and headers are written only with `payloads`. `plan` is a `plan.json`: the records that its chosen
+    leaders lack are extracted. `remote` is the remote store of tiered topics. `wanted` is a file that lists the bytes
+    which evidence lacks. Raises UsageError and InputError.
     """
     given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
     check_choices("forms", forms, FORMS)
@@ -85,7 +86,7 @@ def salvage(
 
 
 def written_as(forms: Sequence[str], encoding: str) -> Forms:
-    """The formats of records, each once, in the order in which they are written."""
+    """Record formats without duplicates, in the order in which they are written."""
     return Forms(tuple(form for form in FORMS if form in forms), encoding)
 
 
@@ -99,7 +100,7 @@ def salvage_snapshot(
     settings: Settings,
     progress: Progress | None,
 ) -> Salvaged:
-    """`salvage` with `settings`."""
+    """`salvage` with resolved settings."""
     check_files(settings)
     target = _target(to, path)
     if wanted is not None:
@@ -114,14 +115,14 @@ def salvage_snapshot(
 
 
 def _planned(path: str | None, settings: Settings) -> PlannedLeaders | None:
-    """The leaders of the plan at `path`; None without a plan."""
+    """Leaders chosen by the plan at `path`; None without a plan."""
     if path is None:
         return None
     return PlannedLeaders(read_plan(path, "--plan"), hash_file(Path(path)), settings.topics)
 
 
 def _target(to: str, snapshot: str) -> Path:
-    """The new directory. Raises UsageError."""
+    """The result directory as a local path outside the snapshot. Raises UsageError."""
     place = local_path(to)
     if place is None:
         raise UsageError(f"--to {to}: the result is written to a local directory")

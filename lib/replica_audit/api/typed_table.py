@@ -1,4 +1,4 @@
-"""A table of answers: typed rows, with their columns, as Arrow, pandas or Polars where these are installed."""
+"""A table of answers: typed rows, with their columns, as Arrow, pandas or Polars where installed."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Table(Sequence[_Row], Generic[_Row]):
         return f"<{self.name}: {len(self)} rows of {self.kind.__name__}>"
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table, structs and lists as such."""
+        """The rows as an Arrow table; structs and lists stay structs and lists."""
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         return rows_to_arrow(self._rows, arrow_schema(self.columns))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a DataFrame of pandas; whole numbers that may be absent are of its nullable types."""
+        """The rows as a pandas DataFrame; integers and booleans have pandas' nullable types."""
         import pandas as pd
 
         nullable = {"int64": pd.Int64Dtype(), "int32": pd.Int32Dtype(), "int16": pd.Int16Dtype()}
@@ -63,7 +63,7 @@ class Table(Sequence[_Row], Generic[_Row]):
         return self.to_arrow().to_pandas(types_mapper=lambda kind: nullable.get(str(kind)))
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a DataFrame of Polars."""
+        """The rows as a Polars DataFrame."""
         import polars as pl
 
         found = pl.from_arrow(self.to_arrow())
@@ -72,10 +72,10 @@ class Table(Sequence[_Row], Generic[_Row]):
 
 
 class Tables:
-    """Answers of which each table is had by its name: `answers["findings"]`."""
+    """Answers whose tables are accessed by name: `answers["findings"]`."""
 
     def __init__(self, kinds: Mapping[str, type], rows_of: Callable[[str], Iterable[object]]) -> None:
-        """`kinds` has the class of each table's rows, and `rows_of` gives the rows of one."""
+        """`kinds` has the row class of each table; `rows_of` returns a table's rows."""
         self._kinds = kinds
         self._rows_of = rows_of
 
@@ -85,5 +85,5 @@ class Tables:
         return tuple(self._kinds)
 
     def __getitem__(self, table: str) -> Table[Any]:
-        """The rows of a table. Raises UnknownNameError, which is a KeyError, with the name that is meant."""
+        """The rows of a table. Raises UnknownNameError, a KeyError that suggests the closest name."""
         return Table(check_table(table, self._kinds), self._kinds[table], self._rows_of(table))

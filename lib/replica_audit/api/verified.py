@@ -15,7 +15,7 @@ from replica_audit.verify.verification import Verification, verify_snapshots
 
 
 class Verified(Tables):
-    """Tables of two snapshots that were compared: `verifications`, `gone_records`, `surprises`, `not_verified`."""
+    """Tables of the comparison of two snapshots: `verifications`, `gone_records`, `surprises`, `not_verified`."""
 
     def __init__(self, found: Verification) -> None:
         super().__init__(VERIFICATION_ROWS, lambda table: getattr(found, table))
@@ -23,7 +23,7 @@ class Verified(Tables):
 
     @property
     def exit_status(self) -> int:
-        """0 when every replica kept exactly what it should; 1 when one did not; 3 when something could not be judged."""
+        """0 if every replica kept exactly what it should; 1 if one did not; 3 if something could not be judged."""
         return self.verification.exit_status
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ def verify(
     config: str | None = None,
     progress: Progress | None = None,
 ) -> Verified:
-    """Compare two snapshots of one cluster, and with what the file `plan`, a `plan.json`, predicted in between.
+    """Compare two snapshots of one cluster and, given a `plan.json` as `plan`, its predictions.
 
     Raises UsageError and InputError.
     """

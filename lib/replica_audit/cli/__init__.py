@@ -1,1 +1,1 @@
-"""The command line: arguments, commands, output, and the one place that turns an error into an exit status."""
+"""The command line: arguments, commands, output, and the one place where an error becomes an exit status."""

@@ -1,4 +1,4 @@
-"""Answers on stdout, as --format, --table and --columns ask for them: summary, audit.json, summary.md, or one table."""
+"""Printing of answers on stdout, as --format, --table and --columns say: summary, audit.json, summary.md, or one table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replica_audit.table_names import check_table, choose_columns
 
 
 class AskedTable(NamedTuple):
-    """A table that was asked for, and the columns of it: all where none is named."""
+    """The table that --table or --columns asks for, and its columns; no columns: all."""
 
     name: str
     columns: tuple[str, ...]
@@ -31,10 +31,9 @@ class AskedTable(NamedTuple):
 def asked_table(
     arguments: argparse.Namespace, settings: Settings, kinds: Mapping[str, type] = REPORT_ROWS, *, whole: bool = True
 ) -> AskedTable | None:
-    """The table of `kinds` that is to be printed, the first of them unless one is named; None where the whole answer is.
+    """The table of `kinds` to print, by default the first; None if the whole answer is to be printed.
 
-    `whole` answers have a Markdown of their own. Raises UsageError for a table or a column that is not there, before anything is
-    read.
+    `whole` answers have a Markdown form of their own. Raises UsageError for an unknown table or column, before anything is read.
     """
     names = tuple(arguments.columns or ())
     forms = ("csv",) if whole else ("csv", "markdown")
@@ -57,7 +56,7 @@ def table_parts(results: Results, name: str) -> Iterator[Sequence[Row]]:
 
 
 def print_answers(results: Results, settings: Settings, asked: AskedTable | None = None) -> int:
-    """Print the answers, or only the table that was `asked` for, and return their exit status."""
+    """Print the answers, or only the table `asked` for, and return their exit status."""
     verdict = build_verdict(results, settings.fail_on)
     if asked is not None:
         print_table(asked, table_parts(results, asked.name), REPORT_ROWS[asked.name], settings)

@@ -23,14 +23,14 @@ from replica_audit.report.layout import render_object
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 
 _BROKER = re.compile(r"(?P<id>\d+)(?:@(?P<host>[^=\s]+))?=(?P<dirs>.+)")
-#: Names that the script gives to archives.
+#: Archive names that the script makes, with the broker id.
 _OF_BROKER = re.compile(r"(?:evidence-|\.)([0-9]+)(?:-after-|-broken-|-wanted-|\.[0-9]+\.part)")
 _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka/data 2@kafka2=/disk1,/disk2"
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the shell script for the brokers; with `--format json` its steps, with `--evidence` the one that collects evidence, with
-    `--collector` the collector alone."""
+    """Print the capture script for the brokers; with `--format json` its steps, with `--evidence` the script that
+    collects evidence, with `--collector` the collector itself."""
     if arguments.collector:
         print_result(collector_text().rstrip("\n"))
         return 0
@@ -99,15 +99,16 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
 
 
 def _known_files(to: str, brokers: list[CapturedBroker], headers: str) -> dict[int, str]:
-    """What the collector, with `--headers`, is given of the files that archives in `to` have, for each broker."""
-    # The script gives a name to what one that was killed left.
+    """For each broker the list of files that its archives in `to` hold, which tells the collector what to leave out;
+    with `--headers` its own list."""
+    # A killed script leaves files with such names, too.
     patterns = ("evidence*.tar", ".[0-9]*.part")
     archives = sorted(path for one in patterns for path in glob.glob(os.path.join(glob.escape(to), one)))
     if not archives:
         print_note(f"capture-plan --after: there is no evidence in {to} yet: all will be read")
         return {broker.broker_id: "" for broker in brokers}
     found = {}
-    # It takes a while to load, and no other plan needs it.
+    # Slow to load, and needed by --after only.
     from replica_audit.snapshot.evidence_retention import collected_log_dirs
 
     for broker in brokers:
@@ -126,7 +127,7 @@ def _known_files(to: str, brokers: list[CapturedBroker], headers: str) -> dict[i
 
 
 def _archives_of(broker: CapturedBroker, archives: list[str]) -> Iterator[str]:
-    """The archives, without those whose names say that they are of another broker: each is read to its end."""
+    """Archives that may be of the broker; those named for another one are left out, since each is read to its end."""
     for path in archives:
         named = _OF_BROKER.match(os.path.basename(path))
         if named is None or int(named[1]) == broker.broker_id:
@@ -139,7 +140,7 @@ def collector_text() -> str:
 
 
 def parse_broker(text: str) -> CapturedBroker:
-    """`1=/data` or `2@host=/disk1,/disk2`; raises UsageError."""
+    """The broker in `1=/data` or `2@host=/disk1,/disk2`. Raises UsageError."""
     found = _BROKER.fullmatch(text)
     log_dirs = [part for part in found["dirs"].split(",") if part] if found else []
     if not found or not log_dirs or any("\n" in part or not part.startswith("/") for part in log_dirs):
@@ -150,7 +151,7 @@ def parse_broker(text: str) -> CapturedBroker:
 
 
 def order_brokers(brokers: list[CapturedBroker], describe: str) -> list[CapturedBroker]:
-    """The brokers, those that lead the fewest partitions of the listing first; raises UsageError."""
+    """Brokers in order of the number of partitions that they lead in the listing, fewest first. Raises UsageError."""
     try:
         with open(describe, encoding="utf-8") as file:
             listing = parse_topics_describe(file.read(), describe)

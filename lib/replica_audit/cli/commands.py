@@ -1,6 +1,6 @@
-"""The commands: purpose, arguments and exit statuses of each, and the function that runs it.
+"""The table of commands: purpose, arguments and exit statuses of each, and the function that runs it.
 
-A command's module is imported when the command is run: neither `--help` nor completion imports one.
+A command's module is imported when the command is run; neither `--help` nor completion imports one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replica_audit.text import parse_time
 
 SHELLS = ("bash", "zsh", "fish")
 
-#: As in `salvage.record_files`, which the help does not import.
+#: Copy of `salvage.record_files`, which --help must not import.
 FORMS = ("jsonl", "parquet", "segments")
 ENCODINGS = ("base64", "text")
 
@@ -96,29 +96,29 @@ EXIT_STATUS_OF_RESTORE = """exit status:
   4    the cluster did not answer as expected
 """
 
-#: Takes the arguments and the settings, and returns the exit status.
+#: Runs a command with its arguments and the settings; returns the exit status.
 Run = Callable[[argparse.Namespace, Settings], int]
 
 
 class Command(NamedTuple):
-    """A command."""
+    """One command of the program."""
 
     place: str
-    """Its function, as module.name."""
+    """Dotted name of its function."""
     line: str
     """Its purpose in one line."""
     takes: str
     """Its arguments in the usage line."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    """Adds its own arguments and options to its parser."""
+    """Adds the command's own arguments and options to its parser."""
     snapshots: tuple[str, ...] = ()
-    """Arguments that name a snapshot."""
+    """Names of the arguments that name a snapshot."""
     epilog: str | None = EXIT_STATUS
-    """The end of its help."""
+    """Text at the end of its help."""
     common: bool = True
-    """It takes the common options and has settings; commands about the program itself do not."""
+    """True if it takes the common options and has settings; False for commands about the program itself."""
     extra: str | None = None
-    """The extra of the distribution without which it can do nothing (`install.extras`)."""
+    """Extra of the distribution that it needs (`install.extras`)."""
 
     def load(self) -> Run:
         """Import its function."""
@@ -127,11 +127,11 @@ class Command(NamedTuple):
         return run
 
 
-# Types of arguments: each refuses with ArgumentTypeError and says what was expected.
+# Types of arguments; each raises ArgumentTypeError with what was expected.
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
-    """A type that takes one of `choices`; the error for anything else names the closest one."""
+    """Type of an argument that is one of `choices`; the error names the closest one."""
 
     def check(text: str) -> str:
         if text not in choices:
@@ -151,7 +151,7 @@ def broker_id(text: str) -> int:
 
 
 def broker_ids(text: str) -> list[int]:
-    """Broker ids, comma-separated; none in an empty text."""
+    """Comma-separated broker ids; an empty list for an empty text."""
     return [broker_id(part.strip()) for part in text.split(",") if part.strip()]
 
 
@@ -171,7 +171,7 @@ def moment(text: str) -> int:
 
 
 def names_list(text: str) -> list[str]:
-    """Names, comma-separated; at least one."""
+    """Comma-separated names, at least one."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"{text!r} has no names; they are separated by commas")
@@ -179,7 +179,7 @@ def names_list(text: str) -> list[str]:
 
 
 def _add_place(arguments: argparse._ArgumentGroup) -> None:
-    # Optional, since --print-config needs none; `parser.parse_arguments` asks for it otherwise.
+    # Optional, since --print-config needs none; otherwise `parser.parse_arguments` requires it.
     text = "directory or URI of the copied log dirs, or of evidence"
     arguments.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help=text)
 
@@ -229,7 +229,7 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _add_plan(command: argparse.ArgumentParser, written: str) -> None:
-    """Arguments of a command that makes a plan; `written` is what --plan writes."""
+    """Add the arguments of a command that makes a plan; `written` names what --plan writes."""
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
     text = "client properties file to name in the plan's commands"
     command.add_argument("--command-config", metavar="FILE", help=text)

@@ -1,4 +1,4 @@
-"""Completion of commands, options and their values in a shell, as a script that shtab writes from the parser."""
+"""Shell completion of commands, options and their values: a script that shtab writes from the parser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}
 
 
 def print_completion(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the script for the shell that was named."""
+    """Print the completion script for a shell."""
     print_result(render_completion(arguments.shell))
     return 0
 

@@ -1,4 +1,4 @@
-"""`elect`: compares the choices of leader in a snapshot and prints the plan for the best. No cluster is contacted."""
+"""`elect`: compares the choices of leader in a snapshot and prints the plan for the best. Contacts no cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_audit.config import Settings
 
 
 def elect(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print costs and plan; 1 if a partition that was asked for has no plan or, with `--check`, if anything has moved."""
+    """Print costs and plan; 1 if a requested partition has no plan or, with `--check`, if a premise has changed."""
     choices = ElectionOptions(
         arguments.candidate,
         arguments.up,

@@ -1,4 +1,4 @@
-"""The command `evidence`: which archives of evidence a directory has, and which of them are still needed."""
+"""`evidence`: lists the archives of evidence in a directory, and deletes those no longer needed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _claimed(directory: str, since: int, held: ExitStack) -> tuple[list[Archive], dict[str, str]]:
-    """The archives, all of a broker being needed of which a collection goes on; none of the others begins while `held` is open."""
+    """The archives, with their problems. All archives of a broker whose collection is running count as needed; no other
+    collection can begin while `held` is open."""
     archives, problems = find_archives(directory, since)
     free = set()
     for broker_id in sorted({one.broker_id for one in archives if not one.needed}):
@@ -58,13 +59,13 @@ def _claimed(directory: str, since: int, held: ExitStack) -> tuple[list[Archive]
                 f"broker {broker_id}: all is kept, since a collection of it goes on; if none does, remove {lock}"
             )
     if free:
-        # One may have ended meanwhile, and name what nothing named.
+        # A collection may have ended meanwhile, and its archive may name others.
         archives, problems = find_archives(directory, since)
     return [one._replace(needed=one.needed or one.broker_id not in free) for one in archives], problems
 
 
 def _delete(directory: str, archives: Iterable[Archive]) -> dict[str, str]:
-    """Delete them; those for which that fails, with the reason."""
+    """Delete archives; returns those that could not be deleted, with the reason."""
     left = {}
     for one in archives:
         try:

@@ -10,7 +10,7 @@ from replica_audit.config import Settings
 
 
 def explain(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Explain a code, the codes with a prefix, a verdict or a finding; without an argument, list all codes."""
+    """Explain a code, the codes with a prefix, a verdict or a finding; without an argument list all codes."""
     found = explain_code(arguments.code, settings)
     print_object(found.content, found.text, settings)
     return 0

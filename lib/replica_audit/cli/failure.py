@@ -1,4 +1,4 @@
-"""Writes verdict.json for a run that failed, so that a scheduler never reads that of an earlier run."""
+"""verdict.json for a failed run, so that a scheduler never reads that of an earlier run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replica_audit.report.run_metrics import render_families, run_families
 from replica_audit.report.verdict_object import VerdictObject, build_failure
 from replica_audit.report.whole_files import make_directory, page_url, write_file
 
-#: Not the directory of this process, which goes with it.
+#: The system's directory, not this process's own, which is removed at exit.
 TEMPORARY = tempfile.gettempdir()
 
 
@@ -35,7 +35,7 @@ def discard_verdict(settings: Settings) -> None:
 
 
 def leave_verdict(settings: Settings, exit_status: int, reason: str) -> VerdictObject:
-    """Write verdict.json of a run that ended with `exit_status` for `reason`, and return its content."""
+    """Write verdict.json for a run that ended with `exit_status` for `reason`, and return its content."""
     failure = build_failure(exit_status, settings.fail_on, redact(reason))
     try:
         write_failure(failure, settings.report, settings.report_url)
@@ -53,7 +53,7 @@ def write_failure(failure: VerdictObject, directory: str, url: str | None = None
 
 
 def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
-    """Report an engine fault in a sentence, which names a file with the traces; None for any other fault."""
+    """Print one sentence on an engine fault, with the name of a file that has the traces, and return it; None for any other fault."""
     if (library := _lacking_library(error)) is not None:
         print_error(
             lacking
@@ -71,7 +71,7 @@ def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
 
 
 def _lacking_library(error: BaseException | None) -> str | None:
-    """The library that could not be loaded with a package, in the innermost of the errors; None where that is not why."""
+    """The shared library whose absence made a package's import fail, found in the chain of errors; None if that is not the cause."""
     while error is not None:
         found = re.match(r"(\S+\.so\S*): cannot open shared object file", str(error))
         if found and isinstance(error, ImportError):
@@ -81,7 +81,7 @@ def _lacking_library(error: BaseException | None) -> str | None:
 
 
 def _keep_trace(error: BaseException) -> str | None:
-    """The trace of `error` and what Java logged, in a new file that stays; None where nothing can be written."""
+    """Write the trace of `error` and Java's log to a new file that is kept; None if nothing can be written."""
     relay = sys.modules.get("replica_audit.spark.jvm_stderr")
     logged = relay.logged_errors() if relay is not None else ""
     text = "".join(traceback.format_exception(error)) + ("\nJava's log:\n" + logged + "\n" if logged else "")
@@ -91,6 +91,6 @@ def _keep_trace(error: BaseException) -> str | None:
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(redact(text))
         except OSError:
-            continue  # a full disk, most likely what is being told
+            continue  # most likely the full disk that is being reported
         return path
     return None

@@ -1,9 +1,8 @@
 """Ctrl-C, SIGTERM and SIGHUP: the program ends within seconds, at any point, says so, and leaves no files behind.
 
-Unwinding would have to pass through calls into the JVM, which wait, and whose other threads print tracebacks when it
-goes. So nothing is unwound: a thread of its own hears of the signal, the main thread is parked, and the process ends
-from there. That is safe where a kill is: files of the report are renamed into place, and a stage counts once its last
-row is written.
+Unwinding would have to pass through calls into the JVM, which block, and whose other threads print tracebacks when it
+ends. So nothing is unwound: a thread of its own receives the signal, the main thread is parked, and the process exits
+from there. That is as safe as a kill: files of the report are renamed into place, and a stage counts once its last row is written.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from replica_audit.scratch import (
     unfinished_results,
 )
 
-#: Exit status and word of each signal.
+#: Exit status and reason for each signal.
 SIGNALS = {
     signal.SIGHUP: (129, "hung up"),
     signal.SIGINT: (130, "interrupted"),
     signal.SIGTERM: (143, "terminated"),
 }
 
-#: The JVM gets this long to end by itself, so that it takes its files along; then it is killed.
+#: Time that the JVM has to end by itself, and remove its files, before it is killed.
 _GRACE_SECONDS = 2.5
 _PARKING_SECONDS = 0.5
 _LAST_SECONDS = 4.5
@@ -44,7 +43,7 @@ _Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 
 
 class Interruption:
-    """Ends the process on a signal. `tell` is called with exit status and reason first."""
+    """Ends the process on a signal, after calling `tell` with exit status and reason."""
 
     def __init__(self) -> None:
         self.tell: Callable[[int, str], object] | None = None
@@ -55,10 +54,10 @@ class Interruption:
         """Handle signals from now on. For the main thread only, in a process that this program owns."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
-        # Written by the C handler, whatever the main thread does, and whoever replaces the Python handler.
+        # The C handler writes to it whatever the main thread does, and even if the Python handler was replaced.
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
-        # What starts a process in the background may have it ignore Ctrl-C, and nohup has it ignore SIGHUP.
+        # Background processes may be started with Ctrl-C ignored, and nohup ignores SIGHUP.
         ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
         self._handlers = {number: signal.SIG_IGN if number in ignored else self._park for number in SIGNALS}
         self.guard()
@@ -74,7 +73,7 @@ class Interruption:
             tempfile.tempdir = str(scratch_directory())
 
     def wait_for_end(self) -> None:
-        """Called on KeyboardInterrupt: does not return where signals end the process from another thread."""
+        """Wait for the signal thread to end the process, on KeyboardInterrupt; returns only if signals are not handled here."""
         if self._handlers:
             self._park()
 
@@ -90,12 +89,12 @@ class Interruption:
                     self._end(*SIGNALS[signal.Signals(number)])
 
     def _end(self, status: int, reason: str) -> NoReturn:
-        # Whatever hangs below: a disk that is gone, or a lock that the parked thread holds.
+        # The steps below may hang: on a disk that is gone, or a lock that the parked thread holds.
         threading.Timer(_LAST_SECONDS, self._give_up, [status]).start()
         try:
             # Not through sys.stderr, whose lock the main thread may hold.
             os.write(2, f"{chr(10) if os.isatty(2) else ''}replica-audit: {reason}\n".encode())
-            # The main thread may be in a call that nothing interrupts; it then finds no files to write to later.
+            # The main thread may be in an uninterruptible call; afterwards it finds no files to write to.
             self._parked.wait(_PARKING_SECONDS)
             remove_unfinished()
             self._tell_left()
@@ -104,7 +103,7 @@ class Interruption:
         except Exception as error:
             os.write(2, f"replica-audit: verdict.json could not be written: {error}\n".encode())
         try:
-            # From here on other threads have errors, about connections that end; nobody can do anything about them.
+            # From here on other threads report broken connections, which nobody can act on.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 2)
             os.dup2(nowhere, 1)
@@ -114,7 +113,7 @@ class Interruption:
             os._exit(status)
 
     def _give_up(self, status: int) -> NoReturn:
-        """Time is up."""
+        """Exit at once, since ending took too long."""
         self._tell_left()
         os._exit(status)
 
@@ -126,7 +125,7 @@ class Interruption:
 
 
 def end_children() -> None:
-    """End the processes that this one started: asked to first, killed after `_GRACE_SECONDS`."""
+    """End the child processes: SIGTERM first, SIGKILL after `_GRACE_SECONDS`."""
     children = _children()
     for number in (signal.SIGTERM, signal.SIGKILL):
         for child in children:
@@ -157,5 +156,5 @@ def _is_running(child: int) -> bool:
         return False  # another thread waited for it
 
 
-#: Of this process.
+#: Signal handling of this process.
 INTERRUPTION = Interruption()

@@ -1,4 +1,4 @@
-"""The program: arguments in, exit status out; the one place that catches errors."""
+"""Runs one command: arguments in, exit status out; the one place that catches errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; nothing is raised but SystemExit of --help and --version."""
+    """Run one command and return its exit status; raises nothing but SystemExit, for --help and --version."""
     try:
         return _run_command(argv)
     finally:
@@ -72,7 +72,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
             leave_verdict(settings, INTERRUPTED, "interrupted")
         return INTERRUPTED
     except SystemExit as leave:
-        # argparse leaves this way after --help and --version, with 0.
+        # argparse exits with 0 after --help and --version.
         return leave.code if isinstance(leave.code, int) else 0
     except UsageError as error:
         print_error(str(error))
@@ -91,8 +91,8 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 
 def entry_point(argv: Sequence[str] | None = None) -> NoReturn:
-    """The console script `replica-audit`, and the mains of spark-submit: the process is the program's own."""
-    open_closed_streams()  # the signals' pipe would get their numbers
+    """Entry point of the console script `replica-audit` and of the mains for spark-submit, in a process of their own."""
+    open_closed_streams()  # before the signal pipe takes their numbers
     INTERRUPTION.install()
     sys.exit(main(argv))
 
@@ -119,9 +119,9 @@ def _fail(arguments: argparse.Namespace | None, settings: Settings | None, statu
 
 
 def _check_snapshot(snapshot: str) -> None:
-    """Raise UsageError unless a local `snapshot` is a directory or an archive; other URIs are left to the file system.
+    """Raise UsageError unless a local `snapshot` is a directory or an archive; other URIs are not checked.
 
-    Notes on stderr that the log dir of a single broker is audited alone.
+    Prints a note on stderr if the snapshot is the log dir of a single broker.
     """
     path = local_path(snapshot)
     if path is None:

@@ -1,4 +1,4 @@
-"""`observe`: a snapshot of a running cluster, read as a client. It writes nothing to the cluster, and keeps no record."""
+"""`observe`: reads a running cluster as a client into a snapshot. Writes nothing to the cluster, and stores no record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_audit.observe.planning import Asked
 
 @dataclass(frozen=True, slots=True)
 class _OnTerminal:
-    """The consent of whoever is at the terminal, or gave --yes."""
+    """Consent given on the terminal, or by --yes."""
 
     yes: bool
     progress: ProgressLine
@@ -33,7 +33,7 @@ class _OnTerminal:
 
 
 def observe(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Estimate, ask, read and write; 1 where a replica could not be read or anything was refused. Raises UsageError and EngineError."""
+    """Estimate, ask, read and write; 1 if a replica could not be read or a request was refused. Raises UsageError and EngineError."""
     asked = Asked(settings.topics, arguments.last, arguments.since_ms)
     cluster = ClusterToRead(
         arguments.bootstrap_servers, arguments.command_config, asked, arguments.rate_mib, arguments.at_most_mib

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def print_result(text: str) -> None:
     """Write `text` and a line end to stdout.
 
-    A reader that went away (`| head`) does not change the exit status: the rest is written to nowhere.
+    A reader that went away (`| head`) does not change the exit status; the rest is discarded.
     """
     print_pieces([text if text.endswith("\n") else text + "\n"])
 
@@ -39,14 +39,14 @@ class PlannedAnswer(Protocol):
 
     @property
     def exit_status(self) -> int:
-        """Of the command."""
+        """Exit status of the command."""
 
     def to_dict(self) -> Mapping[str, object]:
-        """The plan as JSON has it."""
+        """The plan as a JSON object."""
 
 
 def print_plan(found: PlannedAnswer, plan: str | None, check: str | None, settings: Settings) -> int:
-    """Write a plan, and name the file `plan` that has it; with `check` write what has moved since. Returns the exit status."""
+    """Print a plan, and name the file `plan` that it was written to; with `check` print the changed premises. Returns the exit status."""
     if check is not None:
         print_object({"moved": [asdict(one) for one in found.moved]}, str(found), settings)
         return found.exit_status
@@ -57,8 +57,8 @@ def print_plan(found: PlannedAnswer, plan: str | None, check: str | None, settin
 
 
 def print_pieces(pieces: Iterable[str]) -> None:
-    """Write a text that may be too long to be held, as `print_result` does; nothing that is redacted is in two of its pieces."""
-    # A terminal that cannot show a character gets its number instead of an error.
+    """Write the `pieces` of a text too long to hold in memory, as `print_result` does. No secret to be redacted may span two pieces."""
+    # A terminal that cannot show a character gets its code instead of an error.
     encoding = sys.stdout.encoding or "utf-8"
     try:
         for text in pieces:
@@ -71,15 +71,15 @@ def print_pieces(pieces: Iterable[str]) -> None:
 
 
 def open_closed_streams() -> None:
-    """Give stdin, stdout and stderr a place where the caller closed them (`>&-`): the null device.
+    """Open the null device as stdin, stdout or stderr where the caller closed them (`>&-`).
 
-    Else the next file that is opened gets their number, and whatever a child prints is written into it.
+    Otherwise the next file opened gets their number, and a child's output is written into it.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number: those below are open by now.
+            # The lowest free number is this one, since those below are open.
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
@@ -101,19 +101,19 @@ def print_fault() -> None:
 
 
 def stdout_colour(when: str) -> bool:
-    """True if text on stdout is coloured; `when` is one of `config.COLORS`, auto: on a terminal (https://no-color.org)."""
+    """True if text on stdout is coloured; `when` is one of `config.COLORS`. auto: on a terminal (https://no-color.org)."""
     if when != "auto":
         return when == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def stdout_columns() -> int | None:
-    """Columns of the terminal on stdout, or as COLUMNS says; None for a file or a pipe without it."""
+    """Columns of the terminal on stdout, or those that COLUMNS says; None for a file or a pipe without COLUMNS."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
 
 
 def ask_for_consent(question: str, nobody: str, no: str) -> None:
-    """Ask on the terminal; raises UsageError with `nobody` where there is none, with `no` for any answer but yes."""
+    """Ask on the terminal. Raises UsageError with `nobody` if there is no terminal, with `no` for any answer except yes."""
     if not sys.stdin.isatty():
         raise UsageError(nobody)
     if not is_consent(question):
@@ -121,7 +121,7 @@ def ask_for_consent(question: str, nobody: str, no: str) -> None:
 
 
 def is_consent(question: str) -> bool:
-    """True if there is a terminal, and whoever is there says yes."""
+    """True if there is a terminal and the answer on it is yes."""
     if not sys.stdin.isatty():
         return False
     print_note(f"{question} [y/N]")

@@ -1,5 +1,5 @@
-"""The argument parser, made from the table of commands and the settings. An option that is not given leaves no value, so that
-settings from other sources count."""
+"""The argument parser, made from the table of commands and the settings. An option that is not given sets no value, so
+that other sources of settings count."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from replica_audit.report.layout import text_width, wrap
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError with a one-line usage instead of leaving the program."""
+    """A parser that raises UsageError with a one-line usage instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     """The parser of `replica-audit`; `command` in its namespace is one of `COMMANDS`.
 
-    Only the command `asked` for gets its arguments, all of them if None; the others have a name and a line of help.
+    Only the command `asked` for gets its arguments (None: all commands do); the others have a name and a line of help.
     """
     formatter = partial(argparse.RawDescriptionHelpFormatter, width=text_width(), max_help_position=30)
     parser = _Parser(
@@ -78,12 +78,12 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
 
 @cache
 def _parser_of(asked: str | None, width: int) -> argparse.ArgumentParser:
-    """`build_parser` for text `width` columns wide, kept for the life of the process: parsing does not change it."""
+    """`build_parser` for text `width` columns wide, cached: parsing does not change it."""
     return build_parser(asked)
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """The parsed arguments; those of `help` for an empty `argv`. Raises UsageError, and SystemExit(0) after --help."""
+    """The parsed arguments; an empty `argv` means `help`. Raises UsageError, and SystemExit(0) after --help."""
     if not argv:
         return argparse.Namespace(command="help", about=None)
     asked = argv[0]
@@ -114,19 +114,19 @@ def print_help(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def parsers_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command."""
+    """The parser of each command, by name."""
     (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     return dict(commands.choices)
 
 
 def given_flags(arguments: argparse.Namespace) -> dict[str, object]:
-    """Values of the settings that were given as flags, by field name."""
+    """Settings given as flags, by field name."""
     given = vars(arguments)
     return {name: given[name] for name in KEYS.values() if name in given}
 
 
 def _say_unknown(unknown: list[str], command: argparse.ArgumentParser) -> str:
-    """The error for the first argument that the command does not take."""
+    """Error text for the first argument that the command does not take."""
     option = next((text.partition("=")[0] for text in unknown if text.startswith("-") and text != "-"), None)
     if option is None:
         return f"{unknown[0]!r} is one argument too many"
@@ -141,14 +141,14 @@ def _add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
-    """An option for each setting that has one, hidden if it has no effect on `command`, and the options that name settings."""
+    """Add an option for each setting that has one, hidden if it has no effect on `command`, and the options that name settings."""
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
     place = groups[SETTINGS["warehouse"].group].add_mutually_exclusive_group()
     for name, setting in SETTINGS.items():
         if not setting.file_only:
             seen = setting.commands is None or command in setting.commands
             target = place if name in ("warehouse", "catalog") else groups[setting.group]
-            # An option of the command itself goes before one without effect.
+            # The command's own option takes precedence over one without effect.
             if seen or flag_of(name) not in parser._option_string_actions:
                 _add_setting(command, target, name, setting, seen)
     output = groups["settings and output"]
@@ -178,7 +178,7 @@ def _add_setting(command: str, target: argparse._ActionsContainer, name: str, se
 
 
 def _help_of(command: str, name: str, setting: Setting) -> str:
-    """The setting's help with its choices and its default."""
+    """Help of a setting, with its choices and default."""
     text = setting.help
     value = getattr(DEFAULTS, name)
     if isinstance(setting, Flag):

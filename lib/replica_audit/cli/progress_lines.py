@@ -1,4 +1,4 @@
-"""Progress on stderr: files and bytes done of total, at once on a terminal and every ten seconds elsewhere."""
+"""Progress on stderr: files and bytes done of their totals, continuously on a terminal and every ten seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from replica_audit.text import count
 if TYPE_CHECKING:
     from replica_audit.runner.scanning import ReadBytes
 
-#: Seconds between the lines of a stage where stderr is not a terminal.
+#: Seconds between lines where stderr is not a terminal.
 LOG_SECONDS = 10.0
 
 
 class ProgressLine:
-    """Progress in one line, overwritten on a terminal and repeated every `LOG_SECONDS` in a log; silent when `quiet`.
+    """Progress on one line, overwritten on a terminal and repeated every `LOG_SECONDS` in a log; silent if `quiet`.
 
-    A stage is `begin(name, files, bytes)`, any number of `update(files_done, bytes_done)` (absolute) or
-    `advance(files, bytes)` (relative), then `end()`. Totals of 0 are unknown and are not shown. A log has no
-    lines of stages that are shorter than that.
+    A stage is `begin(name, files, bytes)`, any number of `update(files_done, bytes_done)` (absolute) or `advance(files, bytes)`
+    (relative), then `end()`. Unknown totals are 0 and are not shown. A log has no line for a stage shorter than `LOG_SECONDS`.
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, every: float = LOG_SECONDS) -> None:
@@ -42,7 +41,7 @@ class ProgressLine:
         self.reading: ReadBytes | None = None
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
-        """Start the stage `stage` with the totals that are known."""
+        """Start `stage` with its known totals."""
         self._stop_logging()
         self._stage = stage
         self._files_total = files
@@ -56,31 +55,31 @@ class ProgressLine:
             self._logger.start()
 
     def advance(self, files: int = 0, size_bytes: int = 0) -> None:
-        """Count `files` and `size_bytes` more as done."""
+        """Add to the work done."""
         self.update(self._files + files, self._bytes + size_bytes)
 
     def update(self, files_done: int, bytes_done: int) -> None:
-        """Set what is done so far."""
+        """Set the work done."""
         self._files = files_done
         self._bytes = bytes_done
         self._draw(force=False)
 
     def end(self) -> None:
-        """Finish the stage and leave its line on a terminal."""
+        """Finish the stage; on a terminal its line stays."""
         self._stop_logging()
         self._draw(force=True)
         self.leave_line()
 
     def leave_line(self) -> None:
-        """Leave the line as it is on a terminal, so that what is written next begins below it."""
+        """End the current line on a terminal, so that other output starts below it."""
         if self._width:
             self._stream.write("\n")
             self._stream.flush()
         self._width = 0
 
     def tell_reading(self, reading: object) -> None:
-        """Report how many bytes an ingest read, and how many it knew from earlier ones (`runner.scanning.ReadBytes`)."""
-        from replica_audit.runner.scanning import ReadBytes  # loaded by whoever calls this
+        """Report the bytes that an ingest read, and those known from earlier ones (`runner.scanning.ReadBytes`)."""
+        from replica_audit.runner.scanning import ReadBytes  # loaded already by the caller
 
         if isinstance(reading, ReadBytes):
             self.reading = reading
@@ -101,7 +100,7 @@ class ProgressLine:
 
     def _draw(self, force: bool) -> None:
         now = time.monotonic()
-        # Ten lines a second are plenty, and cost nothing beside a scan.
+        # Ten updates a second are enough, and cost nothing beside a scan.
         if not self._drawn or (not force and now - self._drawn_at < 0.1):
             return
         self._drawn_at = now
@@ -124,7 +123,7 @@ class ProgressLine:
 
 
 def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> str:
-    """A sentence on segments that were read and those already known."""
+    """Sentence on the segments that were read and those already known."""
     read = f"read {render_size(read_bytes)} of segments"
     if not known_bytes:
         return read
@@ -132,9 +131,8 @@ def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> st
 
 
 def render_progress(stage: str, files: int, files_total: int, size_bytes: int, bytes_total: int) -> str:
-    """One line: the stage, files done of total, bytes done of total and percent where the totals are known. The name of a stage
-    that counts no bytes says what its number counts.
-    """
+    """Progress as one line: the stage, files and bytes done of their totals, and percent, as far as totals are known.
+    Without bytes the stage's name says what is counted."""
     parts = [stage]
     if files_total and not bytes_total:
         parts.append(f"{files:,} of {files_total:,}")
@@ -150,12 +148,12 @@ def render_progress(stage: str, files: int, files_total: int, size_bytes: int, b
     return "  ".join(parts)
 
 
-#: Seconds of a stage after which its pace says something.
+#: Seconds after which a stage's pace means something.
 _SETTLED = 2.0
 
 
 def render_pace(files: int, files_total: int, size_bytes: int, bytes_total: int, seconds: float) -> str:
-    """Work done per second, and the time left at that rate; "" if unknown or nothing is left."""
+    """Work per second and time left; "" if unknown or nothing is left."""
     done, total = (size_bytes, bytes_total) if bytes_total else (files, files_total)
     if seconds < _SETTLED or not 0 < done < total:
         return ""

@@ -1,4 +1,4 @@
-"""`quorum`: compares the copies of the metadata log in a snapshot and prints which is the right one. No cluster is contacted."""
+"""`quorum`: compares the copies of the metadata log in a snapshot and prints which one is right. Contacts no cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_audit.config import Settings
 
 
 def quorum(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the answer; 1 if no copy is the best or there is no plan or, with `--check`, if anything has moved."""
+    """Print the answer; 1 if no copy is best or there is no plan or, with `--check`, if a premise has changed."""
     found = compared_quorum.quorum(
         arguments.snapshot,
         bootstrap_server=arguments.bootstrap_server,

@@ -24,7 +24,7 @@ DIFFERENT = 1
 
 
 def restore(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Restore or check; 1 if a check finds a difference. Raises UsageError for a restore that is refused."""
+    """Restore, or check; 1 if a check finds a difference. Raises UsageError for a refused restore."""
     if arguments.directory is None:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
     properties = read_client_properties(arguments.command_config)

@@ -1,4 +1,4 @@
-"""`salvage`: extracts the records that leaders lack from a snapshot into a new directory. No Spark."""
+"""`salvage`: extracts records that leaders lack from a snapshot into a new directory. No Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_audit.salvage.record_files import FORMS
 
 
 def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Extract the records; 1 if some of them were not written, 3 if some input was not read."""
+    """Extract the records; 1 if some were not written, 3 if some input was not read."""
     if arguments.to is None:
         raise UsageError("salvage: --to DIR is missing: give a directory that does not exist yet")
     found = salvage_snapshot(

@@ -1,4 +1,4 @@
-"""The command `setup`: what a run on this machine needs beside packages."""
+"""`setup`: installs what a run on this machine needs besides packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replica_audit.install.setup import remove, requirements, set_up
 
 
 def setup(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Bring what is missing, with `--check` only say so, with `--remove` delete it; 4 where something needed is missing."""
+    """Install what is missing, with `--check` only report it, with `--remove` delete it; 4 if a requirement is missing."""
     if arguments.remove:
         removed = remove()
         print_result(f"removed {removed}" if removed else "nothing to remove")

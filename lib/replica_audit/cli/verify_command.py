@@ -1,4 +1,4 @@
-"""`verify`: checks in two snapshots of a cluster that every follower kept exactly what it should have."""
+"""`verify`: checks with two snapshots of a cluster that every follower kept exactly what it should have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that work on a warehouse: run, ingest, audit, quality, report and history, and the Spark session they need."""
+"""The commands that use a warehouse: run, ingest, audit, quality, report and history, and the Spark session they need."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def history(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print verdicts over time and when findings first appeared; `--prune` first removes what is not kept."""
+    """Print verdicts over time and when findings first appeared; `--prune` first removes what retention does not keep."""
     check_outputs(None, settings, report=False)
     asked = asked_table(arguments, settings, HISTORY_ROWS, whole=False)
     with catalog_session("replica-audit history", settings) as spark:
@@ -153,7 +153,7 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _warn_of_unfinished(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> None:
-    """Say on stderr that the latest finished audit is not the latest that there was, unless one was asked for by its id."""
+    """Warn on stderr that audits later than the latest finished one never ended, unless `audit_id` names one."""
     from replica_audit.spark.pipeline import unfinished_audits
 
     if audit_id is None and (found := unfinished_audits(spark, settings)):
@@ -165,7 +165,7 @@ def _warn_of_unfinished(spark: SparkSession | None, audit_id: str | None, settin
 
 
 def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
-    """Say on stderr how much retention removed."""
+    """Report on stderr how much retention removed."""
     if (audits or snapshots) and not settings.quiet:
         print_note(f"removed from the warehouse: {count(len(audits), 'audit')}, {count(len(snapshots), 'snapshot')}")
 
@@ -174,22 +174,22 @@ def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) 
 def spark_session(
     app_name: str, settings: Settings, meanwhile: Callable[[], object] | None = None
 ) -> Iterator[SparkSession]:
-    """A session with `settings.spark`, stopped on exit; raises EngineError for a package that the executors lack.
+    """A session with `settings.spark`, stopped on exit; `meanwhile` is called as in `session.start_session`.
 
-    `meanwhile` is called as in `session.start_session`.
+    Raises EngineError for a package that the executors lack.
     """
     from replica_audit.install.environment import lacking_package
     from replica_audit.spark.jvm_stderr import logged_errors
     from replica_audit.spark.session import start_session
 
     INTERRUPTION.use_scratch()
-    # A session that opens itself on first use counts as one.
+    # Includes a session that opens itself on first use.
     spark = cast("SparkSession", start_session(app_name, settings.spark, meanwhile=meanwhile))
     INTERRUPTION.guard()
     try:
         yield spark
     except Exception as error:
-        # A JVM that is gone cannot be stopped; the error that came before matters.
+        # A JVM that is gone cannot be stopped; the earlier error matters.
         with suppress(Exception):
             spark.stop()
         lacking = lacking_package(error)
@@ -207,7 +207,7 @@ def spark_session(
 
 @contextmanager
 def catalog_session(app_name: str, settings: Settings) -> Iterator[SparkSession | None]:
-    """A session if the tables are in a catalog; None, and no Java, for a warehouse of files."""
+    """A session if the tables are in a catalog; None, without Java, for a warehouse of files."""
     if settings.catalog is None:
         yield None
         return

@@ -1,1 +1,1 @@
-"""What a machine needs beside packages, and whether it fits: Java, JARs, class archive, settings of a local session."""
+"""What a machine needs besides packages, and checks that it fits: Java, JARs, class archive, settings of a local session."""

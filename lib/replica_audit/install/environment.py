@@ -1,4 +1,4 @@
-"""Checks of what a session needs before it starts; each failure is one sentence that says what to do.
+"""Checks of what a session needs before it starts; each failure is one sentence with the remedy.
 
 Spark, Delta and Java fail late and obscurely when they do not fit each other (a worker that "crashed", a class that is
 not defined), hence these checks first.
@@ -18,7 +18,7 @@ from replica_audit.errors import EngineError
 from replica_audit.install.extras import check_extra
 from replica_audit.install.installation import JARS_VARIABLE, check_spark, jar_directory, jar_problems, locked_jars
 
-#: Spark 4 runs on these; 4.2 deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
+#: Spark 4 runs on these; Spark 4.2 deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
 JAVA_VERSIONS = (17, 21)
 
 _INSTALL_JAVA = "install OpenJDK 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME to one"
@@ -26,7 +26,7 @@ _INSTALL_JAVA = "install OpenJDK 17 or 21 (Debian: apt-get install openjdk-17-jr
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that was found: its executable, its home, its feature release and its full version text."""
+    """An installed Java: executable, home, feature release and full version text."""
 
     executable: Path
     home: Path
@@ -35,7 +35,7 @@ class Java:
 
 
 def probe_java(executable: Path) -> Java:
-    """Ask a `java` what it is. Raises EngineError when it cannot be run or does not say."""
+    """Run a `java` to find out its version. Raises EngineError if it cannot be run or does not say."""
     try:
         result = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -57,15 +57,14 @@ def probe_java(executable: Path) -> Java:
 
 
 def usual_places() -> list[Path]:
-    """Executables of Java where packages of a distribution put them."""
+    """Java executables in the places used by Linux distributions."""
     return sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
 
 
 def find_java() -> Java:
-    """The Java that a local session runs on: that of JAVA_HOME, else on the PATH, else one in /usr/lib/jvm.
+    """The Java of a local session: that of JAVA_HOME, else on the PATH, else one in /usr/lib/jvm.
 
-    JAVA_HOME is taken at its word. Raises EngineError when it names none or a wrong one, or no Java of
-    `JAVA_VERSIONS` is found.
+    A set JAVA_HOME is final. Raises EngineError if it names none or a wrong one, or no Java of `JAVA_VERSIONS` is found.
     """
     expected = " or ".join(map(str, JAVA_VERSIONS))
     home = os.environ.get("JAVA_HOME")
@@ -95,7 +94,7 @@ def find_java() -> Java:
 
 
 def check_packages() -> str:
-    """The version of the installed pyspark. Raises EngineError for none, and one that is not supported (`installation.RELEASES`)."""
+    """The version of the installed pyspark. Raises EngineError if there is none or it is unsupported (`installation.RELEASES`)."""
     check_extra("spark", "a session of Spark")
     import pyspark
 
@@ -115,15 +114,15 @@ def check_jars() -> list[Path]:
 
 
 def worker_python(environment: dict[str, str], configured: str | None) -> str:
-    """The interpreter that Spark's Python workers will be: PYSPARK_PYTHON over spark.pyspark.python over python3."""
+    """The interpreter of Spark's Python workers: PYSPARK_PYTHON, else spark.pyspark.python, else python3."""
     return environment.get("PYSPARK_PYTHON") or configured or "python3"
 
 
 def check_worker_python(executable: str, remote: bool) -> None:
-    """Raise EngineError unless `executable` is a Python of the driver's minor version, as far as that can be seen here.
+    """Raise EngineError unless `executable` is a Python of the driver's minor version, as far as can be checked here.
 
-    With `remote` workers, a path that is not there (`./environment/bin/python` of an archive) exists on the executors
-    only and is left to Spark's own check.
+    With `remote` workers, a path missing here (`./environment/bin/python` of an archive) exists on the executors only
+    and is left to Spark's own check.
     """
     if remote and os.sep in executable and not os.path.exists(executable):
         return
@@ -147,7 +146,7 @@ def check_worker_python(executable: str, remote: bool) -> None:
 
 
 def lacking_package(error: Exception) -> EngineError | None:
-    """The error to raise for `error` of a Spark job when a package is what executors lack; None when it is not that."""
+    """The error to raise if a Spark job failed because executors lack a package; None for any other `error`."""
     found = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
     if found is None or type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
         return None

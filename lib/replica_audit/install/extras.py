@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from replica_audit.errors import EngineError
 
-#: The modules that commands import of each extra of pyproject.toml. Those of `restore` and `cluster` are looked for when they connect.
+#: Modules that commands import, by extra of pyproject.toml. Those of `restore` and `cluster` are checked when they connect.
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "report": ("deltalake", "jinja2"),
@@ -19,7 +19,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def check_extra(extra: str, command: str) -> None:
-    """Raise EngineError unless everything that an extra brings can be imported; `command` is who needs it."""
+    """Raise EngineError unless all modules of an extra can be imported; `command` is what needs them."""
     lacking = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if lacking:
         raise EngineError(

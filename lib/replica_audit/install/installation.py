@@ -1,7 +1,8 @@
-"""Where an installation keeps what Python packages do not bring: JARs, class archive, settings of spark-submit.
+"""Places where an installation keeps what Python packages do not bring: JARs, class archive, settings of spark-submit.
 
-A clone keeps it in its environment, a package that was installed by pip in the user's cache directory. Nothing here
-starts a JVM or reaches the network."""
+A clone keeps it in its environment, a package installed by pip in the user's cache directory. Nothing here starts a JVM
+or uses the network.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from replica_audit.errors import EngineError
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The pair of a minor of Spark that the locks pin and the tests run on."""
+    """Versions of Spark and Delta, for one minor of Spark, that the locks pin and the tests run on."""
 
     spark: str
     delta: str
@@ -35,17 +36,17 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
     }
 )
 
-#: The file name of Delta's JAR, also as Ivy calls it: the minor of Spark that it was built for, and its version.
+#: File name of Delta's JAR, also in Ivy's form: the minor of Spark that it was built for, and its version.
 _DELTA_JAR = re.compile(r"delta-spark(?:_(?P<line>\d+\.\d+))?_2\.\d+-(?P<version>\d+\.\d+\.\d+)[^/]*\.jar$")
 
 
 def minor_of(version: str) -> str:
-    """`4.2` of `4.2.0`."""
+    """Major and minor of a version: `4.2` of `4.2.0`."""
     return ".".join(version.split(".")[:2])
 
 
 def check_spark(version: str) -> Release:
-    """The tested pair of the minor of Spark `version`. Raises EngineError for one that there is none of."""
+    """The tested release for the minor of Spark `version`. Raises EngineError if there is none."""
     release = RELEASES.get(minor_of(version))
     if release is None:
         *others, newest = RELEASES.values()
@@ -58,9 +59,9 @@ def check_spark(version: str) -> Release:
 
 
 def check_delta_jar(spark_version: str, jar: str) -> None:
-    """Raise EngineError when Delta's JAR, a path or URI, is known not to work with this Spark, saying which one does.
+    """Raise EngineError if Delta's JAR, a path or URI, is known not to work with this Spark; the error names the one that does.
 
-    A JAR whose name does not give a version, as on some platforms, is taken as it is.
+    A JAR whose name has no version, as on some platforms, is accepted.
     """
     found = _DELTA_JAR.search(jar)
     if found is None:
@@ -75,17 +76,17 @@ def check_delta_jar(spark_version: str, jar: str) -> None:
 
 
 def _built_for(delta_version: str) -> str | None:
-    """The minor of Spark that a JAR is for whose name does not say, if there is only one."""
+    """The minor of Spark for a Delta version whose JAR name leaves it out, if there is only one."""
     return {"3.3": "3.5", "4.0": "4.0"}.get(minor_of(delta_version))
 
 
-#: Directory of JARs to use in place of the installation's own (they are still held to the lock).
+#: Environment variable: directory of JARs to use in place of the installation's own (also checked against the lock).
 JARS_VARIABLE = "REPLICA_AUDIT_JARS_DIR"
 
 
 @dataclass(frozen=True, slots=True)
 class LockedJar:
-    """One JAR of the lock: its Maven coordinates and the SHA-256 of its bytes in hex."""
+    """One JAR of the lock: Maven coordinates and SHA-256 in hex."""
 
     group: str
     artifact: str
@@ -102,7 +103,7 @@ class LockedJar:
 
 
 def share_directory() -> Path:
-    """Directory of what `setup` brings for this environment; it need not exist."""
+    """Directory that `setup` fills for this environment; it need not exist."""
     if (Path(__file__).parents[3] / "pyproject.toml").is_file():
         return Path(sys.prefix) / "share" / "replica-audit"
     from platformdirs import user_cache_path
@@ -117,15 +118,15 @@ def jar_directory() -> Path:
 
 
 def conf_file(name: str) -> Path | None:
-    """A file of `conf/`, which a wheel has too; None where there is none (a --py-files zip)."""
+    """A file of `conf/`, also part of the wheel; None where it is absent (a --py-files zip)."""
     path = Path(__file__).parent / "conf" / name
     return path if path.is_file() else None
 
 
 def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
-    """JARs of a lock file: one `group:artifact:version sha256:hex` a line, `#` begins a comment.
+    """JARs of a lock file: one `group:artifact:version sha256:hex` per line, `#` begins a comment.
 
-    Raises EngineError with the line of the first entry that is not of this form, or when there is none at all.
+    Raises EngineError with the first malformed line, or if there is no entry.
     """
     jars = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -145,9 +146,9 @@ def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
 
 
 def locked_jars(spark_version: str | None = None) -> tuple[LockedJar, ...]:
-    """The JARs of the tested Delta for a version of Spark, the installed one unless named.
+    """JARs of the tested Delta for a version of Spark, by default the installed one.
 
-    Raises EngineError for a Spark that there is none for, and where the lock is not installed.
+    Raises EngineError for an untested Spark, and where the lock is not installed.
     """
     if spark_version is None:
         import pyspark
@@ -170,7 +171,7 @@ def sha256_of(path: Path) -> str:
 
 
 def jar_problems(directory: Path, jars: Iterable[LockedJar]) -> dict[LockedJar, str]:
-    """Those of `jars` that are not in `directory` as locked, each with what is wrong: it is missing, or has other bytes."""
+    """JARs that `directory` lacks or holds with other bytes than the lock says, each with the problem."""
     found = {}
     for jar in jars:
         path = directory / jar.file_name

@@ -1,8 +1,8 @@
-"""Brings the engine's JARs, once per installation (`replica-audit setup`).
+"""Download of the engine's JARs, once per installation (`replica-audit setup`).
 
-The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
-pyspark brings, with settings that leave out the local Maven repository, and each is checked against the lock before it
-is moved into place; so starting a session resolves nothing and never uses the network.
+The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs besides pyspark's own. They
+are resolved with pyspark's Ivy, with settings that leave out the local Maven repository, and each is checked against
+the lock before it is moved into place; so starting a session resolves nothing and never uses the network.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replica_audit.install.installation import LockedJar, conf_file, jar_problem
 
 
 def module_descriptor(jars: Sequence[LockedJar]) -> str:
-    """An ivy.xml that depends on exactly `jars`: not transitive, since the lock already is the closure."""
+    """An ivy.xml that depends on exactly `jars`; not transitive, since the lock is complete."""
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
         ' transitive="false" conf="default->default"/>'
@@ -50,7 +50,7 @@ def proxy_flags(environment: dict[str, str]) -> list[str]:
 
 
 def ivy_jar() -> Path:
-    """The Ivy of the installed pyspark."""
+    """The Ivy JAR of the installed pyspark."""
     import pyspark
 
     directory = Path(pyspark.__file__).parent / "jars"
@@ -63,8 +63,7 @@ def ivy_jar() -> Path:
 def retrieve(jars: Sequence[LockedJar], target: Path, settings: Path | None) -> None:
     """Resolve `jars` with Ivy into `target`, under their `LockedJar.file_name`.
 
-    A cache of its own is used, below `target`, so that neither a broken cache of the user's is used nor theirs changed.
-    Raises EngineError with the end of what Ivy said.
+    Uses a cache below `target`, so that the user's own is neither used nor changed. Raises EngineError with the end of Ivy's output.
     """
     descriptor = target / "ivy.xml"
     descriptor.write_text(module_descriptor(jars), encoding="utf-8")
@@ -83,9 +82,9 @@ def retrieve(jars: Sequence[LockedJar], target: Path, settings: Path | None) -> 
 
 
 def install_jars(jars: Sequence[LockedJar], directory: Path, settings: Path | None) -> list[LockedJar]:
-    """Bring those of `jars` into `directory` that are missing there or differ from the lock; returns them.
+    """Install those of `jars` that `directory` lacks or that differ from the lock, and return them.
 
-    Raises EngineError when what was resolved differs from the lock; then nothing of it is moved into place.
+    Raises EngineError if what was resolved differs from the lock; nothing is then moved into place.
     """
     wanted = list(jar_problems(directory, jars))
     if not wanted:
@@ -101,9 +100,9 @@ def install_jars(jars: Sequence[LockedJar], directory: Path, settings: Path | No
 
 
 def copy_jars(jars: Sequence[LockedJar], source: Path, directory: Path) -> None:
-    """Copy those of `jars` that `directory` lacks from `source`, a directory that has them under their Maven names.
+    """Copy those of `jars` that `directory` lacks from `source`, where they have their Maven names.
 
-    Raises EngineError with each one that is missing in `source` or differs from the lock; then nothing is copied.
+    Raises EngineError with each one that `source` lacks or that differs from the lock; nothing is then copied.
     """
     wanted = list(jar_problems(directory, jars))
     if problems := jar_problems(source, wanted):
@@ -116,7 +115,7 @@ def copy_jars(jars: Sequence[LockedJar], source: Path, directory: Path) -> None:
 
 @contextmanager
 def _beside(directory: Path) -> Iterator[Path]:
-    """A directory for files that are moved into `directory`, on its file system."""
+    """A temporary directory on the file system of `directory`, for files that are moved there."""
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".resolving-") as scratch:
         yield Path(scratch)
@@ -128,7 +127,7 @@ def _move(jars: Sequence[LockedJar], scratch: Path, directory: Path) -> None:
 
 
 def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:
-    """Lines of a lock with the coordinates of `jars` and the checksums of what the repository serves now."""
+    """Lock lines for the coordinates of `jars`, with the checksums of what the repository serves now."""
     with tempfile.TemporaryDirectory() as scratch:
         retrieve(jars, Path(scratch), settings)
         return "".join(f"{jar.coordinates} sha256:{sha256_of(Path(scratch) / jar.file_name)}\n" for jar in jars)

@@ -1,4 +1,4 @@
-"""The settings that a Spark session of ours starts with: what workers and Delta need, and what makes a local one fast."""
+"""Settings that our Spark sessions start with: what workers and Delta need, and what makes a local session fast."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from replica_audit.install.installation import conf_file, share_directory
 
 
 def archive_path(java: Java, jars: Sequence[Path]) -> Path:
-    """Where the archive of this Java with these JARs lies; it need not exist.
+    """Path of the class archive for this Java with these JARs; it need not exist.
 
-    The name is a digest of the Java's version and home and of name, size and time of every JAR on the class path.
+    Its name is a digest of the Java's version and home and of name, size and time of every JAR on the class path.
     """
     import pyspark
 
@@ -28,17 +28,17 @@ def archive_path(java: Java, jars: Sequence[Path]) -> Path:
 
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-#: What workers, and SQL on the tables, need wherever the session runs.
+#: Needed by workers, and by SQL on the tables, wherever the session runs.
 ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.sql.extensions": DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        # Arrow's own pool keeps what a worker has freed: a scan task's peak is a seventh higher with it.
+        # Arrow's own pool keeps freed memory: with it a scan task's peak is a seventh higher.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     }
 )
-#: A local audit has few jobs and small queries: what counts is the number of tasks and of classes, not throughput.
+#: A local audit has few jobs and small queries: the number of tasks and of classes counts, not throughput.
 LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.master": "local[*]",
@@ -48,30 +48,30 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
-        # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
+        # Delta replays a table's log in this many tasks, by default 50: most of the time of a small read.
         "spark.databricks.delta.snapshotPartitions": "2",
-        # Most queries here see a few rows once: compiling code for each costs more than running them without.
+        # Most queries here see a few rows once: compiling code for each costs more than it saves.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # A crash of a Python worker then says where it was.
+        # Shows where a Python worker crashed.
         "spark.python.worker.faulthandler.enabled": "true",
     }
 )
-#: C1 and serial GC: a JVM that lives for seconds on few cores. Warnings of the JVM go where all others go.
+#: C1 and serial GC suit a JVM that lives for seconds on few cores. JVM warnings go to stderr with the others.
 LOCAL_JAVA_FLAGS = (
     "-XX:TieredStopAtLevel=1",
-    # C1 alone reserves 48 MB for code, which Spark fills; compilation then stops for good.
+    # With C1 alone the JVM reserves 48 MB for code, which Spark fills; compilation then stops for good.
     "-XX:ReservedCodeCacheSize=256m",
     "-XX:+UseSerialGC",
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
 )
-#: Settings that a caller adds to ours instead of replacing it, with what goes between.
+#: Settings that a caller's value is appended to instead of replacing, with the separator.
 _JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
 
 
 def local_settings(app_name: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a local session: ours, then `settings`; Java flags, class path and extensions are joined.
+    """All settings of a local session: ours, overridden by `settings`; Java flags, class path and extensions are joined.
 
     Raises EngineError where Java or JARs do not fit.
     """
@@ -89,7 +89,7 @@ def local_settings(app_name: str, settings: Mapping[str, str]) -> dict[str, str]
             **LOCAL_SETTINGS,
             "spark.app.name": app_name,
             "spark.driver.extraJavaOptions": " ".join(flags),
-            # Not spark.jars: those are copied at every start, and are loaded by a loader that no archive covers.
+            # Not spark.jars: those are copied at every start, and their loader uses no class archive.
             "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         },
         settings,
@@ -97,7 +97,7 @@ def local_settings(app_name: str, settings: Mapping[str, str]) -> dict[str, str]
 
 
 def joined_settings(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """`ours` with `theirs` in their place; extensions, Java flags and class path are joined."""
+    """`ours` overridden by `theirs`; extensions, Java flags and class path are joined."""
     merged = dict(ours)
     for key, value in theirs.items():
         separator = _JOINED.get(key)

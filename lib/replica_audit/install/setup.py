@@ -1,9 +1,10 @@
-"""What `replica-audit setup` installs besides packages, for runs on this machine: Delta's JARs, a class archive, settings of spark-submit.
+"""Installation by `replica-audit setup` of what a run on this machine needs besides packages: Delta's JARs, a class
+archive, settings of spark-submit.
 
-It lies in one directory (`installation.share_directory`), which `remove` deletes. The class archive is what local sessions
-start from: loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
-class-data sharing (JEP 350) maps them from a file instead. An archive fits one Java and one set of JARs, which the JVM checks;
-without one everything works, only more slowly.
+It lies in one directory (`installation.share_directory`), which `remove` deletes. The class archive speeds up local
+sessions: loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's
+application class-data sharing (JEP 350) maps them from a file instead. An archive fits one Java and one set of JARs,
+which the JVM checks; without one everything works, only more slowly.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from replica_audit.install.installation import conf_file, jar_directory, locked_
 from replica_audit.install.jars import copy_jars, install_jars
 from replica_audit.install.session_settings import archive_path, local_settings
 
-#: What starts a session, runs jobs in it and has the JVM write its classes; the session stands above this room.
+#: Module that starts a session, runs jobs in it and has the JVM write its classes; named as text, since the session is
+#: on a higher step.
 TRAINING = "replica_audit.spark.class_training"
 
 _TRAINING_SECONDS = 300
@@ -34,14 +36,14 @@ class Requirement:
 
     name: str
     state: str
-    """What is there, or what is missing, in words."""
+    """What was found, or what is missing, in words."""
     there: bool
     needed: bool = True
-    """False for what only saves time."""
+    """False if it only saves time."""
 
 
 def requirements() -> list[Requirement]:
-    """Java, Spark, the JARs, the class archive and the settings of spark-submit, as they are found; nothing is changed."""
+    """State of Java, Spark, the JARs, the class archive and the settings of spark-submit; nothing is changed."""
     java, jars = _found("Java", _say_java), _found("JARs of Delta", _say_jars)
     found = [java, _found("Spark", check_packages), jars]
     if not (java.there and jars.there):
@@ -52,10 +54,10 @@ def requirements() -> list[Requirement]:
 
 
 def set_up(ivy_settings: Path | None, offline: Path | None) -> None:
-    """Bring what is missing of `requirements`: the JARs from the repository of `ivy_settings`, or from the directory `offline`.
+    """Install what `requirements` lists as missing: JARs come from the repository of `ivy_settings`, or from the directory `offline`.
 
     Raises EngineError where Java or Spark does not fit, or the JARs cannot be had as locked. A class archive that
-    cannot be made is only missing afterwards, since it saves time and nothing else.
+    cannot be made stays missing without an error, since it only saves time.
     """
     check_packages()
     find_java()
@@ -68,7 +70,7 @@ def set_up(ivy_settings: Path | None, offline: Path | None) -> None:
 
 
 def remove() -> Path | None:
-    """Delete the directory with everything that was brought; returns it, or None where there is none."""
+    """Delete everything that was installed; returns the directory, or None if there was none."""
     place = share_directory()
     if not place.is_dir():
         return None
@@ -98,10 +100,9 @@ def _file(name: str, path: Path) -> Requirement:
 
 
 def make_archive() -> None:
-    """Make the archive unless it is there; archives of other Javas or JARs are removed.
+    """Make the archive unless it exists; archives for other Javas or JARs are removed.
 
-    Raises EngineError when Java or JARs do not fit. A failed training is a warning on stderr, not an error: the archive only
-    saves time.
+    Raises EngineError where Java or JARs do not fit. A failed training is a warning on stderr, not an error: the archive only saves time.
     """
     path = archive_path(find_java(), check_jars())
     if path.is_file():
@@ -112,7 +113,7 @@ def make_archive() -> None:
     scratch = path.with_suffix(".part")
     scratch.unlink(missing_ok=True)
     command = [sys.executable, "-m", TRAINING, str(scratch)]
-    # In a group of its own, so that a training that hangs is ended with its JVM.
+    # In its own process group, so that a training that hangs is ended with its JVM.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -133,18 +134,18 @@ def make_archive() -> None:
 
 
 def reason_of(said: bytes) -> str:
-    """The line of a program's output that says why it failed: the deepest cause of Java's, else the last one."""
+    """The output line of a program that says why it failed: Java's deepest cause, else the last line."""
     lines = said.decode(errors="replace").strip().splitlines()
     return ([line for line in lines if line.startswith("Caused by: ")] or lines or ["nothing"])[-1]
 
 
 def submit_settings() -> Path:
-    """Where `spark-local.conf` lies; it need not exist."""
+    """Path of `spark-local.conf`; it need not exist."""
     return share_directory() / "spark-local.conf"
 
 
 def write_submit_settings() -> Path:
-    """Write `spark-local.conf`, a properties file: with it spark-submit starts on this machine as a local session does."""
+    """Write `spark-local.conf`, a properties file with which spark-submit starts on this machine as a local session does."""
     settings = {**local_settings("", {}), "spark.pyspark.python": sys.executable}
     given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
     path = submit_settings()

@@ -1,7 +1,7 @@
-"""The process that a local session's Python workers are forked from: pyspark's own daemon, as pip installed it.
+"""The process that forks a local session's Python workers: pyspark's daemon, in the version that pip installed.
 
-Spark puts its `pyspark.zip` before everything that is installed, and the zip has no bytecode: compiling it anew takes most of a
-second of every run. In a local session the zip and the installed package are of one release.
+Spark puts its `pyspark.zip` before everything that is installed, and the zip has no bytecode: compiling it takes most
+of a second of every run. In a local session the zip and the installed package are of the same release.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\
 
 
 def without_zips_of_spark(places: Iterable[str]) -> list[str]:
-    """`places` of a module search path without those where Spark has its own Python; zips of others stay."""
+    """A module search path without the zips that hold Spark's own Python; other zips stay."""
     return [place for place in places if not _ZIP_OF_SPARK.search(place)]
 
 

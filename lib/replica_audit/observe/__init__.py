@@ -1,1 +1,1 @@
-"""What an ordinary client may know of a running cluster, as a snapshot: the only room that reads one."""
+"""A running cluster read as an ordinary client, as a snapshot; the only room that reads one."""

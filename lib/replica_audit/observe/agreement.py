@@ -1,4 +1,4 @@
-"""How many bytes may come before somebody is asked again; readers wait meanwhile."""
+"""A limit on the bytes read, raised by consent; readers wait while it is asked for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _Answer = TypeVar("_Answer")
 
 
 class NotAgreedError(Exception):
-    """As many bytes have come as somebody agreed to; what is left is not read."""
+    """The agreed number of bytes has come; what remains is not read."""
 
 
 class AgreedBytes:
-    """Bytes that came, of those that somebody agreed to. `ask` gets how many came, and is true if as many again may come."""
+    """Counter of bytes against an agreed number. `ask` is called with the bytes that came, and returns True to allow as many again."""
 
     def __init__(self, size_bytes: int, ask: Callable[[int], bool]) -> None:
         self._step = self._agreed_bytes = size_bytes
@@ -30,12 +30,12 @@ class AgreedBytes:
         return self.came_bytes >= self._agreed_bytes
 
     def count(self, size_bytes: int) -> None:
-        """Count what came, in any thread."""
+        """Add received bytes; callable from any thread."""
         with self._changed:
             self.came_bytes += size_bytes
 
     def wait(self) -> None:
-        """Return, in any thread, when more may come. Raises NotAgreedError when nothing more may."""
+        """Wait, in any thread, until more bytes are allowed. Raises NotAgreedError if they are not."""
         with self._changed:
             if self._is_spent:
                 self._waiting += 1
@@ -46,7 +46,7 @@ class AgreedBytes:
                 raise NotAgreedError(f"nobody agreed to read more than the {self.came_bytes:,} bytes that had come")
 
     def results(self, readers: Sequence[Future[_Answer]]) -> list[_Answer]:
-        """The results of readers, which call `count` and `wait`; `ask` is called in this thread. Raises what any of them raises."""
+        """Results of `readers`, which call `count` and `wait`; `ask` is called in this thread. Raises what any of them raises."""
         for one in readers:
             one.add_done_callback(self._tell)
         with self._changed:
@@ -64,7 +64,7 @@ class AgreedBytes:
         return [one.result() for one in readers]
 
     def end(self) -> None:
-        """Let nobody wait any longer."""
+        """Release all waiting readers."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()

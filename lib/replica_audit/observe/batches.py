@@ -1,4 +1,4 @@
-"""Batches of what a broker sent: headers with their checksums worked out, and nothing of the records."""
+"""Batch headers from a broker's answer, with their checksums computed and the records dropped."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FRAME = struct.Struct(">qi")
 
 
 def read_batches(records: bytes) -> NDArray[np.void]:
-    """The whole batches (`BATCH_DTYPE`) of what a broker sent; a last one that was cut off is left out.
+    """The complete batches (`BATCH_DTYPE`) in a broker's answer; an incomplete last one is left out.
 
-    Raises FormatError for any other bytes.
+    Raises FormatError for malformed bytes.
     """
     end = _end_of_whole(records)
     if not end:
@@ -34,7 +34,7 @@ def read_batches(records: bytes) -> NDArray[np.void]:
 
 
 def _end_of_whole(records: bytes) -> int:
-    """Position after the last batch whose bytes are all there."""
+    """Position after the last complete batch."""
     at = 0
     while at + _FRAME.size <= len(records):
         _, length = _FRAME.unpack_from(records, at)

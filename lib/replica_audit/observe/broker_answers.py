@@ -1,4 +1,4 @@
-"""What brokers answer: partitions, log ends, batches, settings and group offsets; and the interface to whoever asks them."""
+"""Answers of brokers: partitions, log ends, batches, settings and group offsets; and the interface of the client that asks for them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple, Protocol
 
 from replica_audit.model import TopicPartition
 
-#: Timestamps that `Brokers.offsets` takes for the log's end, its start, and its first local offset (`ListOffsetsRequest`).
+#: Timestamps with which `Brokers.offsets` asks for the log's end, its start, and its first local offset (`ListOffsetsRequest`).
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPartition:
-    """A partition as the cluster's metadata has it."""
+    """A partition in the cluster's metadata."""
 
     topic: str
     topic_id: str | None
@@ -33,7 +33,7 @@ class ListedPartition:
 
 @dataclass(frozen=True, slots=True)
 class ListedCluster:
-    """The cluster's metadata: brokers that are up, and partitions that the client may see."""
+    """The cluster's metadata: live brokers, and partitions that the client may see."""
 
     cluster_id: str | None
     brokers: tuple[int, ...]
@@ -43,7 +43,7 @@ class ListedCluster:
 
 
 class ReplicaEnd(NamedTuple):
-    """End of a replica's log, above its high watermark too."""
+    """End of a replica's log, which may be above its high watermark."""
 
     offset: int
     leader_epoch: int | None
@@ -51,35 +51,35 @@ class ReplicaEnd(NamedTuple):
 
 
 class LogSizes(NamedTuple):
-    """Sizes in bytes of a broker's logs on its disks, all that is above their high watermarks included."""
+    """Sizes in bytes of a broker's logs on its disks, including everything above their high watermarks."""
 
     of: Mapping[TopicPartition, int]
     hidden: tuple[str, ...]
-    """What of its disks no client can read, in words: log dirs that are offline, and copies that are moving to another log dir."""
+    """Parts of its disks that no client can read, in words: offline log dirs, and replicas that are moving to another log dir."""
 
 
 class Refused(NamedTuple):
-    """A broker's error instead of an answer, by Kafka's name for it."""
+    """A broker's error in place of an answer, by Kafka's name for it."""
 
     error: str
 
 
 class Throttled(NamedTuple):
-    """A quota held the answer back: nothing of it came."""
+    """An answer without data, held back by a quota."""
 
 
 class Fetched(NamedTuple):
-    """What one broker sends of one partition."""
+    """One broker's answer for one partition."""
 
     high_watermark: int
     log_start_offset: int
     records: bytes
-    """Whole batches as they are in the segments; the last one may be cut off."""
+    """Complete batches as they are in the segments; the last one may be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffsets:
-    """Offsets that groups have committed, and what was refused."""
+    """Committed offsets of consumer groups, and clauses on what was refused."""
 
     offsets: Mapping[str, Mapping[TopicPartition, tuple[int, int | None]]] = field(default_factory=dict)
     """By group and partition: offset, and leader epoch of the last record read."""
@@ -87,11 +87,11 @@ class CommittedOffsets:
 
 
 class UnreachableError(Exception):
-    """A broker that does not answer; the text says why, without secrets."""
+    """A broker does not answer; the text says why, without secrets."""
 
 
 class Brokers(Protocol):
-    """A client that asks each broker itself. Every method but `committed` raises UnreachableError where one does not answer."""
+    """A client that asks each broker itself. Every method except `committed` raises UnreachableError if a broker does not answer."""
 
     def cluster(self, topics: Sequence[str]) -> ListedCluster: ...
 

@@ -1,8 +1,8 @@
-"""Brokers through kafka-python: the one module that imports it, and only when a cluster is contacted.
+"""`Brokers` by kafka-python: the one module that imports it, and only when a cluster is contacted.
 
-A consumer may read from followers too (KIP-392): from version 11 on they answer Fetch up to their own high watermark, also where
-nobody leads (`ReplicaManager.fetchMessages`). ListOffsets with the replica id of a debugging consumer is answered by followers with
-their log's end (`KafkaApis.handleListOffsetRequest`). Neither needs more than READ and DESCRIBE.
+A consumer may read from followers too (KIP-392): from version 11 on they answer Fetch up to their own high watermark,
+even without a leader (`ReplicaManager.fetchMessages`). Followers answer ListOffsets with the replica id of a debugging
+consumer by their own log end (`KafkaApis.handleListOffsetRequest`). Neither needs more than READ and DESCRIBE.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from replica_audit.observe.broker_answers import (
 )
 from replica_audit.redaction import redact
 
-#: By which brokers' logs and quotas know it.
+#: Client id in brokers' logs and quotas.
 CLIENT_ID = "replica-audit-observe"
 
 _FIRST_LOCAL_VERSION = 8
@@ -52,26 +52,26 @@ _NO_ERROR = 0
 _CLUSTER_REFUSED = 31
 _PARTITIONS_IN_ANSWER = 2_000
 
-#: Pauses before a request is sent again whose connection was closed: by the broker, or as idle by this client.
+#: Pauses before a request is sent again whose connection was closed, by the broker or by this client as idle.
 RECONNECT_SECONDS = (0.5, 2.0)
 
 
 class Sender(Protocol):
-    """What sends a request of the protocol to one broker, and returns its answer (`kafka.net.compat.KafkaNetClient`)."""
+    """Sends a request of the protocol to one broker and returns the answer (`kafka.net.compat.KafkaNetClient`)."""
 
     def send_and_receive(self, node_id: int, request: Any, timeout_ms: int = ...) -> Any: ...
 
     def throttle_delay(self, node_id: int) -> float:
-        """Milliseconds for which a quota of the broker lets nothing be sent to it."""
+        """Milliseconds for which a broker's quota lets nothing be sent to it."""
 
     def poll(self, timeout_ms: float) -> None:
-        """Attend to connections until something happens, or that time has passed."""
+        """Serve connections until something happens or the time has passed."""
 
     def close(self) -> None: ...
 
 
 def check_addresses(bootstrap: str) -> None:
-    """Raise UsageError unless these are addresses, separated by commas."""
+    """Raise UsageError unless `bootstrap` is a list of addresses, separated by commas."""
     if not all(map(_ADDRESS.fullmatch, bootstrap.split(","))):
         raise UsageError(
             f"observe --bootstrap-servers {redact(bootstrap)[:200]}: expected HOST:PORT, separated by commas"
@@ -79,7 +79,7 @@ def check_addresses(bootstrap: str) -> None:
 
 
 def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
-    """A client of the cluster. Raises UsageError if a setting is refused, EngineError if kafka-python is missing or no broker answers."""
+    """Connect to a cluster. Raises UsageError for a rejected setting, EngineError if kafka-python is missing or no broker answers."""
     settings = properties.for_kafka_python()
     try:
         from kafka.net.compat import KafkaNetClient
@@ -87,7 +87,7 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
         from kafka.net.selector import NetworkSelector
     except ImportError as error:
         raise EngineError(f"observe needs kafka-python 3: pip install 'replica-audit[cluster]' ({error})") from error
-    # Whoever asks reports what goes wrong; its own lines would have addresses and no reason.
+    # Callers report errors; kafka-python's own lines have addresses and no reason.
     log = logging.getLogger("kafka")
     log.addHandler(logging.NullHandler())
     log.propagate = False
@@ -107,9 +107,8 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
 
 
 async def _reach_one(manager: Any) -> None:
-    """Connect to any of the given addresses. Where all fail, the most telling reason is raised, which bootstrapping would not say:
-    a broker that refuses a login may close the connection before its answer is read.
-    """
+    """Connect to any of the given addresses. If all fail, raise the most telling reason, which bootstrapping hides: a
+    broker that refuses a login may close the connection before its answer is read."""
     from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
     problems: list[Exception] = []
@@ -120,7 +119,7 @@ async def _reach_one(manager: Any) -> None:
         except Exception as error:
             problems.append(error)
     refused = [one for one in problems if isinstance(one, SaslAuthenticationFailedError)]
-    # One that closes before it has read what was sent resets the connection.
+    # A broker that closes before it has read the request resets the connection.
     told = [
         one for one in problems if not re.search(r"disconnected|ECONNRESET|reset by peer|EPIPE|Broken pipe", str(one))
     ]
@@ -139,11 +138,11 @@ def _words(error: BaseException) -> str:
 
 
 class _UnsupportedError(UnreachableError):
-    """A request that the broker's version does not know."""
+    """The broker's version does not know the request."""
 
 
 class KafkaBrokers:
-    """`broker_answers.Brokers` on a `Sender`; `known` are brokers to ask for metadata."""
+    """`broker_answers.Brokers` over a `Sender`; `known` are the brokers to ask for metadata."""
 
     def __init__(
         self, sender: Sender, known: Sequence[int], properties: ClientProperties, timeout_ms: int = _TIMEOUT_MS
@@ -155,16 +154,15 @@ class KafkaBrokers:
         self._errors, self._admin, self._consumer, self._metadata = errors, admin, consumer, metadata
 
     def close(self) -> None:
-        """Close every connection."""
         self._sender.close()
 
     def cluster(self, topics: Sequence[str]) -> ListedCluster:
-        """The brokers that are up, and the partitions of the topics that match a shell pattern, of all without one."""
+        """Live brokers, and the partitions of topics that match a shell pattern; of all topics without patterns."""
         request = self._metadata.MetadataRequest
         answer = self._of_any(request(topics=None, allow_auto_topic_creation=False))
         found = list(answer.topics)
         seen = {one.name for one in found}
-        # What the client may not describe is left out of a list of all topics, and has an error where it is named.
+        # Topics that the client may not describe are missing from a list of all topics, and give an error when named.
         named = [one for one in topics if one not in seen and not set(one) & set("*?[")]
         if named:
             asked = [request.MetadataRequestTopic(name=one) for one in named]
@@ -196,7 +194,7 @@ class KafkaBrokers:
     def _eligible(
         self, topics: Sequence[str]
     ) -> tuple[dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]], list[str]]:
-        """Eligible leader replicas, and the last known ones, of each partition that has any (KIP-966)."""
+        """Eligible leader replicas, and last known ones, of each partition that has any (KIP-966)."""
         request = self._admin.DescribeTopicPartitionsRequest
         found: dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]] = {}
         cursor = None
@@ -207,7 +205,7 @@ class KafkaBrokers:
                     request(topics=asked, response_partition_limit=_PARTITIONS_IN_ANSWER, cursor=cursor)
                 )
             except _UnsupportedError:
-                return {}, []  # before 4.0 there are none
+                return {}, []  # before 4.0 there are no eligible leader replicas
             except UnreachableError as error:
                 return {}, [f"eligible leader replicas: {error}"]
             for topic in answer.topics:
@@ -223,7 +221,7 @@ class KafkaBrokers:
         return found, []
 
     def configs(self, topics: Sequence[str]) -> tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]]:
-        """The configuration of each topic, and what was refused."""
+        """Configuration of each topic, and clauses on what was refused."""
         request = self._admin.DescribeConfigsRequest
         found: dict[str, dict[str, str]] = {}
         refused = []
@@ -243,7 +241,7 @@ class KafkaBrokers:
         return found, tuple(refused)
 
     def committed(self, brokers: Iterable[int]) -> CommittedOffsets:
-        """Offsets of the groups that the client may describe. Each broker names those that it coordinates."""
+        """Offsets of the groups that the client may describe, asked of each group's coordinator."""
         offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = defaultdict(dict)
         refused = []
         for broker in brokers:
@@ -253,7 +251,7 @@ class KafkaBrokers:
                     refused.append(f"the groups of broker {broker}: {self._name(answer.error_code)}")
                     continue
                 for group in answer.groups:
-                    # From version 8 on there are several groups in a request, and from 10 on ids instead of names.
+                    # From version 8 on a request has several groups, from version 10 on topic ids instead of names.
                     request = self._consumer.OffsetFetchRequest(
                         group_id=group.group_id, topics=None, min_version=2, max_version=7
                     )
@@ -269,7 +267,8 @@ class KafkaBrokers:
     def offsets(
         self, broker_id: int, places: Sequence[TopicPartition], timestamp: int
     ) -> Mapping[TopicPartition, ReplicaEnd | Refused]:
-        """By a replica's own log, whoever leads: its end (`LATEST`), its first local offset, or the first record since a time in ms."""
+        """Offsets in a replica's own log, regardless of the leader: its end (`LATEST`), its first local offset, or the
+        first record since a time in ms."""
         request = self._consumer.ListOffsetsRequest
         by_topic: dict[str, list[Any]] = defaultdict(list)
         for place in places:
@@ -299,7 +298,7 @@ class KafkaBrokers:
         return found
 
     def sizes(self, broker_id: int, places: Sequence[TopicPartition]) -> LogSizes | Refused:
-        """Sizes of a broker's logs, or why it does not tell them: that needs the right to describe the cluster."""
+        """Sizes of a broker's logs, or the error: it needs the right to describe the cluster."""
         by_topic: dict[str, list[int]] = defaultdict(list)
         for place in places:
             by_topic[place.topic].append(place.partition)
@@ -330,9 +329,10 @@ class KafkaBrokers:
     def fetch(
         self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int
     ) -> Mapping[TopicPartition, Fetched | Refused | Throttled]:
-        """Batches of a broker's own replicas below their high watermarks, at once: `max_bytes` in all, but at least one batch.
+        """Batches of a broker's own replicas below their high watermarks, without waiting: at most `max_bytes` in all,
+        but at least one batch.
 
-        Where brokers know topic ids the answer is of that very topic.
+        Brokers that know topic ids answer for exactly that topic id.
         """
         request = self._consumer.FetchRequest
         by_topic: dict[str, list[Any]] = defaultdict(list)
@@ -389,7 +389,7 @@ class KafkaBrokers:
         return Fetched(one.high_watermark, one.log_start_offset, records)
 
     def _of_any(self, request: Any) -> Any:
-        """The answer of the first broker that gives one."""
+        """The first broker's answer that succeeds."""
         problems = []
         for broker in self._known:
             try:
@@ -408,7 +408,7 @@ class KafkaBrokers:
             while (left := self._sender.throttle_delay(broker_id)) > 0:
                 self._sender.poll(timeout_ms=left)
             try:
-                # A request can be sent once only.
+                # A request object can be sent only once.
                 return self._sender.send_and_receive(broker_id, copy(request), timeout_ms=self._timeout_ms)
             except errors.IncompatibleBrokerVersion as error:
                 raise _UnsupportedError(_words(error)) from None
@@ -423,12 +423,12 @@ class KafkaBrokers:
         return UnreachableError(self._properties.hide(_words(error)))
 
     def _name(self, code: int) -> str:
-        """Kafka's name for an error."""
+        """Kafka's name for an error code."""
         return getattr(self._errors.for_code(code), "message", None) or f"error {code}"
 
 
 def _committed_in(answer: Any) -> Iterator[tuple[TopicPartition, tuple[int, int | None]]]:
-    """Each partition for which a group has committed an offset, with that and the leader epoch of the last record read."""
+    """Partitions for which a group has committed an offset, with it and the leader epoch of the last record read."""
     for topic in answer.topics:
         for one in topic.partitions:
             if one.error_code == _NO_ERROR and one.committed_offset >= 0:
@@ -442,6 +442,6 @@ def _uuid(topic_id: str | None) -> UUID | None:
 
 
 def _id_of(topic: Any) -> str | None:
-    """A topic id as Kafka writes it: URL-safe Base64 without padding (`Uuid.toString`)."""
+    """Topic id as Kafka writes it: URL-safe Base64 without padding (`Uuid.toString`)."""
     one = getattr(topic, "topic_id", None)
     return None if one is None or one == _NO_ID else urlsafe_b64encode(one.bytes).decode("ascii").rstrip("=")

@@ -1,4 +1,4 @@
-"""A cluster observed: all replicas read, brokers at the same time, and written as a snapshot that has its name once it is whole."""
+"""Observation of a cluster: all replicas read, brokers in parallel, and written as a snapshot that gets its name once complete."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from replica_audit.typed_json import to_object
 
 LISTING = "observed-topics-describe.txt"
 MANIFEST = "manifest.json"
-#: Tables of batches.
+#: Directory of the batch tables.
 BATCHES = "batches"
 _PARTIAL = ".partial"
-#: Of a topic in the name of its table: a file's name has at most 255 bytes.
+#: Characters of a topic in the file name of its table: a file name has at most 255 bytes.
 _NAME_LENGTH = 150
 
-#: Pauses before a broker that does not answer is connected to again.
+#: Pauses before reconnecting to a broker that does not answer.
 CONNECT_AGAIN_SECONDS = (2.0, 10.0, 30.0)
 
 _Answer = TypeVar("_Answer")
@@ -45,14 +45,14 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What came of it."""
+    """Outcome of an observation."""
 
     directory: str
     replicas: tuple[ObservedReplica, ...]
     refused: tuple[str, ...]
-    """What was asked for in vain, in clauses."""
+    """Clauses on requests that were refused."""
     size_bytes: int
-    """That brokers sent."""
+    """Bytes sent by brokers."""
 
     @property
     def unread(self) -> tuple[ObservedReplica, ...]:
@@ -61,7 +61,7 @@ class Observed:
 
 
 def check_target(directory: str) -> None:
-    """Raise UsageError unless nothing is there, and nothing of an observation that broke off."""
+    """Raise UsageError if the directory exists, or one of an observation that broke off."""
     if os.path.lexists(directory):
         raise UsageError(f"observe --to {directory}: {directory} exists: give a new directory, or remove it")
     partial = f"{directory}{_PARTIAL}"
@@ -85,11 +85,11 @@ def observe(
     agreement: AgreedBytes,
     came: Callable[[int, int], None] = lambda replicas, size_bytes: None,
 ) -> Observed:
-    """Read all replicas of a plan, each broker by a connection of its own and at most `rate` bytes a second, and write them.
+    """Read all replicas of a plan and write a snapshot; each broker has its own connection and is read at up to `rate` bytes a second.
 
-    `came` gets the numbers of replicas that are done and of bytes that came, of one thread at a time. Where a broker refuses, the
-    others go on; replicas that would take more bytes than were agreed to are unread. What is written is for its owner only,
-    as the logs are; of an observation that breaks off nothing stays.
+    `came` gets the numbers of finished replicas and of received bytes, one call at a time. If a broker refuses, the others go
+    on; replicas beyond the agreed bytes are unread. Files are readable by their owner only, as the logs are. An observation
+    that breaks off leaves nothing.
     """
     with _new_snapshot(directory) as partial:
         (partial / BATCHES).mkdir(mode=0o700)
@@ -125,9 +125,9 @@ def observe(
 
 @contextmanager
 def _new_snapshot(directory: str) -> Iterator[Path]:
-    """A new directory beside `directory` that takes its name when all went well, and else goes with all that is in it.
+    """A new directory beside `directory` that takes its name on success, and is otherwise removed with its contents.
 
-    It goes when the process is interrupted, too. Errors are raised as they are: most are of a connection.
+    It is also removed when the process is interrupted. Errors are raised unchanged: most are of a connection.
     """
     check_target(directory)
     partial = Path(f"{directory}{_PARTIAL}")
@@ -153,7 +153,7 @@ def _read_all(
     agreement: AgreedBytes,
     came: Callable[[int, int], None],
 ) -> list[ObservedReplica]:
-    """Every replica of a plan in order, each with its table where it has batches; brokers are read at the same time."""
+    """Read every replica of a plan, brokers in parallel; results are in the plan's order. A replica with batches gets a table."""
     numbers = {one.place: number for number, one in enumerate(plan.cluster.partitions)}
     over = Event()
 
@@ -184,7 +184,7 @@ def _read_all(
             readers = [pool.submit(read_broker, replicas) for replicas in by_broker.values()]
             read = [one for found in agreement.results(readers) for one in found]
         except BaseException:
-            over.set()  # else leaving the pool waits until all is read
+            over.set()  # otherwise leaving the pool waits until all is read
             agreement.end()
             raise
     read += [unread(one, one.problem) for one in plan.replicas if one.problem is not None]
@@ -205,7 +205,7 @@ def _again(ask: Callable[[], _Answer], otherwise: _Answer, what: str, refused: l
 
 
 def _of_plan(cluster: ListedCluster, plan: ReadingPlan) -> list[ListedPartition]:
-    """The partitions of the plan as they are listed at the end: what was created or deleted meanwhile is left out or as it was."""
+    """Partitions of the plan as listed at the end; those deleted meanwhile stay as they were, new ones are left out."""
     now = {one.place: one for one in cluster.partitions}
     return [now.get(one.place, one) for one in plan.cluster.partitions]
 
@@ -224,7 +224,7 @@ def _table_name(one: ReplicaToRead, number: int) -> str:
 
 
 def _listable(configs: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Configurations without values that have a blank, which would end them in a listing; and a clause on each of those."""
+    """Configurations without values that contain white space, which would end them in a listing, and a clause on each left out."""
     found: dict[str, dict[str, str]] = {}
     refused = []
     for topic, values in configs.items():
@@ -238,7 +238,7 @@ def _listable(configs: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, dict[
 
 
 def render_listing(partitions: Iterable[ListedPartition], configs: Mapping[str, Mapping[str, str]]) -> str:
-    """The listing of `kafka-topics --describe`, with the leader epochs that it leaves out."""
+    """The listing of `kafka-topics --describe`, with the leader epochs that Kafka's leaves out."""
     lines, topic = [], None
     partitions = list(partitions)
     numbers = Counter(one.topic for one in partitions)

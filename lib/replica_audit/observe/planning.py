@@ -1,4 +1,4 @@
-"""What to read of each live replica: from where, up to its own high watermark as it is now, and about how many bytes that is."""
+"""Plan of what to read from each live replica: first offset, its own high watermark now, and about how many bytes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from replica_audit.observe.broker_answers import (
     UnreachableError,
 )
 
-#: Partitions in a request, and bytes of its answer: enough of each to know how long a record is.
+#: Partitions per request, and bytes per answer: enough to learn the size of a record.
 _AT_ONCE = 500
 _SAMPLE_BYTES = 1 << 20
 _EACH_BYTES = 16 << 10
-#: Partitions in a request for offsets by time, each of which a broker looks up in a segment, and the pause before the next one.
+#: Partitions per request for offsets by time, each of which a broker looks up in a segment, and the pause between requests.
 TIMES_AT_ONCE = 100
 TIMES_PAUSE_SECONDS = 0.25
 
-#: Seconds before a broker is asked again whose quota let nothing through, and answers of that kind after which it is given up.
+#: Seconds before a broker whose quota let nothing through is asked again, and the number of such answers after which it is given up.
 THROTTLED_SECONDS = 1.0
 THROTTLED_ANSWERS = 600
 THROTTLED = "a quota of the broker lets nothing through"
@@ -40,19 +40,19 @@ THROTTLED = "a quota of the broker lets nothing through"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What part of the logs is wanted."""
+    """Part of the logs that is to be read."""
 
     topics: tuple[str, ...] = ()
-    """Shell patterns; none: all."""
+    """Shell patterns; empty: all topics."""
     last: int | None = None
-    """So many offsets below the greatest high watermark of a partition."""
+    """Number of offsets below the greatest high watermark of a partition."""
     since_ms: int | None = None
-    """From the first record of that time on."""
+    """Time of the first record to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaToRead:
-    """One replica on a broker that answers. Offsets are 0 where `problem` says why it cannot be read."""
+    """A replica on a live broker. Offsets are 0 if it cannot be read, with the reason in `problem`."""
 
     partition: ListedPartition
     broker_id: int
@@ -60,31 +60,32 @@ class ReplicaToRead:
     start_offset: int = 0
     high_watermark: int = 0
     log_end: ReplicaEnd | None = None
-    """None: not told."""
+    """None if the broker does not say."""
     size_bytes: int = 0
-    """Estimated, of what is to be read."""
+    """Estimate of the bytes to be read."""
     problem: str | None = None
 
 
 @dataclass(slots=True)
 class ReadingPlan:
-    """Everything to be read."""
+    """The replicas to read, and what was refused."""
 
     cluster: ListedCluster
     replicas: list[ReplicaToRead]
     refused: list[str] = field(default_factory=list)
     untold: dict[int, str] = field(default_factory=dict)
-    """Brokers that do not tell the sizes of their logs, with Kafka's name for the reason: those are estimated by first batches."""
+    """Brokers that refuse to tell the sizes of their logs, with Kafka's name for the reason; their sizes are estimated
+    from first batches."""
     hidden: list[str] = field(default_factory=list)
-    """What of brokers' disks no client can read, in words."""
+    """Parts of brokers' disks that no client can read, in words."""
 
     @property
     def size_bytes(self) -> int:
-        """Estimated, of all replicas."""
+        """Estimate for all replicas."""
         return sum(one.size_bytes for one in self.replicas)
 
     def by_broker(self) -> dict[int, list[ReplicaToRead]]:
-        """The replicas that can be read, by the broker that has them."""
+        """Readable replicas by broker."""
         found: dict[int, list[ReplicaToRead]] = defaultdict(list)
         for one in self.replicas:
             if one.problem is None:
@@ -94,7 +95,7 @@ class ReadingPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """One replica as its broker answers now."""
+    """A replica's offsets as its broker answers now."""
 
     partition: ListedPartition
     broker_id: int
@@ -106,9 +107,9 @@ class _Note:
 
 
 def plan_observation(brokers: Brokers, asked: Asked) -> ReadingPlan:
-    """Ask every live broker about its replicas: followers first, so that none seems ahead of its leader.
+    """Ask every live broker about its replicas; followers first, so that none seems ahead of its leader.
 
-    Raises EngineError if nobody answers.
+    Raises EngineError if no broker answers.
     """
     try:
         cluster = brokers.cluster(asked.topics)
@@ -137,7 +138,7 @@ def plan_observation(brokers: Brokers, asked: Asked) -> ReadingPlan:
 def _told_sizes(
     brokers: Brokers, broker_id: int, partitions: Sequence[ListedPartition], plan: ReadingPlan
 ) -> Mapping[TopicPartition, int]:
-    """Sizes of a broker's logs, as far as it tells them; where it does not, `plan` has the reason."""
+    """Sizes of a broker's logs; empty if it refuses, with the reason noted in `plan`."""
     if broker_id in plan.untold:
         return {}
     answer: LogSizes | Refused
@@ -158,7 +159,7 @@ def note_replicas(
     partitions: Sequence[ListedPartition],
     sizes: Mapping[TopicPartition, int],
 ) -> Iterator[_Note | ReplicaToRead]:
-    """Each replica as its broker answers, or why it does not; `sizes` are those of its logs, where they are known."""
+    """Offsets of each replica, or the reason why it cannot be read; `sizes` are known log sizes."""
     try:
         starts = brokers.offsets(broker_id, [one.place for one in partitions], EARLIEST_LOCAL)
         readable = {}
@@ -195,7 +196,7 @@ def note_replicas(
 def _sample(
     brokers: Brokers, broker_id: int, starts: Mapping[ListedPartition, int]
 ) -> Mapping[TopicPartition, Fetched | Refused]:
-    """High watermarks, and the first batches where they come; a quota is waited for."""
+    """High watermarks, with first batches as far as they come; waits for quotas."""
     for _ in range(THROTTLED_ANSWERS):
         found = brokers.fetch(broker_id, starts, _SAMPLE_BYTES, _EACH_BYTES)
         come = {place: one for place, one in found.items() if not isinstance(one, Throttled)}
@@ -206,9 +207,8 @@ def _sample(
 
 
 def _sampled(brokers: Brokers, notes: Sequence[_Note]) -> list[_Note]:
-    """The same with a batch, asked for alone, of each topic of which none came: where many are asked for at once, a broker sends nothing
-    of those whose first batch is longer than there is room for, the first of all apart (`ReplicaManager.readFromLog`).
-    """
+    """Notes with a batch size for every topic: a topic without one is asked for alone, since in a large request a broker sends
+    nothing for partitions whose first batch exceeds the room left, except the very first (`ReplicaManager.readFromLog`)."""
     found = list(notes)
     known = {one.partition.topic for one in notes if one.bytes_per_offset is not None}
     for at, one in enumerate(notes):
@@ -217,7 +217,7 @@ def _sampled(brokers: Brokers, notes: Sequence[_Note]) -> list[_Note]:
         try:
             answer = _sample(brokers, one.broker_id, {one.partition: one.local_start_offset}).get(one.partition.place)
         except UnreachableError:
-            continue  # reading will say so
+            continue  # reading reports it
         if isinstance(answer, Fetched) and (density := _density(answer)) is not None:
             found[at] = replace(one, bytes_per_offset=density)
             known.add(one.partition.topic)
@@ -225,11 +225,11 @@ def _sampled(brokers: Brokers, notes: Sequence[_Note]) -> list[_Note]:
 
 
 def _density(answer: Fetched) -> float | None:
-    """Bytes for each offset, in the batches that were sent; None without any."""
+    """Bytes per offset in an answer's batches; None without batches."""
     try:
         batches = read_batches(answer.records)
     except FormatError:
-        return None  # reading the log will say so
+        return None  # reading the log reports it
     if not len(batches):
         return None
     return int(batches["size"].sum()) / (int(batches["last_offset"][-1]) + 1 - int(batches["base_offset"][0]))
@@ -258,7 +258,7 @@ def _planned(brokers: Brokers, notes: Sequence[_Note], asked: Asked, refused: li
 def _since(
     brokers: Brokers, of_partition: Mapping[TopicPartition, Sequence[_Note]], since_ms: int, refused: list[str]
 ) -> dict[TopicPartition, int]:
-    """The first offset since that time of each partition whose leader, or where nobody leads another replica, tells it; -1: none."""
+    """First offset since a time, by the leader of each partition or, without a leader, another replica; -1: none."""
     by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, copies in of_partition.items():
         asked = next((one for one in copies if one.broker_id == one.partition.leader_id), copies[0])
@@ -286,7 +286,7 @@ def _since(
 
 
 def _wanted_start(copies: Sequence[_Note], last: int | None, since: int | None) -> int:
-    """First offset to read of a partition: never above the end of any replica, so that what one lacks is seen."""
+    """First offset to read of a partition; never above the end of any replica, so that missing records are seen."""
     greatest = max(one.high_watermark for one in copies)
     starts = [0]
     if last is not None:
@@ -302,7 +302,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def planned_again(brokers: Brokers, one: ReplicaToRead) -> ReplicaToRead:
-    """A replica whose log was cut or expired while it was read, as it is now."""
+    """Plan anew for a replica whose log was cut or expired while it was read."""
     found = next(iter(note_replicas(brokers, one.broker_id, [one.partition], {})))
     if isinstance(found, ReplicaToRead):
         return found

@@ -1,4 +1,4 @@
-"""The batch headers of one replica, read through its broker at a bounded rate into a table; records are not kept."""
+"""The batch headers of one replica, read through its broker at a bounded rate into a table; records are not stored."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from replica_audit.snapshot.observed import ObservedReplica
 
 _FETCH_BYTES = 1 << 20
 GREATEST_FETCH = 128 << 20
-#: A log that was cut or expired is read anew this often.
+#: Attempts to read a log that is cut or expires meanwhile.
 _ATTEMPTS = 3
-#: Batches in a row group.
+#: Batches per row group.
 _ROWS = 1 << 16
 
 
 class StoppedError(Exception):
-    """Another reader failed, or somebody interrupted: what is left is not read."""
+    """Another reader failed, or the user interrupted: what remains is not read."""
 
 
 class Pace:
-    """At most so many bytes a second from one broker, in steps of one answer."""
+    """Rate limit for one broker, applied after each answer."""
 
     def __init__(
         self,
@@ -42,54 +42,53 @@ class Pace:
         sleep: Callable[[float], object] = time.sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`rate` is in bytes a second; once it `is_over`, nothing more is asked for."""
+        """`rate` is in bytes a second; after `is_over` returns True no more is read."""
         self.rate, self._now, self._sleep, self._is_over = rate, now, sleep, is_over
         self._free_at = now()
 
     def wait(self) -> None:
-        """Wait until what came before is paid for. Raises StoppedError where it is over."""
+        """Wait until earlier answers are within the rate. Raises StoppedError once it is over."""
         if (left := self._free_at - self._now()) > 0:
             self._sleep(left)
         if self._is_over():
             raise StoppedError
 
     def take(self, size_bytes: int) -> None:
-        """Count an answer."""
+        """Count the bytes of an answer."""
         self._free_at = max(self._free_at, self._now()) + size_bytes / self.rate
 
     def pause(self, seconds: float) -> None:
-        """Wait for a quota of the broker."""
+        """Wait for a broker's quota."""
         self._sleep(seconds)
 
     @property
     def fetch_bytes(self) -> int:
-        """Bytes to ask for: what may be sent in a quarter of a second."""
+        """Bytes to request: a quarter of a second at the rate."""
         return max(1, min(_FETCH_BYTES, self.rate // 4))
 
 
 class _ChangedError(Exception):
-    """The log was cut or expired where it is being read."""
+    """The log was cut or expired while it was read."""
 
 
 class _GivenUpError(Exception):
-    """A replica that cannot be read; the text says why."""
+    """A replica cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A broker, the pace it is read at, what counts the bytes that come, and who says how many may."""
+    """A broker with its rate limit, a counter of received bytes, and the agreement on their number."""
 
     brokers: Brokers
     pace: Pace
     came: Callable[[int], None]
     agreement: AgreedBytes
     compacted: Collection[str] = ()
-    """Topics whose policy is known to include `compact`."""
+    """Topics whose cleanup.policy is known to include `compact`."""
 
     def read(self, planned: ReplicaToRead, path: Path) -> ObservedReplica:
-        """Write the table at `path`, where the replica has batches. Raises UnreachableError if the broker does not answer, NotAgreedError
-        if nothing more may be read.
-        """
+        """Write the table of a replica's batches to `path`, if it has any. Raises UnreachableError if the broker does
+        not answer, NotAgreedError if no more may be read."""
         for _ in range(_ATTEMPTS):
             try:
                 return _observed(planned, self._write(planned, path))
@@ -107,7 +106,7 @@ class Reading:
         return unread(planned, f"its log was cut or expired while it was read, {_ATTEMPTS} times")
 
     def _write(self, planned: ReplicaToRead, path: Path) -> tuple[int, int]:
-        """The offsets from which, and up to which, batches were read."""
+        """Write the batches; returns the start and end of the offsets read."""
         first, end, writer = planned.start_offset, planned.start_offset, None
         try:
             for batches in self._batches(planned):
@@ -121,7 +120,7 @@ class Reading:
         return first, end
 
     def _batches(self, planned: ReplicaToRead) -> Iterator[NDArray[np.void]]:
-        """Batches below the high watermark that was noted, some thousands at a time."""
+        """Batches below the planned high watermark, some thousands at a time."""
         at, held, number = planned.start_offset, [], 0
         while at < planned.high_watermark:
             batches = self._fetch(planned, at)
@@ -140,9 +139,8 @@ class Reading:
             yield np.concatenate(held)
 
     def _check_hole(self, planned: ReplicaToRead, offset: int) -> None:
-        """Nothing was sent from `offset` on, below the high watermark: a cleaner removed what was there (`LocalLog.read`). A broker
-        answers so as well for what it did not get from remote storage in time.
-        """
+        """Check an empty answer below the high watermark: a cleaner may have removed the rest (`LocalLog.read`), or the
+        broker did not get it from remote storage in time. Raises if the log start moved beyond `offset`."""
         place = planned.partition.place
         start = self.brokers.offsets(planned.broker_id, [place], EARLIEST_LOCAL).get(place, Refused("no answer"))
         if isinstance(start, Refused):
@@ -184,12 +182,12 @@ class Reading:
                 return batches
             if size >= GREATEST_FETCH:
                 raise _GivenUpError(f"the batch at offset {offset} did not come whole in {size} bytes")
-            size = min(size * 4, GREATEST_FETCH)  # brokers before 0.11 send no whole batch where it is longer
+            size = min(size * 4, GREATEST_FETCH)  # brokers before 0.11 send no complete batch if it is longer
 
 
 def _table(planned: ReplicaToRead, batches: NDArray[np.void]) -> pa.Table:
     columns = headers_to_columns(batches)
-    del columns["position"]  # in the answer, not in a segment
+    del columns["position"]  # position in the answer, not in a segment
     number = len(batches)
     place = {
         "broker_id": pa.array(np.full(number, planned.broker_id, np.int32)),
@@ -215,7 +213,7 @@ def _observed(planned: ReplicaToRead, ends: tuple[int, int]) -> ObservedReplica:
 
 
 def unread(planned: ReplicaToRead, problem: str) -> ObservedReplica:
-    """A replica that could not be read."""
+    """Row for a replica that could not be read."""
     one = planned.partition
     return ObservedReplica(
         planned.broker_id, one.topic, one.partition, one.topic_id, None, None, None, None, None, None, problem

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A partition as the controller has it. Epochs grow with every change of leader, also to none."""
+    """A partition as the controller registers it. Its leader epoch grows with every change of leader, including one to no leader."""
 
     replicas: tuple[int, ...]
     """In the order of the assignment."""
@@ -21,16 +21,16 @@ class Registration:
     isr: frozenset[int]
     elr: frozenset[int] = frozenset()
     last_known: tuple[int, ...] = ()
-    """LastKnownElr: with one member, the leader that was lost last."""
+    """LastKnownElr: its only member is the last leader before nobody could lead."""
     min_isr: int = 1
     unclean: bool = False
     """unclean.leader.election.enable, as it is in force."""
     has_elr: bool = False
-    """Eligible leader replicas are in force in this cluster."""
+    """True if eligible leader replicas (KIP-966) are in force in the cluster."""
     adding: frozenset[int] = frozenset()
-    """Replicas that a reassignment adds; they are among `replicas`."""
+    """Replicas that a reassignment adds; a subset of `replicas`."""
     removing: frozenset[int] = frozenset()
-    """Replicas that it takes away, with their logs, as soon as all that it adds are in sync; they are among `replicas`."""
+    """Replicas that a reassignment removes, with their logs, once all of `adding` are in sync; a subset of `replicas`."""
 
     @property
     def entitled(self) -> frozenset[int]:
@@ -40,7 +40,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class NextLeader:
-    """Whom an election finds, and on what ground: stays, isr, elr, last_known or unclean."""
+    """The leader that an election chooses, and its right to lead: stays, isr, elr, last_known or unclean."""
 
     broker_id: int
     right: str
@@ -51,9 +51,8 @@ class NextLeader:
 
 
 def next_leader(partition: Registration, alive: AbstractSet[int], *, unclean: bool) -> NextLeader | None:
-    """The replica that an election among the brokers `alive` finds, None if there is none; `unclean`: any replica may be
-    elected (`PartitionChangeBuilder.electLeader`; H2, H4, H6).
-    """
+    """The leader that an election among the brokers `alive` chooses; None if there is none. With `unclean` any live
+    replica may be elected (`PartitionChangeBuilder.electLeader`; H2, H4, H6)."""
     entitled = partition.entitled
     if partition.leader_id in entitled & alive:
         return NextLeader(partition.leader_id, "stays")
@@ -69,11 +68,8 @@ def next_leader(partition: Registration, alive: AbstractSet[int], *, unclean: bo
 
 
 def elect(partition: Registration, alive: AbstractSet[int], *, unclean: bool = False) -> Registration:
-    """The partition after an election (`PartitionChangeBuilder.electLeader`). `unclean`: asked for by an operator, regardless of
-    the setting.
-
-    Nothing changes where a leader stays (H1).
-    """
+    """The partition after an election; unchanged where its leader stays (H1; `PartitionChangeBuilder.electLeader`).
+    `unclean`: an operator asked for an unclean election, regardless of the setting."""
     found = next_leader(partition, alive, unclean=unclean or partition.unclean)
     if found is None:
         if partition.leader_id is None:
@@ -89,9 +85,8 @@ def elect(partition: Registration, alive: AbstractSet[int], *, unclean: bool = F
 
 
 def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
-    """The partition after a preferred election: the first replica of the assignment leads if it is in sync; a partition
-    without a leader stays as it is (`PartitionChangeBuilder.Election.PREFERRED`; H3, H9).
-    """
+    """The partition after a preferred election: the first replica of the assignment leads if it is in sync; a partition without
+    a leader stays as it is (`PartitionChangeBuilder.Election.PREFERRED`; H3, H9)."""
     first = partition.replicas[0]
     if partition.leader_id in (None, first) or first not in partition.isr & alive:
         return partition
@@ -99,9 +94,8 @@ def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
 
 
 def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]) -> Registration:
-    """The partition after a broker was fenced or stopped (`ReplicationControlManager.generateLeaderAndIsrUpdates`). `alive`
-    are the brokers that remain. The last in-sync replica stays in the ISR, or becomes eligible (KIP-966).
-    """
+    """The partition after a broker was fenced or stopped (`ReplicationControlManager.generateLeaderAndIsrUpdates`). `alive` are
+    the brokers that remain. The last in-sync replica stays in the ISR, or becomes eligible (KIP-966)."""
     left = partition.isr - {broker_id}
     if broker_id not in partition.isr or (not left and not partition.has_elr):
         return elect(partition, alive)
@@ -115,9 +109,7 @@ def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]
 
 
 def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int], *, clean: bool) -> Registration:
-    """The partition after a broker came back; `alive` includes it. A broker that was killed is neither in sync nor eligible
-    (KIP-966).
-    """
+    """The partition after a broker came back; `alive` includes it. A broker that was killed is neither in sync nor eligible (KIP-966)."""
     if partition.has_elr and not clean:
         gone = frozenset({broker_id})
         partition = replace(partition, isr=partition.isr - gone, elr=partition.elr - gone)
@@ -125,9 +117,8 @@ def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int
 
 
 def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
-    """The partition after every live replica has fetched to the leader's log end and joined the ISR; unchanged without a
-    leader (`Partition.maybeExpandIsr`).
-    """
+    """The partition after every live replica has fetched to the leader's log end and joined the ISR; unchanged without a leader
+    (`Partition.maybeExpandIsr`)."""
     if partition.leader_id is None:
         return partition
     isr = partition.isr | (frozenset(partition.replicas) & alive)
@@ -137,9 +128,8 @@ def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
 
 
 def _end_reassignment(partition: Registration, alive: AbstractSet[int]) -> Registration:
-    """After the end of a reassignment, if there is one and everything that it adds is in sync; one that is removed does not
-    lead on (Kafka: `PartitionReassignmentReplicas.maybeCompleteReassignment`).
-    """
+    """The partition after its reassignment ended, which it does once every added replica is in sync; a removed replica
+    stops leading (`PartitionReassignmentReplicas.maybeCompleteReassignment`)."""
     stay = partition.isr - partition.removing
     if not (partition.adding or partition.removing) or not stay or not partition.adding <= stay:
         return partition

@@ -1,4 +1,4 @@
-"""Elections out of a partition's history: which replica was elected when, and whether that was clean.
+"""Elections found in a partition's history: who was elected when, and whether that was clean.
 
 Kafka: `PartitionChangeBuilder.electLeader`, `PartitionRegistration.merge`; KIP-966 for eligible leader replicas.
 """
@@ -14,32 +14,33 @@ from replica_audit.model import PartitionState
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """A replica began to lead in a new epoch."""
+    """A replica became leader in a new epoch."""
 
     leader_epoch: int
     leader_id: int
     time_ms: int
-    """The controller's clock."""
+    """By the controller's clock."""
     metadata_offset: int
     clean: bool
-    """The new leader was in the ISR or among the eligible leader replicas, so it had everything that was committed, as
-    long as its own log was intact. A last known leader that comes back is not (LastKnownElr)."""
+    """True if the new leader was in the ISR or an eligible leader replica, so that it had everything committed unless
+    its own log was damaged. False for a last known leader that comes back (LastKnownElr)."""
     previous_leader_id: int | None
-    """Who led before, whether or not somebody still did; None where the history does not reach back so far."""
+    """The most recent leader, even if it had stopped leading before; None where the history does not reach back so far."""
     previous_isr: tuple[int, ...]
     previous_elr: tuple[int, ...]
     from_last_known: bool
-    """Elected as the last known leader, after ISR and eligible leader replicas had become empty."""
+    """True if it was elected as the last known leader, after ISR and eligible leader replicas had become empty."""
     came_back: bool = False
-    """Nobody had led for want of a live replica, so that it had been down, and may have lost the end of its log. Not so where the
-    last leader was stopped in order, nor with eligible leader replicas, which one that was killed drops out of (KIP-966)."""
+    """True if the partition had no leader for want of a live replica: the elected one had been down, and may have lost
+    the end of its log. False where the last leader was shut down in order, and with eligible leader replicas, from
+    which a killed broker drops out (KIP-966)."""
 
 
 def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
-    """Every committed election of a history, oldest first; the first leader of a new partition does not count.
+    """Every committed election of a history, oldest first; the first leader of a new partition is not counted.
 
-    A leader that stays and gets a new epoch (before metadata version 3.6 with every change of the ISR, and when
-    replicas are removed) was not elected.
+    A leader that only gets a new epoch was not elected: before metadata version 3.6 every change of the ISR raised the
+    epoch, and the removal of replicas still does.
     """
     found: list[Election] = []
     committed = [state for state in history if not state.uncommitted]
@@ -51,7 +52,7 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
             continue
         chosen = after.leader_id
         eligible = chosen in before.isr or chosen in before.elr
-        # The controller itself says so with the recovery state that it sets.
+        # The controller marks an unclean election by the recovery state that it sets.
         said_unclean = after.recovering and not before.recovering
         found.append(
             Election(
@@ -72,7 +73,7 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
 
 
 def _was_leaderless(state: PartitionState, led: PartitionState | None) -> bool:
-    """True for a state that the controller wrote because no replica could lead: it begins a leader epoch."""
+    """True for a state in which no replica could lead: the controller starts a leader epoch for it."""
     return state.leader_id is None and led is not None and state.leader_epoch > led.leader_epoch
 
 
@@ -82,9 +83,9 @@ def last_led(history: Sequence[PartitionState]) -> PartitionState | None:
 
 
 def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
-    """The leader epoch from which on every election is in the history: -1 for a whole one, None without any.
+    """The leader epoch from which every election is in the history: -1 for a complete history, None for an empty one.
 
-    A history that begins with a snapshot does not tell how the epoch of the snapshot came about.
+    A history that begins with a snapshot does not show how the snapshot's epoch began.
     """
     if not history:
         return None

@@ -1,6 +1,6 @@
 """The rule by which a leader advances its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), for each version.
 
-Where the high watermark of a snapshot is, `auditing.leadership.high_watermark_bounds` concludes.
+`auditing.leadership.high_watermark_bounds` concludes where the high watermark of a snapshot is.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ OLD_LAG_TIME_MS, LAG_TIME_MS = 10_000, 30_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The inputs of `Partition.maybeIncrementLeaderHW` that depend on the version; None: unknown."""
+    """The parts of `Partition.maybeIncrementLeaderHW` that depend on the version; None: unknown."""
 
     pending_isr: bool = True
-    """The maximal ISR, a pending expansion included, holds it (2.7, AlterIsr); before, the leader's own ISR."""
+    """True if members of the maximal ISR, a pending expansion included, hold it back (2.7, AlterIsr); before 2.7 only
+    the leader's own ISR does."""
     eligibility: bool | None = None
-    """A caught-up outsider holds it only when it may join the ISR (3.6, KAFKA-15021)."""
+    """True if a caught-up replica outside the ISR holds it back only when it may join the ISR (3.6, KAFKA-15021)."""
     min_isr_gate: bool | None = None
-    """It stands still while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583)."""
+    """True if it stands still while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583)."""
     isr_change: bool | None = None
-    """The leader tries when its ISR changes; in 2.7 and 2.8 a change came too late for that (KAFKA-13091)."""
+    """True if the leader tries to advance it when its ISR changes; in 2.7 and 2.8 the change came too late for that (KAFKA-13091)."""
     lag_time_ms: int = LAG_TIME_MS
 
 
 def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
-    """The rule of a version (`Partition.maybeIncrementLeaderHW`). For an unknown version, parts on which versions disagree are
-    None, so that they accuse no leader.
-    """
+    """The rule of a version (`Partition.maybeIncrementLeaderHW`). For an unknown version, parts on which versions
+    disagree are None, so that no leader is accused by them."""
     if kafka_version is None:
         return Rule()
     return Rule(

@@ -1,6 +1,5 @@
-"""A single observation of a partition, as the rule of the high watermark reads it: which replicas may hold the high watermark
-back, and which certainly did. Kafka: `Partition.maybeIncrementLeaderHW`, `ReplicaState.isCaughtUp`.
-"""
+"""One observation of a partition as the high watermark rule sees it: which replicas may hold the high watermark back,
+and which certainly did (`Partition.maybeIncrementLeaderHW`, `ReplicaState.isCaughtUp`)."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from math import inf
 
 from replica_audit.protocol.high_watermark_rule import Rule
 
-#: A replica that does not keep up leaves the ISR within one and a half times the lag time, so nothing holds for longer.
+#: A replica that does not keep up leaves the ISR within one and a half times the lag time, so none holds the high watermark longer.
 HOLD_FACTOR = 1.5
 
 
@@ -21,22 +20,22 @@ class ReplicaProgress:
     known_log_end_offset: int | None = None
     """As the leader knows it: the offset of the last accepted fetch; -1 when the leader is new and none came yet."""
     log_end_offset: int | None = None
-    """The replica's own."""
+    """By the replica's own log."""
     last_caught_up_ms: int | None = None
     high_watermark: int | None = None
     eligible: bool | None = None
-    """Not fenced, not shutting down, of the current broker epoch."""
+    """True if it is neither fenced nor shutting down and has the current broker epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One partition at one moment: what its leader has, and one `ReplicaProgress` for every assigned replica."""
+    """One partition at one moment, with one `ReplicaProgress` for every assigned replica, the leader included."""
 
     time_ms: int
     leader_id: int | None
     leader_epoch: int | None
     isr: tuple[int, ...] | None
-    """None: the observer does not know; then nothing is due and nothing too much."""
+    """None if the observer does not know it; then no deviation can be shown."""
     replicas: tuple[ReplicaProgress, ...]
     pending_isr: tuple[int, ...] = ()
     """Replicas of an ISR expansion that is not confirmed yet."""
@@ -57,22 +56,22 @@ def exceeds(one: int | None, other: int | None) -> bool:
 
 
 class View:
-    """One observation as the rule sees it.
+    """One observation as the high watermark rule sees it.
 
-    Three assumptions make it possible to accuse at all: within a leadership a replica's fetches go on from where they were,
-    one that went back or has no row bounds nothing; the readings of one observation are of one moment. A lag time that is
-    not given is not known: nobody is accused by how long a replica may hold the high watermark. Only estimates take the default.
+    To accuse a leader takes two assumptions: within a leadership a replica's fetch offsets only grow (one that went
+    back, or has no row, bounds nothing), and the readings of one observation are of one moment. Where the lag time is
+    unknown, no replica's hold is called too long; only estimates use the default.
     """
 
     def __init__(self, now: Observation, rule: Rule, replicas: frozenset[int]) -> None:
-        """`replicas`: all that the partition has or had, those that any of its observations names among them."""
+        """`replicas`: every replica that the partition has or had, including all that any observation names."""
         self.now, self.rule, self.replicas = now, rule, replicas
         #: The replicas with a row, except the leader.
         self.others: dict[int | None, ReplicaProgress] = {one.broker_id: one for one in now.replicas}
         leader = self.others.pop(now.leader_id, None)
         self.observed = leader.high_watermark if leader else None
         self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
-        #: None: not known, as where the ISR lacks its leader.
+        #: None where unknown, or where the ISR lacks its leader.
         self.isr = frozenset(now.isr) if now.isr is not None and now.leader_id in now.isr else None
         pending = now.pending_isr if rule.pending_isr else ()
         #: Replicas that hold the high watermark back as long as they are in the ISR, or about to be.
@@ -95,9 +94,7 @@ class View:
 
     @property
     def gated(self) -> bool:
-        """True if the version has the min.insync.replicas gate and the ISR is too small for the high watermark to move
-        (KAFKA-15583).
-        """
+        """True if the version has the min.insync.replicas gate and the ISR is too small for the high watermark to move (KAFKA-15583)."""
         if self.rule.min_isr_gate is False or self.isr is None or self.now.min_insync_replicas is None:
             return False
         return len(self.isr) < min(self.now.min_insync_replicas, len(self.replicas))
@@ -172,7 +169,7 @@ class View:
         return following.now.time_ms - outsider.last_caught_up_ms <= min(here, there)
 
     def _fetched_by_enough(self, earlier: View, leader_end: int) -> int | None:
-        """Upper bound by the min.insync.replicas gate (3.7): the offset that enough replicas have fetched by now."""
+        """Upper bound set by the min.insync.replicas gate (3.7): the offset that enough replicas have fetched by now."""
         here, before = self.now.min_insync_replicas, earlier.now.min_insync_replicas
         if not self.rule.min_isr_gate or self.isr is None or here is None or before is None:
             return None
@@ -186,8 +183,8 @@ class View:
     def due(self, earlier: View, least: int | None) -> int | None:
         """Lowest high watermark that the leader must have reached since `earlier`; None if unprovable.
 
-        It tries when a record is appended, a replica's fetch offset changes or the ISR does; never because time passes.
-        The last time that it tried, log ends and ISR were as they are now; who else held it then may have changed since.
+        The leader tries when a record is appended, a replica's fetch offset changes or the ISR does; never because time
+        passes. At its last try log ends and ISR were as they are now; outsiders that held it back then may have changed since.
         """
         if self.isr is None or self.leader_end is None or self.absent or not self._tried_since(earlier):
             return None
@@ -218,7 +215,7 @@ class View:
             return True
         before = earlier.others.get(outsider.broker_id)
         if self.rule.pending_isr and known >= least and (before is None or before.known_log_end_offset != known):
-            return True  # with the fetch that brought it here it may have been about to join
+            return True  # with the fetch that brought it here it may have been about to join the ISR
         here, there = self.now.lag_time_ms, earlier.now.lag_time_ms
         return here is None or there is None or earlier.now.time_ms - caught_up <= max(here, there)
 
@@ -236,9 +233,7 @@ class View:
         return end if end >= 0 else None
 
     def _holds(self, one: ReplicaProgress) -> bool | None:
-        """True if a replica holds the high watermark back now; None if that depends on whether it may join the ISR, which is
-        unknown.
-        """
+        """True if a replica holds the high watermark back now; None if that depends on whether it may join the ISR, which is unknown."""
         if one.broker_id in self.members:
             return True
         lag_time = self.rule.lag_time_ms if self.now.lag_time_ms is None else self.now.lag_time_ms

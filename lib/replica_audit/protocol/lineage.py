@@ -1,7 +1,7 @@
-"""The epoch lineage of one replica: which leader epoch wrote from which offset on.
+"""The epoch lineage of one replica: the start offset of each leader epoch.
 
 Follows Kafka's `LeaderEpochFileCache` (KIP-101, KIP-279; eviction rules since KAFKA-7415). A lineage is immutable;
-every operation returns another one.
+every operation returns a new one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ class Lineage:
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, int]]) -> Lineage:
-        """The lineage that Kafka's loader makes of `entries` in file order: each assigned in turn.
+        """The lineage that Kafka's loader makes of `entries`, assigned one by one in file order.
 
-        Entries with a negative epoch or offset are what `assign` refuses; they are left out here and reported by
-        whoever read the file.
+        Entries with a negative epoch or offset, which `assign` refuses, are left out; the reader of the file reports them.
         """
         assigned: list[tuple[int, int]] = []
         for leader_epoch, start_offset in entries:
@@ -74,8 +73,7 @@ class Lineage:
 
     def truncate_from_start(self, start_offset: int) -> Lineage:
         """The lineage without entries before `start_offset`, the last of which now starts there
-        (`LeaderEpochFileCache.truncateFromStartAsyncFlush`).
-        """
+        (`LeaderEpochFileCache.truncateFromStartAsyncFlush`)."""
         below = bisect_right(self.entries, start_offset, key=_start)
         if not below:
             return self
@@ -87,9 +85,8 @@ class Lineage:
         return self.entries[index - 1][0] if index else None
 
     def agrees_to(self, other: Lineage, start_offset: int, end_offset: int) -> int:
-        """The offset up to which, from `start_offset` and at most to `end_offset`, both lineages assign the same epoch to
-        every offset.
-        """
+        """The offset up to which, from `start_offset` and at most to `end_offset`, both lineages assign the same epoch to every
+        offset."""
         starts = {start for _, start in (*self.entries, *other.entries) if start_offset < start < end_offset}
         for offset in (start_offset, *sorted(starts)):
             if self.epoch_for_offset(offset) != other.epoch_for_offset(offset):
@@ -97,11 +94,10 @@ class Lineage:
         return max(start_offset, end_offset)
 
     def shared_with(self, other: Lineage, end_offset: int) -> int:
-        """The offset, at most `end_offset`, up to which two logs have the same records: the end of the last common epoch in the
-        log where it ends first (KIP-101).
+        """The offset, at most `end_offset`, below which two logs have the same records: the lesser end of their last
+        common epoch (KIP-101); 0 without a common epoch.
 
-        An epoch has one leader, and whoever has a record of it has what that leader's log had below. 0 where they have
-        none in common.
+        An epoch has one leader, and whoever has a record of it has what that leader's log had below.
         """
         for epoch, _ in reversed(self.entries):
             if other.start_of(epoch) is not None:
@@ -113,8 +109,7 @@ class Lineage:
         """Answer to OffsetsForLeaderEpoch: (epoch, its end offset), or None for undefined.
 
         The end of an epoch is the start of the next greater one, or the log end for the latest. Since 2.0.1: below
-        the first entry the requested epoch itself is answered, with the first entry's start
-        (`LeaderEpochFileCache.endOffsetFor`).
+        the first entry the requested epoch itself is answered, with the first entry's start (`LeaderEpochFileCache.endOffsetFor`).
         """
         if requested_epoch is None or requested_epoch < 0 or not self.entries:
             return None
@@ -135,7 +130,7 @@ class Lineage:
 
 
 def _assign(entries: list[tuple[int, int]], leader_epoch: int, start_offset: int) -> bool:
-    """Add an entry to those of a lineage as `Lineage.assign` says; whether that changed them."""
+    """Add an entry to `entries` in place, as `Lineage.assign` does; True if that changed them."""
     if entries and entries[-1][0] == leader_epoch and start_offset >= entries[-1][1]:
         return False
     while entries and (entries[-1][0] >= leader_epoch or entries[-1][1] >= start_offset):

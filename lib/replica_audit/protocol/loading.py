@@ -1,7 +1,7 @@
 """The log that a broker's next start would leave (`LogLoader.load`, `LogSegment.recover`).
 
-After a clean stop nothing is looked at. Otherwise the segments from the recovery point on are scanned; at the first
-bad batch the file is cut and every later segment deleted, sound or not.
+After a clean stop nothing is checked. Otherwise the segments from the recovery point on are scanned; at the first bad
+batch the file is cut and every later segment deleted, sound or not.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ class LoadedLog:
     cut_path: str | None = None
     cut_position: int | None = None
     is_checked: bool = True
-    """False where a batch that the start checks has a checksum that nobody computed: the log may end below `log_end_offset`."""
+    """False where the start checks a batch whose checksum was never computed here: the log may end below `log_end_offset`."""
 
 
 def load_log(
     segments: Sequence[SegmentSummary], *, clean: bool, recovery_point: int | None, log_start_checkpoint: int | None
 ) -> LoadedLog:
-    """The log that a start leaves of `segments`, in order of base offset; without a recovery point all are checked
-    (`LogLoader.load`).
+    """The log that a start leaves of `segments`, in order of base offset; without a recovery point all are checked (`LogLoader.load`).
 
-    Does not emulate the emptying of a segment whose index cannot be rebuilt (KAFKA-3919): which batches are indexed
-    depends on settings that are not in the files.
+    Does not emulate the emptying of a segment whose index cannot be rebuilt (KAFKA-3919): which batches are indexed depends on
+    settings that are not in the files.
     """
     loaded = LoadedLog(log_end_of(segments))
     if not clean:
@@ -53,8 +52,7 @@ def load_log(
 
 def log_end_of(segments: Sequence[SegmentSummary]) -> int:
     """End of the last sound batch, or the last segment's base offset where that is greater; 0 without segments
-    (`LogSegment.readNextOffset`).
-    """
+    (`LogSegment.readNextOffset`)."""
     if not segments:
         return 0
     ends = [segment.last_offset + 1 for segment in segments if segment.last_offset is not None]
@@ -62,7 +60,7 @@ def log_end_of(segments: Sequence[SegmentSummary]) -> int:
 
 
 def _first_bad(segment: SegmentSummary) -> tuple[int, int] | None:
-    """(position, log end offset before it) of the first batch that recovery refuses; None when all are sound."""
+    """(position, log end offset before it) of the first batch that recovery rejects; None if all are sound."""
     bad = [
         (damage.position, segment.base_offset if damage.expected_offset is None else damage.expected_offset)
         for damage in segment.damage

@@ -1,7 +1,7 @@
 """The high watermark over time, from observations of the replicas (`Partition.maybeIncrementLeaderHW`, C.1).
 
-Between two observations anything may have happened that the rule allows, so what is followed is the interval of
-high watermarks that a leader may have by now. Only a value outside of it is a deviation.
+Between two observations anything that the rule allows may have happened, so an interval of possible high watermarks is
+followed; only a value outside it is a deviation.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ class TimelineRow:
     time_ms: int
     sequence: int
     occasion: str
-    """What made the leader try: leader (elected), isr (changed), fetch (served), append; none; start: the first row."""
+    """The event that made the leader try to advance: leader (elected), isr (changed), fetch (served), append; none; or
+    start, for the first row."""
     leader_id: int | None
     leader_epoch: int | None
     isr: tuple[int, ...] | None
     hw_recomputed: int | None
     hw_observed: int | None
     deviation: str | None
-    """ahead, stuck or regressed; None when the observed value is what the rule gives, or the rule cannot tell."""
+    """ahead, stuck or regressed; None when the observed value follows the rule, or the rule cannot decide."""
     limiting_broker_id: int | None
-    """The replica that holds the high watermark below the leader's end."""
+    """The replica that holds the high watermark below the leader's log end."""
     leader_log_end_offset: int | None
     waiting_since_ms: int | None
-    """Since when it has stood still below the leader's end; None when nothing waits."""
+    """Time since which it has stood still below the leader's log end; None if it is not below."""
     lasting: bool
-    """Not of this observation only: what was due at the one before is still missing. True for every deviation but
-    stuck."""
+    """True if a stuck high watermark was due at the observation before already; True for every other deviation."""
 
     @property
     def is_held(self) -> bool:
-        """True if the high watermark is where the rule has it, but has been held there for longer than a replica may hold it."""
+        """True if the high watermark is where the rule puts it, but a replica has held it there longer than one may."""
         return self.deviation is not None and self.hw_observed == self.hw_recomputed
 
 
@@ -51,7 +51,7 @@ class DeviationRun:
 
     deviation: str
     held: bool
-    """It is where the rule puts it, but has been there longer than a replica may hold it."""
+    """As `TimelineRow.is_held`."""
     leader_id: int | None
     leader_epoch: int | None
     start_ms: int
@@ -65,11 +65,11 @@ class DeviationRun:
     limiting_broker_id: int | None
     """At the end of the stretch."""
     lasting: bool
-    """It lasted from one observation to the next: of a single one the readings may have been a moment apart."""
+    """True if it lasted from one observation to the next; readings of a single one may be a moment apart."""
 
 
 def replicas_named(observations: Iterable[Observation]) -> frozenset[int]:
-    """Brokers that have a row in the observations, or are in an ISR of them."""
+    """Brokers that have a row in the observations, or are in an ISR or pending ISR of them."""
     found: set[int] = set()
     for one in observations:
         found.update((replica.broker_id for replica in one.replicas), one.isr or (), one.pending_isr)
@@ -79,7 +79,7 @@ def replicas_named(observations: Iterable[Observation]) -> frozenset[int]:
 def recompute_timeline(
     observations: Iterable[Observation], rule: Rule, assigned: Collection[int] = ()
 ) -> Iterator[TimelineRow]:
-    """A row for each observation of one partition, given in any order; `assigned`: replicas that it is known to have."""
+    """A row for each observation of one partition, in any order; `assigned`: replicas that the partition is known to have."""
     ordered = sorted(observations, key=lambda one: (one.time_ms, one.sequence))
     return follow_timeline(ordered, rule, replicas_named(ordered) | frozenset(assigned))
 
@@ -89,14 +89,14 @@ def follow_timeline(
 ) -> Iterator[TimelineRow]:
     """A row for each observation of one partition, given in order of time; only the last one is kept in memory.
 
-    `replicas` are all that the partition has or had. The first observation of a leadership judges nothing: a leader
-    keeps what it had. From then on the high watermark never goes back, is at most what the replicas that certainly
+    `replicas` are all that the partition has or had. The first observation of a leadership is not judged: a leader
+    keeps the high watermark that it had. From then on it never goes back, is at most what the replicas that certainly
     held it allow, and at least what was due when the leader certainly tried. `hw_recomputed` is the observed value,
     moved into that interval; where none was observed, what the leader would set if it tried now.
     """
     ever = frozenset(replicas)
     before: View | None = None
-    # Of the high watermark, in this leadership.
+    # Least and greatest high watermark possible in this leadership.
     least: int | None = None
     greatest: int | None = None
     reached: int | None = None
@@ -120,7 +120,8 @@ def follow_timeline(
             else:
                 shared = view.shared_end(earlier)
                 if last_observed is not None and reached_before is not None and shared is not None:
-                    # Read where the replicas are, after the high watermark before it, which was at most what they have now.
+                    # Replica log ends are read after the high watermark of the observation before, which was at most
+                    # what they have now.
                     bound = max(reached_before, shared)
                     if min(last_observed, view.observed) > bound:
                         greatest = bound
@@ -155,7 +156,7 @@ def follow_timeline(
 
 
 class DeviationRuns:
-    """The stretches of deviating rows, given in order of time; of more than `limit` the first are kept, all counted."""
+    """Stretches of deviating rows, given in order of time. The first `limit` are kept; all are counted."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.count = 0
@@ -165,7 +166,6 @@ class DeviationRuns:
         self._open: DeviationRun | None = None
 
     def add(self, row: TimelineRow) -> None:
-        """Take in the next row."""
         key = None if row.deviation is None else (row.leader_id, row.leader_epoch, row.deviation, row.is_held)
         if key != self._key:
             self._close()
@@ -174,7 +174,7 @@ class DeviationRuns:
             self._open = _run_of(row) if self._open is None else _join_runs(self._open, _run_of(row))
 
     def finish(self) -> list[DeviationRun]:
-        """The stretches, the last one closed."""
+        """Close the last stretch and return all that were kept."""
         self._close()
         self._key = None
         return self.runs
@@ -196,7 +196,7 @@ def _deviation(observed: int, least: int | None, greatest: int | None, last_obse
 
 
 def _run_of(row: TimelineRow) -> DeviationRun:
-    # Only an observed mark deviates, and what is recomputed there is that mark, moved.
+    # Only an observed high watermark deviates; the recomputed one is then its value moved into the interval.
     assert row.deviation is not None
     assert row.hw_observed is not None
     assert row.hw_recomputed is not None
@@ -235,7 +235,7 @@ def _join_runs(one: DeviationRun, next_one: DeviationRun) -> DeviationRun:
 
 
 def _at_most(value: int | None, bound: int | None) -> int | None:
-    """`value` cut to `bound`; None stays what it is, and bounds nothing."""
+    """`value` cut to `bound`; None as either leaves the other unchanged."""
     return value if value is None or bound is None else min(value, bound)
 
 

@@ -16,7 +16,7 @@ from replica_audit.schema import TruncationRound
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """A replica's log as truncation sees it: its two ends, its lineage and its high watermark."""
+    """A replica's log as truncation sees it: start, end, lineage and high watermark."""
 
     log_start_offset: int
     log_end_offset: int
@@ -24,27 +24,28 @@ class ReplicaState:
     high_watermark: int
     """The replica's own, already clamped between its log start and end."""
     local_start_offset: int | None = None
-    """Above the log start where older segments are in remote storage only (KIP-405); None: they are the same."""
+    """First offset on local disk, above the log start where older segments are in remote storage only (KIP-405); None: the log start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The outcome: the follower keeps [its log start, truncate_to)."""
+    """Outcome of a truncation: the follower keeps [its log start, truncate_to)."""
 
     protocol: str
     truncate_to: int
     rounds: int
     """Answers of the leader that were used."""
     reason: str
-    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate, tiered_restart or none; recovery where,
-    before all that, the follower's own start cut its log."""
+    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate, tiered_restart or none; recovery where
+    the follower's own start had cut its log before."""
     steps: tuple[TruncationRound, ...] = ()
     tiered_from: int | None = None
-    """With tiered_restart, where its log ended before: what is below is in remote storage. Else None."""
+    """With tiered_restart, the log end before the restart, below which the records are in remote storage; else None."""
 
     @property
     def kept_to(self) -> int:
-        """Up to where the follower's records stay part of the log: `truncate_to`, but that of a restart it keeps less."""
+        """End of the follower's records that stay part of the log: `truncate_to`, or `tiered_from` after a restart from
+        remote storage."""
         return self.truncate_to if self.tiered_from is None else self.tiered_from
 
 
@@ -100,11 +101,11 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
     while True:
         request = lineage.latest_epoch
         if request is None:
-            # A log that was cut before its first epoch fetches without one and is served.
+            # A log cut to before its first epoch fetches without an epoch and is served.
             return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
         answer = leader.lineage.end_offset_for(request, leader.log_end_offset)
         if answer is None or end < leader.log_start_offset:
-            # OFFSET_OUT_OF_RANGE: from here on only the two ends of the leader's log decide.
+            # OFFSET_OUT_OF_RANGE: from here on only the start and end of the leader's log decide.
             leader_epoch, leader_end = answer or (None, None)
             steps.append(
                 TruncationRound(request, leader_epoch, leader_end, None, None, min(end, leader.log_end_offset))
@@ -121,12 +122,10 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
 
 
 def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end: int) -> tuple[TruncationRound, bool]:
-    """The follower's step after the answer (epoch, end offset), and True if both sides name the same epoch, which ends the
-    search.
-    """
+    """The follower's step after the answer (epoch, end offset), and True if both sides name the same epoch, which ends the search."""
     leader_epoch, leader_end = answer
     own = lineage.end_offset_for(leader_epoch, end)
-    assert own is not None  # the follower has the epoch that was asked for, and the leader answers with none above it
+    assert own is not None  # the follower has the requested epoch, and the leader answers with none above it
     own_epoch, own_end = own
     if own_epoch != leader_epoch:
         truncate_to, done = min(own_end, end), False
@@ -147,7 +146,7 @@ def _after_fetch(
     steps: tuple[TruncationRound, ...],
     reason: str,
 ) -> Replay:
-    """The out-of-range step that every generation ends with, and the reason `none` where nothing is cut."""
+    """Apply the out-of-range step that every generation ends with; reason `none` where nothing is cut."""
     if truncate_to > leader.log_end_offset:
         truncate_to, reason = leader.log_end_offset, "out_of_range_tail"
     elif leader.log_start_offset > truncate_to:

@@ -1,6 +1,6 @@
 """Gates of behaviour that depend on the broker's version, each once, by name. A version is (major, minor, …).
 
-A gate is None where the version is not known; what follows from that is for the caller to say.
+A gate is None where the version is unknown; the caller decides what follows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _FIRST_OF_PROTOCOL = (((2, 8), "fetch"), ((2, 0, 1), "kip-279"), ((0, 11), "kip-
 
 
 def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
-    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything that is not numbers and dots."""
+    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything but numbers and dots."""
     if text is None:
         return None
     parts = text.strip().split(".")
@@ -21,47 +21,47 @@ def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
 
 
 def protocol_of(version: Version) -> str:
-    """The protocol that brokers of a version truncate by, one of `literals.PROTOCOLS` (KIP-101, KIP-279, KIP-595)."""
+    """The protocol by which brokers of a version truncate, one of `literals.PROTOCOLS` (KIP-101, KIP-279, KIP-595)."""
     return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")
 
 
 def keeps_committed(protocol: str) -> bool:
-    """True if a clean election under this protocol, one of `literals.PROTOCOLS`, keeps all that was committed (KIP-279)."""
+    """True if a clean election under this protocol, one of `literals.PROTOCOLS`, keeps everything committed (KIP-279)."""
     return protocol in ("kip-279", "fetch")
 
 
 def stands_still_below_min_isr(version: Version | None) -> bool | None:
-    """The high watermark does not move while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583, KIP-966)."""
+    """True if the high watermark does not move while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583, KIP-966)."""
     return _since(version, (3, 7))
 
 
 def counts_fenced_outsiders(version: Version | None) -> bool | None:
-    """A fenced replica outside the ISR holds the high watermark back while it counts as caught up (to 3.5, KAFKA-15021)."""
+    """True if a fenced replica outside the ISR holds the high watermark back while it counts as caught up (to 3.5, KAFKA-15021)."""
     return _before(version, (3, 6))
 
 
 def holds_pending_isr(version: Version | None) -> bool | None:
-    """The maximal ISR, a pending expansion included, holds the high watermark (2.7, KIP-497)."""
+    """True if members of the maximal ISR, a pending expansion included, hold the high watermark back (2.7, KIP-497)."""
     return _since(version, (2, 7))
 
 
 def tries_when_isr_changes(version: Version | None) -> bool | None:
-    """A change of the ISR lets the leader try to advance; in 2.7 and 2.8 it came too late for that (KAFKA-13091)."""
+    """True if a change of the ISR makes the leader try to advance; in 2.7 and 2.8 it came too late for that (KAFKA-13091)."""
     return None if version is None else not (2, 7) <= version < (3,)
 
 
 def waits_thirty_seconds(version: Version | None) -> bool | None:
-    """The default of replica.lag.time.max.ms is 30 s, not 10 s (2.5, KIP-537)."""
+    """True if the default of replica.lag.time.max.ms is 30 s, not 10 s (2.5, KIP-537)."""
     return _since(version, (2, 5))
 
 
 def cleans_below_mark(version: Version | None) -> bool | None:
-    """The cleaner stays below the high watermark (3.1, KAFKA-13194)."""
+    """True if the cleaner stays below the high watermark (3.1, KAFKA-13194)."""
     return _since(version, (3, 1))
 
 
 def may_mark_over_tail(version: Version | None) -> bool | None:
-    """A follower can checkpoint a high watermark over records that it is about to cut (2.8 to 3.4, KAFKA-14704)."""
+    """True if a follower can checkpoint a high watermark over records that it is about to cut (2.8 to 3.4, KAFKA-14704)."""
     return None if version is None else (2, 8) <= version < (3, 5)
 
 

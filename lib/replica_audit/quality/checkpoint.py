@@ -1,8 +1,8 @@
 # ruff: noqa: I001  (our `package` goes before any module of Great Expectations)
-"""The checkpoint: a plan's suites validated on pandas or Spark, Data Docs built, Actions run; results as rows.
+"""Checkpoint over a plan's suites, on pandas or Spark: validates them, builds Data Docs, runs Actions, and returns rows.
 
-One GX Checkpoint has one validation definition for each suite, each with a DataFrame of its own. Great Expectations'
-own `success` is true or false and knows no severity, so rows carry ours and the caller judges.
+One GX Checkpoint has one validation definition for each suite, each with its own DataFrame. Great Expectations'
+`success` is true or false and knows no severity, so rows carry ours and the caller judges.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from great_expectations.expectations.registry import get_expectation_impl, list_
 
 _Batch: TypeAlias = BatchDefinition[None]
 
-#: Ours are five, theirs three.
+#: Our five severities as Great Expectations' three.
 GX_SEVERITY: Mapping[str, FailureSeverity] = {
     "critical": FailureSeverity.CRITICAL,
     "high": FailureSeverity.CRITICAL,
@@ -54,7 +54,7 @@ GX_SEVERITY: Mapping[str, FailureSeverity] = {
     "info": FailureSeverity.INFO,
 }
 
-#: So many rows that break an expectation are named.
+#: Rows named for each expectation that they break.
 GREATEST_NAMED = 20
 
 
@@ -67,9 +67,9 @@ class QualityRun:
 
 
 class _SuiteValidation(ValidationDefinition):
-    """A validation definition that takes its own DataFrame out of those of all suites.
+    """A validation definition that picks its own DataFrame out of those of all suites.
 
-    The parameters of a checkpoint's run go to each of its definitions alike, and a DataFrame asset wants exactly one.
+    A checkpoint's run passes the same parameters to each definition, and a DataFrame asset wants exactly one.
     """
 
     def run(
@@ -80,7 +80,7 @@ class _SuiteValidation(ValidationDefinition):
 
 
 class _Collect(ValidationAction):  # type: ignore[explicit-any]  # of the class that it extends
-    """Keeps the result of the checkpoint, which is lost otherwise when an Action after it fails."""
+    """An Action that keeps the checkpoint's result, otherwise lost when a later Action fails."""
 
     type: Literal["replica_audit_collect"] = "replica_audit_collect"
     _result: CheckpointResult | None = PrivateAttr(default=None)
@@ -97,9 +97,8 @@ def run_checkpoint(
 ) -> QualityRun:
     """Validate every suite of `plan` on its frame: an Arrow table by pandas, a Spark DataFrame by Spark.
 
-    `frames` has one for each suite by its name, each with the column `place`. Data Docs are written to the directory
-    `data_docs`, replacing what is there; None leaves them out. Raises UsageError for an expectation or an
-    Action that Great Expectations does not know or that has wrong arguments, before anything is validated.
+    `frames` has a frame with the column `place` for each suite, by name. Data Docs replace those in the directory `data_docs`;
+    None leaves them out. Raises UsageError for an unknown expectation or Action, or wrong arguments, before anything is validated.
     """
     context = gx.get_context(mode="ephemeral")
     context.enable_analytics(False)
@@ -123,7 +122,7 @@ def run_checkpoint(
             "return_unexpected_index_query": False,
         },
     )
-    # The checkpoint has copies of what it was given.
+    # The checkpoint copies the Actions that it is given.
     (collect,) = [action for action in checkpoint.actions if isinstance(action, _Collect)]
     warnings: tuple[str, ...] = ()
     try:
@@ -132,7 +131,7 @@ def run_checkpoint(
     except Exception as error:
         if collect._result is None:
             raise
-        # The answers are there; a notification that fails must not take them away.
+        # A failing notification must not cost the answers.
         warnings = (
             f"an Action of the quality checkpoint failed: {type(error).__name__}: {' '.join(str(error).split())}",
         )
@@ -150,7 +149,7 @@ def run_checkpoint(
 
 
 def _definition(context: EphemeralDataContext, suite: Suite, batch: _Batch) -> ValidationDefinition:
-    """The validation of one suite on its batch definition, known to the context."""
+    """The validation definition of a suite on its batch definition, added to the context."""
     expectations = [_expectation(one) for one in suite.expectations]
     added = context.suites.add(gx.ExpectationSuite(suite.name, expectations=expectations))
     definition = _SuiteValidation(name=suite.name, data=batch, suite=added)
@@ -161,7 +160,7 @@ def _definition(context: EphemeralDataContext, suite: Suite, batch: _Batch) -> V
 def _batches(
     context: EphemeralDataContext, suites: Sequence[Suite], frames: Mapping[str, object]
 ) -> dict[str, tuple[_Batch, object]]:
-    """The batch definition of each suite, in the asset named for its table, and the DataFrame for it."""
+    """Batch definition and DataFrame of each suite, in the asset named for its table."""
     add, batches = context.data_sources, dict[str, tuple[_Batch, object]]()
     sources: dict[bool, PandasDatasource | SparkDatasource] = {}
     assets: dict[tuple[bool, str], PandasAsset | SparkAsset[object]] = {}
@@ -169,10 +168,10 @@ def _batches(
         frame = frames[suite.name]
         local = isinstance(frame, pa.Table)
         if isinstance(frame, pa.Table):
-            # Arrow's own types: pandas' would make floats of integers where one is null.
+            # Arrow's own types: pandas' would turn integers with nulls into floats.
             frame = frame.to_pandas(types_mapper=pd.ArrowDtype)
         if local not in sources:
-            # Not persisted: the frames are small or on disk already, and GX never gives a cached one back.
+            # Not persisted: the frames are small or on disk, and Great Expectations never releases a cached one.
             sources[local] = add.add_pandas("report") if local else add.add_spark("warehouse", persist=False)
         if (local, suite.table) not in assets:
             assets[local, suite.table] = sources[local].add_dataframe_asset(suite.table)
@@ -247,7 +246,7 @@ def _row(suite: str, table: str, result: ExpectationValidationResult) -> Quality
 
 
 def _failing(indexes: Sequence[Mapping[str, object]], columns: Sequence[str]) -> list[str]:
-    """Rows that break the expectation, in words: where they are, and the value that is not as expected."""
+    """Rows that break the expectation, in words: their place, and the offending values."""
     named = []
     for index in indexes:
         values = ", ".join(f"{column} {index[column]}" for column in columns if column in index)
@@ -263,7 +262,7 @@ def _text(value: object) -> str | None:
 
 
 def _errors(info: Mapping[str, object] | None) -> Iterator[str]:
-    """Messages of what kept an expectation from being looked at: given once, or once for each metric."""
+    """Error messages of an expectation that could not be evaluated: given once, or once for each metric."""
     if not info:
         return
     parts = [info] if "raised_exception" in info else [part for part in info.values() if isinstance(part, Mapping)]

@@ -1,8 +1,8 @@
 # ruff: noqa: I001  (our `package` goes before any module of Great Expectations)
-"""Data Docs that need no other host: Great Expectations' pages with our own frame, styles and script in them.
+"""Data Docs that need no other host: Great Expectations' pages in our own frame, with our styles and script.
 
 Its own frame loads Bootstrap, jQuery and the rest from six hosts and draws the index with them: offline that page is
-empty. Pages are compiled once for the run, not once for each page.
+empty. Templates are compiled once per run, not per page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SITE = "replica-audit"
 
 
 class _Site(DataDocsSiteConfigTypedDict):
-    """What the package's own type leaves out."""
+    """Keys that the package's own type leaves out."""
 
     show_how_to_buttons: bool
     site_section_builders: dict[str, object]
@@ -54,7 +54,7 @@ def data_docs_site(directory: str) -> _Site:
 
 
 def finish_data_docs(directory: str) -> None:
-    """Take away the pictures and fonts (3 MB) that no page of ours shows."""
+    """Remove pictures and fonts (3 MB) that none of our pages shows."""
     shutil.rmtree(os.path.join(directory, "static"), ignore_errors=True)
 
 
@@ -82,10 +82,10 @@ def _environment(ours: Environment) -> Environment:
 
 
 class PlacesRenderer(ValidationResultsPageRenderer):
-    """A page of validation results that says where the rows are that break an expectation, and of which table they are.
+    """A page of validation results that names the rows which break an expectation, and their table.
 
-    The package tells values only, unless all rows are kept, of which there may be millions; here those that are named. It
-    looks for the name of the data where only older versions have it.
+    The package shows values only, unless all rows are kept, possibly millions. It also looks for the name of the data
+    where only older versions put it.
     """
 
     def render(

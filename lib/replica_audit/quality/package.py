@@ -1,8 +1,7 @@
-"""Great Expectations, imported once for this room: nothing is sent to its makers, and Spark Connect is left alone.
+"""Great Expectations, imported once for this room, with analytics off and without Spark Connect unless it is used.
 
-The package looks whether Spark Connect can be imported. Without its own packages Spark then ends the process, with 0,
-when the main module is not a file (`python -c`): it takes that for a run of its doctests. Where it is used it is let
-in.
+The package tries to import Spark Connect. Where grpc is missing, Spark then ends the process, with status 0, if the
+main module is not a file (`python -c`): it takes that for a run of its doctests.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _CONNECT = ("pyspark.sql.connect.dataframe", "pyspark.sql.connect.session")
 def _without_connect() -> Iterator[None]:
     used = "SPARK_REMOTE" in os.environ and importlib.util.find_spec("grpc") is not None
     hidden = [] if used else [name for name in _CONNECT if name not in sys.modules]
-    # None makes an import fail, though the declared type of sys.modules leaves it out.
+    # None makes an import fail; the declared type of sys.modules does not allow it.
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         yield
@@ -29,7 +28,7 @@ def _without_connect() -> Iterator[None]:
             sys.modules.pop(name, None)
 
 
-# Read when the package is imported.
+# Must be set before the package is imported.
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 with _without_connect():
     import great_expectations as gx

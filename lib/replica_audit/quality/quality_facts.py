@@ -31,13 +31,13 @@ from replica_audit.text import parse_moment
 FINDINGS_SUITE = "findings"
 
 _TWO = 2
-#: Producers of which the latest sequence is kept from segment to segment.
+#: Producers whose latest sequence is kept from segment to segment.
 _PRODUCERS = 1000
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
 
 class SegmentOfReplica(Protocol):
-    """A segment, whoever describes it."""
+    """A segment of a replica, in a row of any class."""
 
     @property
     def topic(self) -> str: ...
@@ -55,7 +55,7 @@ _Segment = TypeVar("_Segment", bound=SegmentOfReplica)
 
 
 class SegmentCounts(NamedTuple):
-    """What the segments of one replica tell: irregular batches by kind, irregular borders between segments, and their times."""
+    """Counts over the segments of one replica: irregular batches by kind, irregular borders between segments, and times."""
 
     crc: int = 0
     regression: int = 0
@@ -67,20 +67,20 @@ class SegmentCounts(NamedTuple):
     border_sequence_gap: int = 0
     latest_timestamp_ms: int | None = None
     copied_ms: int | None = None
-    """End of the copy; None where the snapshot does not say."""
+    """End of the copy; None if the snapshot does not say."""
     base_offsets: Sequence[int] = ()
-    """In order."""
+    """In ascending order."""
 
 
 _COUNTED = SegmentCounts._fields[: SegmentCounts._fields.index("latest_timestamp_ms")]
 
 
-#: Counts by topic, partition, broker id and log directory.
+#: Counts by topic, partition, broker id and log dir.
 CountsByReplica = Mapping[tuple[str, int, int, str], SegmentCounts]
 
 
 class QualityFacts(NamedTuple):
-    """Rows of `schema.FACT_TABLES`; the fields are named for the tables."""
+    """Rows of `schema.FACT_TABLES`; fields are named for the tables."""
 
     replica_facts: list[ReplicaFactsRow]
     partition_facts: list[PartitionFactsRow]
@@ -89,7 +89,7 @@ class QualityFacts(NamedTuple):
 def segment_counts(
     segments: Iterable[_Segment], read: Callable[[_Segment], SegmentSummary], times: CaptureTimes
 ) -> CountsByReplica:
-    """Counts of every replica; summaries are read one by one."""
+    """Counts for every replica; summaries are read one at a time."""
     ordered = sorted(segments, key=attrgetter(*_REPLICA, "base_offset"))
     counted = {}
     for replica, of_replica in groupby(ordered, attrgetter(*_REPLICA)):
@@ -99,7 +99,7 @@ def segment_counts(
 
 
 def count_segments(summaries: Iterable[SegmentSummary], copied_ms: int | None) -> SegmentCounts:
-    """Counts of one replica, whose segments are in order of base offset."""
+    """Counts for one replica, whose segments are in order of base offset."""
     counts: Counter[str] = Counter()
     base_offsets = array("q")
     end = epoch = latest = None
@@ -111,7 +111,7 @@ def count_segments(summaries: Iterable[SegmentSummary], copied_ms: int | None) -
         if end is not None:
             counts["border_regression"] += one.first_base_offset is not None and one.first_base_offset < end
             if one.first_base_offset is not None and one.first_base_offset > end:
-                sequences.clear()  # whose records are missing here is not known
+                sequences.clear()  # producers of missing records are unknown
         first = one.first_leader_epoch
         counts["border_epoch_regression"] += epoch is not None and first is not None and 0 <= first < epoch
         own_end = one.base_offset if one.greatest_last_offset is None else one.greatest_last_offset + 1
@@ -123,7 +123,7 @@ def count_segments(summaries: Iterable[SegmentSummary], copied_ms: int | None) -
             for producer, its_epoch, sequence in one.first_sequences
         )
         for producer, its_epoch, sequence in one.last_sequences:
-            sequences.pop((producer, its_epoch), None)  # the latest stand last
+            sequences.pop((producer, its_epoch), None)  # the latest producers stay last
             sequences[producer, its_epoch] = sequence
         for key in list(sequences)[:-_PRODUCERS]:
             del sequences[key]
@@ -131,10 +131,9 @@ def count_segments(summaries: Iterable[SegmentSummary], copied_ms: int | None) -
 
 
 def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
-    """Facts of one audit; a replica without segments may be missing in `counts`.
+    """Facts of one audit; `counts` may lack replicas without segments.
 
-    Copies that Kafka does not serve from are left out: segments about to be deleted overlap, and a copy that is being
-    moved lags behind.
+    Replicas that Kafka does not serve from are left out: segments about to be deleted overlap, and a replica being moved lags behind.
     """
     marks = {(row.topic, row.partition): row for row in results.high_watermarks}
     started = results.audit.get("started")
@@ -204,7 +203,7 @@ def _excess(value: int | None, limit: int | None) -> int | None:
 def _isr_shortfall(replica: ReplicaRow, mark: HighWatermarkRow | None) -> int | None:
     """Offsets below the proven high watermark that a member of the ISR does not reach.
 
-    None where the copies were made at different times: the high watermark moved in between.
+    None if the copies were made at different times: the high watermark moved in between.
     """
     if not replica.in_isr or mark is None or mark.method == "capture_skew":
         return None
@@ -231,16 +230,16 @@ def count_lineage_conflicts(epochs: Epochs | None, checkpoint_epochs: Epochs | N
 
 
 def count_committed_copies(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> int | None:
-    """Replicas that hold all records of the reference that are proven committed.
+    """Replicas that hold all proven committed records of the reference.
 
-    None where fewer than two were copied, where copies are of different times, or where a replica was not compared.
+    None if fewer than two were copied, copies are of different times, or a replica was not compared.
     """
     reaches = _reaches(replicas, mark)
     return None if reaches is None or mark is None else sum(end >= mark.proven_lower for _, end in reaches)
 
 
 def _reaches(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> list[tuple[ReplicaRow, int]] | None:
-    """Each replica with the end of what it holds of the reference, which holds all; None as `count_committed_copies`."""
+    """End of each replica's common prefix with the reference, and the reference's own end; None as for `count_committed_copies`."""
     served = [row for row in replicas if row.role in COMPARED]
     if mark is None or mark.method == "capture_skew" or len(served) < _TWO:
         return None
@@ -253,9 +252,8 @@ def _reaches(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> l
 def count_segments_held_once(
     replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None, counts: CountsByReplica
 ) -> int | None:
-    """Segments of the reference of whose records that are proven committed no other replica holds all; None as
-    `count_committed_copies`.
-    """
+    """Segments of the reference with proven committed records that no other replica holds completely; None as for
+    `count_committed_copies`."""
     reaches = _reaches(replicas, mark)
     if reaches is None or mark is None:
         return None
@@ -266,7 +264,7 @@ def count_segments_held_once(
         return 0
     of_reference = counts.get((reference.topic, reference.partition, reference.broker_id, reference.log_dir))
     bases = of_reference.base_offsets if of_reference else ()
-    # Of each segment what is neither deleted nor unproven.
+    # The part of each segment that is neither deleted nor unproven.
     ranges = ((max(base, start), min(following, end)) for base, following in pairwise((*bases, end)))
     return sum(
         first < last and not any(begin <= first and reach >= last for begin, reach in others) for first, last in ranges
@@ -276,7 +274,7 @@ def count_segments_held_once(
 def _partition_facts(
     results: Results, counts: CountsByReplica, marks: Mapping[Place, HighWatermarkRow]
 ) -> Iterator[PartitionFactsRow]:
-    """Facts of each partition, then of findings that belong to none. Only new findings count."""
+    """Facts of each partition, then of findings without a partition. Only new findings count."""
     severities: dict[FindingPlace, Counter[Severity]] = defaultdict(Counter)
     for finding in results.findings:
         if finding.status == "new":

@@ -1,6 +1,6 @@
-"""Suites and actions as files give them: the built-in ones, then the user's, read strictly and merged.
+"""Suites and Actions from files: the built-in ones, then the user's, parsed strictly and merged.
 
-Great Expectations is not needed here, so that a wrong file is reported before anything is started.
+Needs no Great Expectations, so that a wrong file is reported before anything starts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replica_audit.errors import UsageError
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES
 from replica_audit.yaml_file import PlacedMapping, parse_yaml_mapping, parse_yaml_text
 
-#: Severities that a file may name. Ours are those of findings; Great Expectations' own `warning` is our medium.
+#: Severities that a file may name, as severities of findings; Great Expectations' `warning` is our medium.
 SEVERITY_NAMES: Mapping[str, str] = {
     "critical": "critical",
     "high": "high",
@@ -26,7 +26,7 @@ SEVERITY_NAMES: Mapping[str, str] = {
     "info": "info",
 }
 
-#: Tables that a suite may look at.
+#: Tables that a suite may check.
 CHECKED_TABLES = (*FACT_TABLES, *(name for name in REPORT_TABLES if name != "quality"), *BRONZE_TABLES)
 
 _SUITE_KEYS = {"name", "table", "expectations"}
@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}|(?<!\\)\$([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class ExpectationSpec:
-    """One expectation: `type` and `kwargs` as Great Expectations names them, `severity` as findings have it."""
+    """One expectation: `type` and `kwargs` are Great Expectations' own, `severity` is that of findings."""
 
     name: str
     type: str
@@ -45,14 +45,14 @@ class ExpectationSpec:
     description: str | None = None
     enabled: bool = True
     origin: str = ""
-    """Where it is written, for errors: file, line, suite and name."""
+    """Its place in a file, for errors: file, line, suite and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Expectations on one table; `own`: a file of the user's has a say in them.
+    """Expectations on one table; `own`: a user's file added or changed one.
 
-    Great Expectations checks such a suite on Spark, and the built-in ones, which see few rows, on pandas in this process.
+    Such a suite is checked on Spark; the built-in ones, which see few rows, on pandas in this process.
     """
 
     name: str
@@ -63,18 +63,18 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """One Action: its settings as Great Expectations stores them, `type` and `name` among them."""
+    """One Action: its settings as Great Expectations stores them, including `type` and `name`."""
 
     name: str
     type: str
     settings: Mapping[str, object]
     origin: str
-    """As that of `ExpectationSpec`."""
+    """As `ExpectationSpec.origin`."""
 
 
 @dataclass(frozen=True, slots=True)
 class QualityPlan:
-    """What is checked, and which Actions run on the outcome."""
+    """The suites to check, and the Actions to run on the outcome."""
 
     suites: tuple[Suite, ...]
     actions: tuple[ActionSpec, ...] = ()
@@ -86,7 +86,7 @@ class QualityPlan:
 
 
 def load_plan(paths: Iterable[str] = ()) -> QualityPlan:
-    """The built-in suites, extended by the files at `paths` in their order; raises UsageError naming file and place."""
+    """The built-in suites, extended by the files at `paths` in their order. Raises UsageError with file and place."""
     builtin = files(__package__).joinpath("suites.yaml").read_text(encoding="utf-8")
     plan = _parse(parse_yaml_text(builtin, "suites.yaml"), "suites.yaml")
     for path in paths:
@@ -172,7 +172,7 @@ def _expectation(item: object, where: str, table: str) -> ExpectationSpec:
 
 
 def table_columns(table: str) -> list[str]:
-    """Columns that an expectation on `table` can name; `place` is a row's place in words."""
+    """Columns that an expectation on `table` may name; `place` is a row's place in words."""
     columns = FACT_TABLES.get(table) or REPORT_TABLES.get(table) or BRONZE_TABLES[table]
     return list(dict.fromkeys(["place", *(column.name for column in columns)]))
 
@@ -226,7 +226,7 @@ def _text(item: Mapping[str, object], key: str, where: str) -> str:
 
 
 def _check_once(named: Iterable[tuple[str, str]]) -> None:
-    """Raise UsageError if a name occurs twice; each comes with the phrase that the error calls it by."""
+    """Raise UsageError if a name occurs twice; each comes with the phrase that the error uses for it."""
     seen: set[str] = set()
     for name, what in named:
         if name in seen:

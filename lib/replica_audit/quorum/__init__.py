@@ -1,1 +1,1 @@
-"""Which copy of the metadata log is the right one, what each choice loses, and a plan for the best (docs/semantics.md, part I)."""
+"""Choosing among copies of the metadata log: what each choice loses, and a plan for the best (docs/semantics.md, part I)."""

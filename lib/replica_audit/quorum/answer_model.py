@@ -1,6 +1,6 @@
-"""The answer of `quorum`: the copies side by side, the choice, what it loses, and the plan (docs/reference.md, quorum).
+"""The answer of `quorum`: all copies, the choice, what it loses, and the plan (docs/reference.md, quorum).
 
-The JSON is written and read by the types of these classes: a field is added here and nowhere else.
+The JSON follows from these classes: a field is added here and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from replica_audit.typed_json import Names, PlaceObject, Written, parse_written,
 SCHEMA_VERSION = 1
 _WRITTEN = Written("quorum", SCHEMA_VERSION, ("copies", "rests_on"))
 
-#: agree: nothing has to be decided; rejoin: nor here, but voters were formatted anew and cannot vote; choose: one copy is the
-#: best; keep_both: two histories hold what the other lacks and brokers applied; none: no copy here can be the right one.
+#: agree: nothing to decide. rejoin: nothing to decide, but voters were formatted anew and cannot vote. choose: one copy
+#: is the best. keep_both: each of two histories holds what the other lacks and brokers applied. none: no copy here can
+#: be the right one.
 Verdict = Literal["agree", "rejoin", "choose", "keep_both", "none"]
 #: combined: broker and voter in one process.
 Role = Literal["controller", "broker", "combined"]
 
-#: (voter, the id of the directory that it votes from)
+#: (voter's node id, id of the directory that it votes from)
 VoterDirectory = Annotated[tuple[int, str], Names(("node_id", "directory_id"))]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedTopic:
-    """A topic, and how many partitions it has."""
+    """A topic and its number of partitions."""
 
     topic: str
     topic_id: str
@@ -35,7 +36,7 @@ class NamedTopic:
 
 @dataclass(frozen=True, slots=True)
 class StrayDirectory:
-    """A partition's directory that a broker sets aside as -stray, since the metadata knows no such replica."""
+    """A partition directory that a broker renames to -stray, since the metadata does not assign the replica to it."""
 
     broker_id: int
     topic: str
@@ -45,37 +46,37 @@ class StrayDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What other copies hold and a choice does not. Values of configurations, users and ACLs are not told."""
+    """Metadata that other copies hold and a choice does not. Values of configurations, users and ACLs are left out."""
 
     topics: tuple[NamedTopic, ...] = ()
     deletions: tuple[NamedTopic, ...] = ()
-    """Topics that were deleted, and exist again."""
+    """Topics that were deleted and would exist again."""
     partitions: tuple[PlaceObject, ...] = ()
-    """Added to topics that are known."""
+    """Partitions added to topics that the choice knows."""
     leader_changes: tuple[PlaceObject, ...] = ()
     isr_changes: tuple[PlaceObject, ...] = ()
     reassignments: tuple[PlaceObject, ...] = ()
     configurations: tuple[str, ...] = ()
-    """`topic orders: retention.ms`."""
+    """Such as `topic orders: retention.ms`."""
     acls: int = 0
     scram_users: int = 0
-    """Credentials: a user has one for each mechanism."""
+    """SCRAM credentials: a user has one for each mechanism."""
     quotas: int = 0
     delegations: int = 0
     """Delegation tokens."""
     voters: tuple[int, ...] = ()
-    """That were added or removed, or vote from another directory (KIP-853)."""
+    """Voters that were added, removed, or vote from another directory (KIP-853)."""
     features: tuple[str, ...] = ()
-    """`metadata.version 29`."""
+    """Such as `metadata.version 29`."""
     producer_id_blocks: int = 0
-    """Blocks of 1,000 ids that are given out a second time."""
+    """Blocks of 1,000 producer ids that would be given out a second time."""
     records: int = 0
-    """Of the metadata log, of all kinds, the controllers' own too."""
+    """Records of the metadata log of every kind, including the controllers' own."""
     stray: tuple[StrayDirectory, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
-        """True if only records are lost that changed nothing that is named here."""
+        """True if only records are lost, and they changed nothing that has a field here."""
         return all(
             not getattr(self, name)
             for name in (
@@ -87,7 +88,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class QuorumStateFile:
-    """What a node's quorum-state says: the epoch, who led, and whom it voted for."""
+    """A node's quorum-state: its epoch, the leader, and the candidate it voted for."""
 
     leader_epoch: int | None
     leader_id: int | None
@@ -105,31 +106,31 @@ class CopyAnswer:
     start_offset: int
     end_offset: int
     last_epoch: int
-    """Of its last record; -1 of a log without one."""
+    """Epoch of its last record; -1 for a log without records."""
     history: int | None
-    """Number of the history that it is of, from 1 on; copies of one do not contradict each other. None of one without records."""
+    """Number of its history, from 1; copies of one history do not contradict each other. None for a copy without records."""
     parts_at: int | None
-    """First offset at which its records differ from those of the choice, or else of the newest copy; None where none does."""
+    """First offset at which its records differ from those of the choice, or without a choice from the newest copy; None if they agree."""
     proven_end: int
     """Offset below which its records are known to be committed."""
     proof: str | None
     voters: tuple[int, ...]
     """By its records, else by quorum-state."""
     voter_directories: tuple[VoterDirectory, ...]
-    """Of a dynamic quorum (KIP-853)."""
+    """For a dynamic quorum (KIP-853)."""
     quorum_state: QuorumStateFile | None
     may_vote: bool | None
-    """False of a voter from another directory than the log names; None of a node that is not a voter."""
+    """False for a voter whose directory is not the one that the log names; None for a node that is not a voter."""
     seeded: str | None
-    """What shows that its log was put there; None where nothing does."""
+    """Evidence that its log was put there by hand; None without such evidence."""
     refused: tuple[str, ...]
-    """Why it cannot be the right one."""
+    """Reasons why it cannot be the right copy."""
     lost: Lost | None
-    """What it loses as the choice; None where its records, or those of another history, cannot be applied."""
+    """What it loses if chosen; None where its records, or those of another history, cannot be applied."""
     breaks: tuple[str, ...]
     """What fails if voters start with it."""
     problems: tuple[str, ...]
-    """What could not be read of it."""
+    """Parts of it that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +144,12 @@ class BestCopy:
     last_epoch: int
     reason: str
     asked: bool = False
-    """It was given, not chosen."""
+    """True if the operator chose it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Part of the snapshot that could not be used: quarantined."""
+    """A quarantined part of the snapshot."""
 
     path: str
     position: int | None
@@ -165,14 +166,14 @@ class CopyPremise:
     end_offset: int
     last_epoch: int
     digest: str
-    """Of base offset, epoch and checksum of every batch."""
+    """Digest over base offset, epoch and checksum of every batch."""
     leader_epoch: int | None
-    """In quorum-state."""
+    """The epoch in quorum-state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumAnswer:
-    """Everything that `quorum` says of a snapshot."""
+    """Everything that `quorum` concludes from a snapshot."""
 
     cluster_id: str | None
     tool_version: str
@@ -182,24 +183,24 @@ class QuorumAnswer:
     choice: BestCopy | None
     copies: tuple[CopyAnswer, ...]
     lost: Lost | None
-    """By the choice; None without one."""
+    """What the choice loses; None without a choice."""
     voters: tuple[int, ...]
     without_log: tuple[int, ...]
-    """Voters of which the snapshot has no record of the metadata log."""
+    """Voters whose metadata log is not in the snapshot, or holds no record."""
     is_dynamic: bool
-    """Voters are known by their directories (KIP-853)."""
+    """True if voters are identified by their directories (KIP-853)."""
     steps: tuple[Step, ...] = ()
     no_plan: str | None = None
-    """Why there are no steps beyond copies, where something has to be done."""
+    """Why the plan stops after the copies though something has to be done."""
     rests_on: tuple[CopyPremise, ...] = ()
     quarantine: tuple[Unusable, ...] = ()
 
 
 def answer_object(answer: QuorumAnswer) -> dict[str, object]:
-    """The content of the JSON."""
+    """The JSON object of an answer."""
     return {"schema_version": SCHEMA_VERSION, **to_object(answer)}
 
 
 def read_answer(path: str) -> QuorumAnswer:
-    """The answer in the file at `path`, which --check named; raises UsageError."""
+    """Read the answer at `path`, as --check names it. Raises UsageError."""
     return read_written(path, "--check", lambda content: parse_written(QuorumAnswer, content, _WRITTEN), _WRITTEN)

@@ -11,12 +11,12 @@ from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
 from replica_audit.text import count, verb
 
-#: Partitions that are named.
+#: Partitions named in a sentence before the rest is counted.
 _NAMED = 3
 
 
 def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> Iterator[str]:
-    """Clauses, the worst first."""
+    """Clauses on what fails, worst first."""
     yield from _dying_brokers(held, copy)
     yield from _meeting_epochs(held, copy)
     yield from _cut_controllers(held, copy)
@@ -66,7 +66,7 @@ def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
 
 
 def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
-    """Partitions whose logs are of a later leader epoch than the one that controllers would count on from."""
+    """Report partitions whose logs are of a later leader epoch than controllers would count on from."""
     state = held.contents(copy)
     if isinstance(state, str):
         return

@@ -1,4 +1,4 @@
-"""The verdict on the copies: whether anything has to be decided, and which copy is the best (rules R1 to R7)."""
+"""The verdict on the copies: whether anything has to be decided, and which copy is best (rules R1 to R7)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SKEW = (
 
 _MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
 
-#: Topics and partitions that are named.
+#: Topics and partitions named in a sentence before the rest is counted.
 _NAMED_TOPICS = 4
-#: What it may take to copy all nodes one after the other.
+#: Longest time that copying all nodes one after the other may take.
 _LONGEST_COPY_MS = 3_600_000
 
 
 class _Need(NamedTuple):
-    """Why a choice has to be made."""
+    """A reason to choose a copy."""
 
     reason: str
     may_be_skew: bool = False
@@ -37,19 +37,19 @@ class _Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The verdict with its reason, and the best copy where there is one."""
+    """The verdict with its reason, and the best copy if there is one."""
 
     verdict: Verdict
     reason: str
     copy: MetadataCopy | None = None
     may_be_skew: bool = False
-    """Copies of a running cluster may only have been made one after the other; then nothing has to be done."""
+    """True if copies of a running cluster may only differ because they were made one after the other; then nothing has to be done."""
     asked: bool = False
-    """The copy was asked for."""
+    """True if the operator chose the copy."""
 
 
 def choose(held: HeldMetadata) -> Chosen:
-    """Whether anything has to be decided, and for which copy. The snapshot has one that can be read."""
+    """Choose among the copies of a snapshot, at least one of which can be read."""
     found = held.compared.found
     assert found is not None
     unread = _unread_text(held) or _unapplied_text(held)
@@ -81,14 +81,13 @@ def _and_doubts(reason: str, doubts: Sequence[str]) -> str:
 
 
 def _sentences(texts: Sequence[str]) -> str:
-    """Of which the first goes on with what is before it."""
+    """Texts as sentences; the first one continues the text before it, so it is not capitalised."""
     return ". ".join([*texts[:1], *map(capitalise, texts[1:])])
 
 
 def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
-    """The choice of people in place of the best: the newest log of a node, where there is something to decide. Raises UsageError
-    where that node has none that can be read.
-    """
+    """The operator's choice in place of the best: the newest log of node `node_id`, where there is something to decide.
+    Raises UsageError if that node has no readable log."""
     best = choose(held)
     own = [copy for copy in held.copies if copy.node_id == node_id]
     if not own:
@@ -120,7 +119,7 @@ def _knows_topics(held: HeldMetadata) -> bool:
 
 
 def _unread_text(held: HeldMetadata) -> str:
-    """On copies that go further than what can be read; empty without such."""
+    """Copies that go further than any that can be read; empty without such copies."""
     if not held.unread:
         return ""
     end = max(copy.reach[1] for copy in held.unread)
@@ -132,7 +131,7 @@ def _unread_text(held: HeldMetadata) -> str:
 
 
 def _unapplied_text(held: HeldMetadata) -> str:
-    """On histories of which nobody can tell what they hold; empty without such."""
+    """Histories whose contents are unknown; empty if all are known."""
     return "; ".join(
         f"what the log of {nodes} holds is not known, since its records cannot be applied: {why}"
         for nodes, why in held.unapplied.items()
@@ -140,7 +139,7 @@ def _unapplied_text(held: HeldMetadata) -> str:
 
 
 def _stuck_text(held: HeldMetadata) -> str:
-    """On nodes that do not start with the quorum-state that they have; empty without such."""
+    """Nodes that cannot start with their quorum-state; empty without such nodes."""
     nodes = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}
     if not nodes:
         return ""
@@ -152,7 +151,7 @@ def _stuck_text(held: HeldMetadata) -> str:
 
 
 def _misled_text(held: HeldMetadata) -> str:
-    """On voters without records that others name as the leader of the latest epoch (D6); empty without such."""
+    """Voters without records that others name as leader of the latest epoch (D6); empty without such voters."""
     blank = {one.node_id for one in held.compared.copies if not one.holds_something and not one.problems}
     seen = max(map(seen_epoch, held.compared.copies))
     naming: dict[int | None, set[int | None]] = defaultdict(set)
@@ -172,7 +171,8 @@ def _misled_text(held: HeldMetadata) -> str:
 
 
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
-    """The copy with the greatest (epoch, end); of equal ones one that is whole, a voter's that may vote, then the lowest node id."""
+    """The copy with the greatest (epoch, end); ties go to one without problems, then to a voter that may vote, then to
+    the lowest node id."""
     voters = held.voters
 
     def rank(copy: MetadataCopy) -> tuple:
@@ -244,7 +244,7 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
 
 
 def _tails(held: HeldMetadata) -> Iterator[str]:
-    """The records of each history that others do not have and nothing shows to be committed, with whose they are."""
+    """For each history, the records that others do not have and nothing shows to be committed, with the nodes that hold them."""
     best = [best_of(held, one) for one in held.histories]
     for one, copy, proven in zip(held.histories, best, held.proven, strict=True):
         partings = [at for other in best if other is not copy and (at := parting(copy, other)) is not None]
@@ -253,7 +253,7 @@ def _tails(held: HeldMetadata) -> Iterator[str]:
 
 
 def _tail(history: QuorumHistory, start: int) -> str:
-    """The records of a history from `start` on, with whose they are; empty if there are none."""
+    """The records of a history from `start` on, with the nodes that hold them; empty if there are none."""
     end = max(copy.end_offset for copy in history.copies)
     if end <= start:
         return ""
@@ -263,7 +263,7 @@ def _tail(history: QuorumHistory, start: int) -> str:
 
 
 def barred_voters(held: HeldMetadata) -> list[int]:
-    """Voters that have a directory here, and none that they may vote from (KIP-853)."""
+    """Voters with directories here, none of which they may vote from (KIP-853)."""
     if held.voters is None:
         return []
     directories = [(one.broker_id, one.directory_id) for one in held.inventory.log_dirs]
@@ -276,7 +276,7 @@ def barred_voters(held: HeldMetadata) -> list[int]:
 
 
 def _needs_one(held: HeldMetadata) -> _Need | None:
-    """Why a choice has to be made though no copies contradict each other; None where there is nothing to decide."""
+    """Reason to choose though no copies contradict each other; None where there is nothing to decide."""
     found = held.compared.found
     assert found is not None
     stale, voters = found.stale, held.voters
@@ -313,22 +313,21 @@ def _need(text: str, may_be_skew: bool) -> _Need:
 
 
 def _may_be_skew(held: HeldMetadata, lacking: Sequence[MetadataCopy]) -> bool:
-    """True if copies may only have been made earlier: nothing says that all are of one moment, and their last records are little
-    older than the newest; a running quorum writes every half second (`metadata.max.idle.interval.ms`).
-    """
+    """True if `lacking` copies may only have been made earlier: the snapshot is not known to be of one moment, and their last
+    records are little older than the newest. A running quorum writes every half second (`metadata.max.idle.interval.ms`)."""
     newest = max(copy.last_time_ms for copy in held.copies)
     return not held.moments.at_rest and all(newest - copy.last_time_ms < _LONGEST_COPY_MS for copy in lacking)
 
 
 def _refused_at_rest(held: HeldMetadata) -> str | None:
-    """Brokers applied what no copy has, though nothing ran while all were copied."""
+    """Report that brokers applied records which no copy has, though nothing ran while all were copied; None otherwise."""
     if held.moments.at_rest and held.histories[0].refused:
         return "Brokers have applied metadata that no copy has"
     return None
 
 
 def foreign_text(held: HeldMetadata) -> str:
-    """On log dirs of another cluster; empty without such."""
+    """Log dirs of another cluster; empty without such."""
     if not held.foreign:
         return ""
     nodes = name_nodes(one.broker_id for one in held.foreign)
@@ -341,7 +340,7 @@ def foreign_text(held: HeldMetadata) -> str:
 
 
 def _forgotten_epoch(held: HeldMetadata) -> str | None:
-    """A majority of voters that knows of no epoch which another node has seen: whoever led in it had the vote of one of them (R4)."""
+    """Report that no voter knows an epoch that another node has seen, though its leader needed their votes (R4); None otherwise."""
     ahead = _ahead_of_voters(held) if held.moments.at_rest else None
     if ahead is None:
         return None
@@ -353,7 +352,7 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
 
 
 def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
-    """So many of the voters that have the log do not start that the others do not make a majority."""
+    """Report that too few voters with the log can start to make a majority; None if enough can."""
     assert held.voters is not None
     stuck = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}.intersection(able)
     if not stuck or len(able) - len(stuck) > len(held.voters.ids) // 2:
@@ -363,7 +362,7 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
 
 
 def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:
-    """Nodes that have seen the latest epoch, that epoch, and the latest that a voter knows; None where that is the same."""
+    """Nodes that have seen the latest epoch, that epoch, and the latest that a voter knows; None if these epochs are equal."""
     voters = () if held.voters is None else held.voters.ids
     known = max((seen_epoch(copy) for copy in held.compared.copies if copy.node_id in voters), default=-1)
     seen = max(map(seen_epoch, held.compared.copies))
@@ -372,7 +371,7 @@ def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:
 
 
 def _ran_ahead_text(held: HeldMetadata) -> str:
-    """On an epoch that no voter knows, in copies that may be of different moments; empty without such."""
+    """An epoch that no voter knows, in copies that may be of different moments; empty without such."""
     ahead = _ahead_of_voters(held)
     if ahead is None or held.voters is None:
         return ""
@@ -391,7 +390,7 @@ def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
 
 
 def _stray_text(held: HeldMetadata) -> str:
-    """On topics that brokers had and no log here knows, and such partitions of a topic that exists; empty without any."""
+    """Topics that brokers had and no log here knows, and unassigned partitions of existing topics; empty without any."""
     known = {topic_id for copy in held.copies for topic_id in held.known_topics(copy)}
     now, *older = (held.contents(copy) for copy in sorted(held.copies, key=lambda one: one.newness, reverse=True))
     existing = set() if isinstance(now, str) else set(now.topics)

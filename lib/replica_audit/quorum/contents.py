@@ -1,4 +1,4 @@
-"""What the records of a metadata log add up to: the things that a choice may lose, by name or counted."""
+"""The state that a metadata log's records add up to, as far as a choice may lose it: by name, or counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 
 class PartitionNow(NamedTuple):
-    """The state of a partition that elections go by."""
+    """The part of a partition's state that elections depend on."""
 
     leader_id: int | None
     leader_epoch: int | None
@@ -36,23 +36,23 @@ class ClusterContents:
     """The state after all records of a copy."""
 
     topics: Mapping[str, str]
-    """Name by topic id, of those that exist."""
+    """Name by topic id, of existing topics."""
     created: frozenset[str]
-    """Ids of topics that it knows or knew."""
+    """Ids of all topics ever created, as far as the log goes back."""
     partitions: Mapping[tuple[str, int], PartitionNow]
-    """By topic id and number."""
+    """By topic id and partition number."""
     features: Mapping[str, int]
     configurations: Mapping[tuple[int, str, str], str]
-    """Value by type of resource, resource and name."""
+    """Value by resource type, resource and name."""
     others: Mapping[tuple[str, str], str]
-    """By kind and key (`KeyedRecord`)."""
+    """Content by kind and key (`KeyedRecord`)."""
     voters: Mapping[int, str | None]
-    """The directory that each votes from, None where it is known by its id."""
+    """Directory id that each voter votes from; None for a voter known by its node id only."""
     log_dirs: Mapping[int, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """Ids of the log directories that each broker registered last (KIP-858); none before metadata.version 3.7-IV2."""
+    """Ids of the log directories that each broker registered last (KIP-858); empty before metadata.version 3.7-IV2."""
 
     def of_kind(self, kind: str) -> dict[str, str]:
-        """Content by key."""
+        """Content by key, of one kind."""
         return {key: content for (of, key), content in self.others.items() if of == kind}
 
 
@@ -60,7 +60,7 @@ NOTHING = ClusterContents({}, frozenset(), {}, {}, {}, {}, {})
 
 
 def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[MetadataCopy]) -> ClusterContents | str:
-    """The state after a copy's records, with the help of other copies of its history; in words why there is none."""
+    """The state after a copy's records, with the help of older copies of its history; if it cannot be built, the reason as text."""
     older = [one for one in of_history if one.newness <= copy.newness and one.log.path != copy.log.path]
     copies = [copy, *older]
     quorum = replace(weigh_copies(copies, None), newest=copy)
@@ -95,7 +95,7 @@ def _contents(image: MetadataImage, counted: _Counted, named: Voters) -> Cluster
 
 
 class _Counted:
-    """Configurations, log directories, and what is counted."""
+    """Image consumer that collects configurations, log directories and counted records."""
 
     def __init__(self) -> None:
         self.configurations: dict[tuple[int, str, str], str] = {}
@@ -133,7 +133,7 @@ def _put(into: dict, key: tuple, value: str | None) -> None:
 
 
 def _ended(entries: Iterable[MetadataEntry]) -> Iterator[MetadataEntry]:
-    """Those outside metadata transactions, and of transactions that ended."""
+    """Entries that took effect: those outside metadata transactions, and those of transactions that ended."""
     held: list[MetadataEntry] | None = None
     for entry in entries:
         if isinstance(entry.message, Transaction):

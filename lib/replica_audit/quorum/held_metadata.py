@@ -1,4 +1,4 @@
-"""What the nodes of a snapshot hold of the metadata log: histories, what is proven committed, and the state by each copy."""
+"""The metadata log across the nodes of a snapshot: histories, what is proven committed, and the state by each copy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Directory = tuple[int, str, str, int]
 
 
 class HeldMetadata:
-    """The copies of one snapshot, compared; everything here is worked out once, when it is first asked for."""
+    """The copies of one snapshot, compared. Properties are computed once, on first use."""
 
     def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
         self.snapshot, self.inventory = snapshot, inventory
@@ -42,26 +42,26 @@ class HeldMetadata:
             (one.broker_id, one.topic, one.partition, one.topic_id): one.checkpoint_epochs for one in inventory.replicas
         }
         self.stray = tuple(stray_copies((*inventory.put_aside, *inventory.unplaced)))
-        """Directories that brokers have set aside as -stray."""
+        """Directories that brokers renamed to -stray."""
         evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.stray, self.moments)
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
         self._lacking_beginning: dict[str, bool] = {}
         self._records: dict[_Directory, int] = {}
         self.uncounted: list[Unusable] = []
-        """Segments that could not be read to their end when `records_in` counted them."""
+        """Segments that `records_in` could not read to their end."""
 
     def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
         return self._epochs.get((broker_id, topic, partition, topic_id))
 
     @property
     def copies(self) -> tuple[MetadataCopy, ...]:
-        """Those that hold something and can be read."""
+        """Readable copies that hold something."""
         return self.compared.usable
 
     @cached_property
     def unread(self) -> tuple[MetadataCopy, ...]:
-        """Copies that go further than any that can be read, with records that cannot."""
+        """Copies that go further than any readable one, with records that cannot be read."""
         newest = newest_copy(self.copies).newness
         return tuple(
             copy
@@ -71,57 +71,57 @@ class HeldMetadata:
 
     @cached_property
     def foreign(self) -> tuple[LogDir, ...]:
-        """Log dirs that name another cluster than most do; nothing of them is used."""
+        """Log dirs that name another cluster than most do; nothing in them is used."""
         own = self.inventory.cluster_id
         return tuple(one for one in self.inventory.log_dirs if one.cluster_id not in (None, own))
 
     @cached_property
     def unapplied(self) -> Mapping[str, str]:
-        """By the nodes of a history that another contradicts, and that is not spliced: why nobody can tell what it holds."""
+        """For contradicting histories that are not spliced and cannot be applied: the reason, by their nodes."""
         found = self.compared.found
         forked = self.histories if found is not None and found.quorum.forks else ()
         states = ((one, self.contents(newest_copy(one.copies))) for one in forked if not one.is_spliced)
         return {one.nodes: state for one, state in states if isinstance(state, str)}
 
     def is_stuck(self, copy: MetadataCopy) -> bool:
-        """True of a node that does not start: its quorum-state cannot be read (`FileQuorumStateStore.readStateFromFile`)."""
+        """True if the copy's node cannot start, since its quorum-state cannot be read (`FileQuorumStateStore.readStateFromFile`)."""
         return any(row.path == f"{copy.log.path}/quorum-state" for row in self.compared.ignored)
 
     @cached_property
     def hidden(self) -> tuple[MetadataCopy, ...]:
-        """Copies whose end cannot be read, so that nobody knows how far they go."""
+        """Copies of unknown length, since their end cannot be read."""
         return tuple(copy for copy in self.compared.copies if copy.reach == UNKNOWN_REACH)
 
     @property
     def voters(self) -> Voters | None:
-        """By the newest copy, of the only history that is not refused where there is one."""
+        """Voters by the newest copy; where only one history is not refused, by that history's newest copy."""
         found = self.compared.found
         return None if found is None else found.quorum.voters
 
     @cached_property
     def histories(self) -> tuple[QuorumHistory, ...]:
-        """Copies that do not contradict each other, together; the newest first."""
+        """Groups of copies that do not contradict each other, newest first."""
         found = self.compared.found
         if found is None or found.histories:
             return () if found is None else found.histories
         return find_histories(self.snapshot, found.groups, self.voters, self.inventory.replicas, self.stray)
 
     def history_of(self, copy: MetadataCopy) -> int | None:
-        """Its number among `histories`; None of a copy that holds nothing or cannot be read."""
+        """Index of a copy's history in `histories`; None for a copy that holds nothing or cannot be read."""
         return None if self.compared.found is None else self.compared.found.history_of(copy)
 
     @property
     def proven(self) -> tuple[Proven, ...]:
-        """Of each history."""
+        """The proven committed end of each history."""
         return () if self.compared.found is None else self.compared.found.proven
 
     @cached_property
     def available(self) -> frozenset[int]:
-        """Voters with records of the log that they can vote with."""
+        """Voters with log records that they can vote with."""
         return frozenset(copy.node_id for copy in self._of_voters() if copy.node_id is not None)
 
     def able_voters(self) -> list[int]:
-        """Voters, in order, that hold what is proven committed of the history that they are of."""
+        """Voters, in order, that hold everything proven committed in their history."""
         found: set[int] = set()
         short: set[int] = set()
         for copy in self._of_voters():
@@ -129,17 +129,17 @@ class HeldMetadata:
             if copy.node_id is not None:
                 holds = number is not None and copy.end_offset >= self.proven[number].end_offset
                 (found if holds else short).add(copy.node_id)
-        # Of several logs of one node it is not known which it starts with.
+        # Which of several logs a node starts with is not known.
         return sorted(found - short)
 
     def _of_voters(self) -> Iterator[MetadataCopy]:
-        """Copies with records that are of a voter, and of the directory that it votes from."""
+        """Copies with records that belong to a voter and to the directory that it votes from."""
         for copy in self.copies:
             if self.voters is not None and copy.end_offset and self.voters.admits(copy.node_id, copy.log.directory_id):
                 yield copy
 
     def contents(self, copy: MetadataCopy) -> ClusterContents | str:
-        """The state after its records; in words why there is none."""
+        """The state after a copy's records; if it cannot be built, the reason as text."""
         key = copy.log.path, copy.end_offset
         if key not in self._contents:
             number = self.history_of(copy)
@@ -148,12 +148,12 @@ class HeldMetadata:
         return self._contents[key]
 
     def known_topics(self, copy: MetadataCopy) -> frozenset[str]:
-        """Topics that a copy knows or knew, by id."""
+        """Ids of topics that a copy knows or knew."""
         state = self.contents(copy)
         return frozenset() if isinstance(state, str) else state.created
 
     def common(self, copy: MetadataCopy, other: MetadataCopy) -> ClusterContents:
-        """The state up to where two copies part; nothing where that is not known."""
+        """The state up to where two copies part; empty where that is unknown."""
         parted = parting(copy, other)
         if parted is None or not parted:
             shorter = min(copy, other, key=lambda one: one.end_offset)
@@ -163,7 +163,7 @@ class HeldMetadata:
         return NOTHING if isinstance(found, str) else found
 
     def lacks_beginning(self, copy: MetadataCopy) -> bool:
-        """True of a log that begins behind a snapshot of which its node has no sound one: no node starts with it."""
+        """True if a log begins after a snapshot that its node lacks or that is damaged: the node cannot start with it."""
         if copy.log.path not in self._lacking_beginning:
             lacks = False
             if copy.start_offset:
@@ -181,7 +181,7 @@ class HeldMetadata:
         return tuple(sorted({one.broker_id for one in self.inventory.replicas}))
 
     def role(self, copy: MetadataCopy) -> Role:
-        """Of the node that a copy is of."""
+        """Role of the node that a copy belongs to."""
         has_replicas = copy.node_id in self.brokers
         if self.voters is not None and copy.node_id in self.voters.ids:
             return "combined" if has_replicas else "controller"
@@ -190,7 +190,7 @@ class HeldMetadata:
 
     @cached_property
     def _segments(self) -> Mapping[_Directory, Sequence[SegmentFile]]:
-        """The segments of every partition's directory, as far as their files are here."""
+        """Segments of every partition directory whose files are here."""
         found: dict[_Directory, list[SegmentFile]] = defaultdict(list)
         for segment in self.inventory.segments:
             if segment.source == "segment":
@@ -198,18 +198,18 @@ class HeldMetadata:
         return found
 
     def has_segments(self, one: ReplicaDir) -> bool:
-        """True if files of the directory's segments are here."""
+        """True if segment files of the directory are here."""
         return _directory(one) in self._segments
 
     def records_in(self, one: ReplicaDir) -> int:
-        """Records of data in a partition's directory."""
+        """Number of data records in a partition directory."""
         key = _directory(one)
         if key not in self._records:
             self._records[key] = sum(map(self._count, self._segments.get(key, ())))
         return self._records[key]
 
     def unknown_topics(self, copy: MetadataCopy) -> frozenset[str]:
-        """Topics of brokers' directories that a copy does not know, nor has deleted."""
+        """Topics of brokers' directories that a copy never knew; empty where its state is unknown."""
         here = {one.topic_id for one in self.inventory.replicas if one.topic_id is not None}
         return frozenset() if isinstance(self.contents(copy), str) else frozenset(here - self.known_topics(copy))
 
@@ -231,7 +231,7 @@ def _directory(one: ReplicaDir | SegmentFile) -> _Directory:
 
 
 def missing_records(copy: MetadataCopy, others: Sequence[MetadataCopy]) -> int:
-    """How many records of the metadata log `others` have that `copy` does not, from where `copy` begins on."""
+    """Number of metadata records that `others` have and `copy` does not, from the start of `copy` on."""
     pieces = [piece.headers for one in others for piece in one.pieces]
     if not pieces:
         return 0
@@ -243,5 +243,5 @@ def missing_records(copy: MetadataCopy, others: Sequence[MetadataCopy]) -> int:
 
 
 def digest_of(copy: MetadataCopy) -> str:
-    """Changes with any batch of the copy."""
+    """Digest over the keys of all batches of a copy."""
     return hashlib.sha256(np.ascontiguousarray(copy.keys).tobytes()).hexdigest()[:32]

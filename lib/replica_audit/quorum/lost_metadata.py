@@ -1,4 +1,4 @@
-"""What one copy of the metadata log loses as the choice: the difference to the state by other copies."""
+"""What a copy of the metadata log loses if chosen: the difference from the state by other copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Forgone:
-    """What `other` holds and `choice` does not, where both began as `common`."""
+    """State that `other` holds and `choice` does not, where both grew from `common`."""
 
     choice: ClusterContents
     other: ClusterContents
@@ -41,27 +41,27 @@ class Forgone:
 
     @property
     def topics(self) -> Iterator[NamedTopic]:
-        """Created."""
+        """Topics created in `other`."""
         return _named(self.other, _changed(self.other.topics, self.choice.topics, self.common.topics))
 
     @property
     def deletions(self) -> Iterator[NamedTopic]:
-        """Deleted topics."""
+        """Topics deleted in `other`."""
         return _named(self.choice, _removed(self.other.topics, self.choice.topics, self.common.topics))
 
     @property
     def _partitions(self) -> list[tuple[str, int]]:
-        """That are new or changed, of topics that the choice knows."""
+        """Partitions new or changed in `other`, of topics that the choice knows."""
         known = {key: now for key, now in self.other.partitions.items() if key[0] in self.choice.topics}
         return _changed(known, self.choice.partitions, self.common.partitions)
 
     @property
     def partitions(self) -> Iterator[Place]:
-        """Added ones."""
+        """Partitions added to topics that the choice knows."""
         return (self._place(key) for key in self._partitions if key not in self.choice.partitions)
 
     def changes(self, what: Callable[[PartitionNow], object]) -> Iterator[Place]:
-        """Partitions of which the other has changed this, and the choice has it otherwise."""
+        """Partitions whose `what` was changed in `other` and differs in the choice."""
         for key in self._partitions:
             now, was, before = (of.partitions.get(key) for of in (self.other, self.choice, self.common))
             assert now is not None
@@ -70,30 +70,30 @@ class Forgone:
 
     @property
     def configurations(self) -> Iterator[str]:
-        """Set or removed."""
+        """Configurations set or removed in `other`."""
         for kind, resource, name in _differing(*(one.configurations for one in self._states)):
             yield f"{_RESOURCES.get(kind, 'resource')} {resource or '(default)'}: {name}"
 
     @property
     def features(self) -> Iterator[str]:
-        """With the level that the other has."""
+        """Features set in `other`, with their levels there."""
         for name in _changed(*(one.features for one in self._states)):
             yield f"{name} {self.other.features[name]}"
 
     @property
     def voters(self) -> Iterable[int]:
-        """That were added or removed, or vote from another directory; none where a log does not name them."""
+        """Voters added, removed, or voting from another directory; none where a log does not name its voters."""
         named = all(one.voters for one in (self.other, self.choice))
         return _differing(*(one.voters for one in self._states)) if named else ()
 
     @property
     def producer_id_blocks(self) -> int:
-        """That are given out again."""
+        """Number of producer id blocks that would be given out again."""
         ahead, own = (int(next(iter(one.of_kind(PRODUCER_IDS).values()), "0")) for one in (self.other, self.choice))
         return max(0, -(-(ahead - own) // _BLOCK))
 
     def of_kind(self, kind: str) -> Iterable[str]:
-        """Keys of what was set or removed (`KeyedRecord`)."""
+        """Keys of one kind that `other` set or removed (`KeyedRecord`)."""
         return _differing(*(one.of_kind(kind) for one in self._states))
 
     @property
@@ -105,7 +105,7 @@ class Forgone:
 
 
 def lose(differences: Sequence[Forgone], records: int) -> Lost:
-    """What a choice loses to all other histories, each once; `records` are those of the log that go."""
+    """What a choice loses to all other histories, each item once; `records` is the number of log records lost."""
     return Lost(
         topics=_all(one.topics for one in differences),
         deletions=_all(one.deletions for one in differences),
@@ -130,7 +130,7 @@ def _all(several: Iterable[Iterable[_Item]]) -> tuple[_Item, ...]:
 
 
 def assigned_by(contents: ClusterContents) -> set[Assigned]:
-    """The replicas that a state knows: a broker sets any other directory aside as -stray (`LogManager.isStrayKraftReplica`)."""
+    """Replicas that a state assigns: a broker renames any other directory to -stray (`LogManager.isStrayKraftReplica`)."""
     return {
         (broker, topic_id, partition)
         for (topic_id, partition), now in contents.partitions.items()
@@ -139,7 +139,7 @@ def assigned_by(contents: ClusterContents) -> set[Assigned]:
 
 
 def _changed(other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common: Mapping[_Key, _Value]) -> list[_Key]:
-    """Keys that `other` has set since `common`, and `choice` has not."""
+    """Keys set in `other` since `common`, and not in `choice`."""
     return [
         key
         for key, value in other.items()
@@ -148,14 +148,14 @@ def _changed(other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common
 
 
 def _removed(other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common: Mapping[_Key, _Value]) -> list[_Key]:
-    """Keys that `other` has removed since `common`, and `choice` has not."""
+    """Keys removed in `other` since `common`, and not in `choice`."""
     return [key for key in choice if key in common and key not in other]
 
 
 def _differing(
     other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common: Mapping[_Key, _Value]
 ) -> list[_Key]:
-    """Those that were set or removed."""
+    """Keys set or removed in `other` since `common`, and not in `choice`."""
     return [*_changed(other, choice, common), *_removed(other, choice, common)]
 
 

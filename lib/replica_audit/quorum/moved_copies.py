@@ -1,4 +1,4 @@
-"""What a plan of `quorum` rests on, compared with a later snapshot."""
+"""Premises of a `quorum` plan, compared with a later snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replica_audit.quorum.answer_model import QuorumAnswer
 
 
 def moved_since(before: QuorumAnswer, now: QuorumAnswer) -> Iterator[ChangedPremise]:
-    """What has moved between the snapshot of a plan and a later one."""
+    """Premises that changed between the snapshot of a plan and a later one."""
     if before.cluster_id != now.cluster_id:
         yield ChangedPremise(None, None, None, "cluster", before.cluster_id, now.cluster_id)
     known = {one.path: one for one in now.rests_on}

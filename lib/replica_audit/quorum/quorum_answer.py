@@ -1,4 +1,4 @@
-"""The answer of `quorum` for one snapshot: every copy side by side, the choice, what it loses, and the plan."""
+"""The answer of `quorum` for one snapshot: all copies, the choice, what it loses, and the plan."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def answer_quorum(
     client_config: str | None = None,
     node_id: int | None = None,
 ) -> QuorumAnswer:
-    """The answer; `kafka_version` goes before what the manifest says, the log of `node_id` before the best; the rest is named in the
-    plan's commands.
+    """Answer for a snapshot. `kafka_version` overrides the manifest; `node_id` asks for that node's log instead of the
+    best; `bootstrap` and `client_config` go into the plan's commands.
 
-    Raises UsageError where the snapshot, or the node, has no metadata log that can be read.
+    Raises UsageError if the snapshot, or the node, has no readable metadata log.
     """
     held = HeldMetadata(snapshot, inventory)
     if held.compared.found is None:
@@ -90,7 +90,7 @@ def _nothing(held: HeldMetadata) -> str:
 
 
 def _in_order(held: HeldMetadata) -> list[MetadataCopy]:
-    """Voters first, each by its node id."""
+    """Copies by node id, voters first."""
     voters = () if held.voters is None else held.voters.ids
     return sorted(
         held.compared.copies,
@@ -155,7 +155,8 @@ def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) 
 
 
 def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
-    """What all other copies hold and it does not, and the directories that brokers set aside with it."""
+    """What all other copies hold and `copy` does not, and the directories that brokers would rename to -stray with it;
+    None if unknown."""
     own = held.contents(copy)
     if isinstance(own, str):
         return None
@@ -181,7 +182,7 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
 
 
 def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[tuple[MetadataCopy, bool]]:
-    """The newest copy of each history that has records which `copy` does not, and whether that is spliced."""
+    """The newest copy of each history with records that `copy` lacks, and whether that history is spliced."""
     for history in held.histories:
         newest = newest_copy(history.copies)
         if goes_on(newest, copy):
@@ -196,7 +197,7 @@ def _premise(copy: MetadataCopy) -> CopyPremise:
 
 
 def _unusable(held: HeldMetadata) -> Iterator[Unusable]:
-    """What could not be read of metadata logs, of what tells whose they are, and of directories that become -stray."""
+    """Quarantine rows: unreadable parts of metadata logs, of files that identify them, and of directories that would become -stray."""
     yield from held.uncounted
     for copy in held.compared.copies:
         for path, position, reason in copy.problems:

@@ -1,6 +1,6 @@
-"""The plan that puts the chosen metadata log into force, or keeps what must be kept where there is none.
+"""The plan that puts the chosen metadata log into force or, without a choice, keeps what must be kept.
 
-Sequences are those that held on real controllers (docs/semantics.md, part I): seeds get the chosen log without its
+Sequences are those that worked on real controllers (docs/semantics.md, part I): seeds get the chosen log without its
 quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id back, and nothing is ever formatted with
 --standalone or started blank while the right log is down.
 """
@@ -47,7 +47,7 @@ _COPIED_TWICE = (
 )
 _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says no other node has to be first"
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
-#: Brokers before this version delete a directory that is not theirs.
+#: Brokers before this version delete a directory that is not assigned to them.
 _FIRST_STRAY = (3, 6, 1)
 _CUT = "where an empty replica leads, the others cut theirs to nothing"
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
@@ -60,14 +60,14 @@ _UNREAD = "part of the newest log cannot be read: keep the disk that it is on, r
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The steps, without numbers, and why they end with copies where they do."""
+    """The steps, without numbers, and the reason if they end with copies."""
 
     steps: tuple[Step, ...] = ()
     reason: str | None = None
 
 
 def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
-    """The plan for a verdict; of `agree` none. `lost` is what the choice loses."""
+    """The plan for a verdict; no steps for `agree`. `lost` is what the choice loses."""
     if chosen.verdict == "agree" or held.voters is None:
         lacking = chosen.verdict != "agree"
         return Planned(tuple(_keep(held)) if lacking else (), "nothing here names the voters" if lacking else None)
@@ -87,7 +87,7 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | N
 
 
 def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
-    """How to go on with one of several histories, as sentences."""
+    """Sentences on how to go on with either of several histories."""
     if chosen.verdict != "keep_both":
         return ""
     told = []
@@ -100,7 +100,7 @@ def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
 
 
 def _look(to: Restoration) -> Iterator[Step]:
-    """For partitions of voters, of which none is in the snapshot."""
+    """Steps that look for partitions of voters that have none in the snapshot."""
     if nodes := sorted((*to.bare, *to.uncaptured)):
         yield Step(
             action="capture",
@@ -120,7 +120,7 @@ def _look(to: Restoration) -> Iterator[Step]:
 
 
 def _keep(held: HeldMetadata) -> Iterator[Step]:
-    """Disks that are not in the snapshot, then copies of all that are."""
+    """Steps that capture disks missing from the snapshot, then copy all that are there."""
     # Archives of elect's plan, which may be made in the same directory, have other names.
     copies = Copies("metadata")
     here = {one.node_id for one in held.compared.copies}
@@ -156,7 +156,7 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
 
 
 def _predict(node: int, end_offset: int, epoch: int | None) -> Prediction:
-    """The metadata log of a node before it is started; `epoch` is the one that the node counts on from."""
+    """The metadata log of a node before it starts; `epoch` is the one that the node counts on from."""
     return Prediction(
         METADATA_PARTITION.topic,
         METADATA_PARTITION.partition,
@@ -182,7 +182,7 @@ def _pronoun(nodes: Sequence[int]) -> str:
 
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
-    """Voters that were formatted anew, while a majority votes."""
+    """Steps for voters that were formatted anew while a majority votes."""
     assert held.voters is not None
     directories = dict(held.voters.directories)
     for node in barred_voters(held):
@@ -206,13 +206,13 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
 
 
 class _Plan:
-    """The steps after the copies that bring a restoration about."""
+    """Steps after the copies that carry out a restoration."""
 
     def __init__(self, to: Restoration, chosen: Chosen, tools: Tools) -> None:
         self._to, self._tools, self._may_be_skew = to, tools, chosen.may_be_skew
 
     def steps(self) -> Iterator[Step]:
-        """In order, without numbers."""
+        """All steps in order, without numbers."""
         yield from self._stop()
         yield from self._copy_given_up()
         if self._to.fetches:
@@ -239,7 +239,7 @@ class _Plan:
                 handled.update(left)
 
     def _other_stops(self) -> Iterator[tuple[Sequence[int], Callable[[Sequence[int]], str]]]:
-        """Nodes, no voters, and why they are stopped."""
+        """Groups of nodes that are not voters, and why they are stopped."""
         yield (
             self._to.apart,
             lambda nodes: (
@@ -271,7 +271,7 @@ class _Plan:
         )
 
     def _copy_given_up(self) -> Iterator[Step]:
-        """Partitions that the chosen log does not assign to their brokers, before these set the directories aside."""
+        """Copy partitions that the chosen log does not assign to their brokers, before these rename the directories."""
         given_up = {(one.broker_id, one.topic, one.partition) for one in self._to.given_up}
         in_log_dir: dict[tuple[int, str], list[Place]] = defaultdict(list)
         for one in self._to.held.inventory.replicas:
@@ -298,7 +298,7 @@ class _Plan:
         )
 
     def _fate(self) -> str:
-        """What brokers do to directories that are not theirs, as a clause (KAFKA-15605)."""
+        """Clause on what brokers do to directories that are not assigned to them (KAFKA-15605)."""
         version = self._tools.kafka_version
         if version is not None and version < _FIRST_STRAY:
             return "brokers before Kafka 3.6.1 delete their directories"
@@ -394,7 +394,7 @@ class _Plan:
         return f", and its old directory.id, {self._to.directories[node]}: the log knows its voters by these, and a new one never votes"
 
     def _told_epoch(self, node: int) -> str:
-        """A sentence on the quorum-state that a node is given; empty without one."""
+        """Sentence on the quorum-state that a node is given; empty if it is given none."""
         if self._to.raises_epoch:
             return (
                 f". Its quorum-state says epoch {self._to.seen}, which nodes have seen: the next one has to be above it, or brokers never "
@@ -408,7 +408,8 @@ class _Plan:
         return ". Its quorum-state cannot be read, and is replaced" if self._quorum_state(node) else ""
 
     def _quorum_state(self, node: int) -> dict[str, str]:
-        """By name of a file: one that the node is given, where it would not count on from the right epoch, or cannot read its own."""
+        """Content by file name of the quorum-state that a node needs, since it would start from a wrong epoch or cannot
+        read its own; empty if it needs none."""
         is_stuck = node == self._to.copy.node_id and self._to.held.is_stuck(self._to.copy)
         if not (self._to.raises_epoch or node in self._to.misled or is_stuck):
             return {}
@@ -429,7 +430,7 @@ class _Plan:
         )
 
     def _of(self, node: int, step: Step) -> Step:
-        """The step of a node that does not vote: a controller or a broker."""
+        """The step, addressed to a node that does not vote: a controller or a broker."""
         copies = (one for one in self._to.held.copies if one.node_id == node)
         is_controller = any(self._to.held.role(one) == "controller" for one in copies)
         return replace(step, controllers=(node,)) if is_controller else replace(step, brokers=(node,))
@@ -479,7 +480,7 @@ class _Plan:
             yield self._copy_again(
                 f", {name_nodes(self._to.combined)} too, {verb(len(self._to.combined), 'which is a broker', 'which are brokers')} "
                 "as well as voters",
-                # Elect has no order where the others have to be down and are needed for a majority (H16).
+                # Elect gives no order where the others have to be down and are needed for a majority (H16).
                 ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
                 "majority of the voters elects leaders, and who is up then may lead",
             )
@@ -530,7 +531,7 @@ class _Plan:
         return f"an unclean election may choose it, though the chosen log has it in no ISR, and {_CUT}"
 
     def _has_partitions(self, nodes: Sequence[int]) -> Iterator[str]:
-        """What to see in the log directories of nodes of which no partition is here."""
+        """Checks of the log directories of nodes that have no partition here."""
         for node in nodes:
             if node in self._to.bare:
                 yield f"No log directory of node {node} has a partition, nor one that ends in -stray"
@@ -544,7 +545,7 @@ class _Plan:
             yield f"Node {order[0]} is up and stays up"
 
     def _fill_bare(self) -> Iterator[Step]:
-        """Voters that started as a controller only get both roles, once others lead what they have."""
+        """Give voters that started as controllers only both roles, once others lead their partitions."""
         if not self._to.bare:
             return
         bare = name_nodes(self._to.bare)

@@ -1,4 +1,5 @@
-"""What the chosen metadata log means for every node: who holds it, who lacks it, whose own log has to go, and what stands in the way."""
+"""What the chosen metadata log means for every node: who holds it, who lacks it, whose own log has to go, and which
+obstacles there are."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from replica_audit.text import listed
 
 
 class Restoration:
-    """The chosen copy put into force with the voters that it names; everything here is worked out once."""
+    """The chosen copy, put into force with the voters that it names. Properties are computed once."""
 
     def __init__(self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, lost: Lost | None) -> None:
         self.held, self.copy, self.voters = held, copy, voters
         self.directories = dict(voters.directories)
-        """Of a dynamic quorum (KIP-853), by voter."""
+        """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.is_dynamic = bool(voters.directories)
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
         self.seen = max(map(seen_epoch, held.compared.copies))
@@ -41,7 +42,7 @@ class Restoration:
 
     @cached_property
     def _present(self) -> set[Assigned]:
-        """Replicas of the chosen log that are here, or are put back."""
+        """Replicas assigned by the chosen log that are here, or are put back."""
         ids = {name: topic_id for topic_id, name in self._state.topics.items()}
         found = (*self.held.inventory.replicas, *self.wrongly_stray)
         here = {(one.broker_id, one.topic_id or ids.get(one.topic), one.partition) for one in found}
@@ -49,9 +50,8 @@ class Restoration:
 
     @cached_property
     def _without_partitions(self) -> dict[int, bool]:
-        """Voters to which the chosen log assigns partitions, and of which none is here; True where another node has one of these
-        here: it would be cut to nothing where an empty replica leads (D7).
-        """
+        """Voters that have partitions by the chosen log and none here. True if another node has one of these partitions
+        here: its log would be cut to nothing if an empty replica led (D7)."""
         having = {*self.held.brokers, *(one.broker_id for one in self.wrongly_stray)}
         places = {(topic_id, partition) for _, topic_id, partition in self._present}
         found: dict[int, bool] = {}
@@ -62,20 +62,20 @@ class Restoration:
 
     @cached_property
     def bare(self) -> list[int]:
-        """Those that lost the partitions, as far as is known: nothing of them is here, or all log directories are, and empty."""
+        """Voters that seem to have lost partitions which other nodes have: none of their log directories is here, or all are, empty."""
         here = {one.broker_id for one in self.held.inventory.log_dirs}
         nodes = [node for node, is_elsewhere in self._without_partitions.items() if is_elsewhere]
         return [node for node in nodes if node not in here or self._is_empty(node)]
 
     @property
     def uncaptured(self) -> list[int]:
-        """Those of which only other log directories are here: nothing tells whether they lost the partitions."""
+        """Voters whose partitions other nodes have, with some log directories missing here: whether they lost them is unknown."""
         found = self._without_partitions.items()
         return [node for node, is_elsewhere in found if is_elsewhere and node not in self.bare]
 
     @property
     def unseen(self) -> list[int]:
-        """Those of whose partitions no node has any here, as where only metadata logs were copied."""
+        """Voters whose partitions no node has here, as where only metadata logs were copied."""
         found = self._without_partitions.items()
         return [node for node, is_elsewhere in found if not is_elsewhere and not self._is_empty(node)]
 
@@ -85,7 +85,7 @@ class Restoration:
         return sorted({self._state.topics[topic_id] for broker, topic_id, _ in self._assigned if broker in self.bare})
 
     def in_sync(self, node: int) -> int:
-        """In how many partitions the chosen log has a node in the ISR."""
+        """Number of partitions in whose ISR the chosen log has a node."""
         return sum(node in one.isr for one in self._state.partitions.values())
 
     def _missing_log_dirs(self, node: int) -> set[str]:
@@ -94,7 +94,7 @@ class Restoration:
         return set(self._state.log_dirs.get(node, ())) - own
 
     def _is_empty(self, node: int) -> bool:
-        """True of a voter without partitions of which every log directory is here, none with a -stray one."""
+        """True for a voter without partitions whose log directories are all here, with no -stray directory."""
         if any(one.broker_id == node for one in self.held.stray):
             return False
         if self._state.log_dirs.get(node):
@@ -106,7 +106,7 @@ class Restoration:
 
     @cached_property
     def holders(self) -> list[int]:
-        """Voters that keep their logs; none where none of them goes as far as the chosen one, and that holds more."""
+        """Voters that keep their logs; empty if each of these logs ends before the chosen one, which holds more."""
         holders = [node for node in self.voters.ids if self._holds(node)]
         own = [one for node in holders for one in self._own(node)]
         if not own or not self.held.moments.at_rest:
@@ -117,17 +117,17 @@ class Restoration:
 
     @cached_property
     def lacking(self) -> list[int]:
-        """The other voters."""
+        """Voters that are not `holders`."""
         return [node for node in self.voters.ids if node not in self.holders]
 
     @property
     def fetches(self) -> bool:
-        """Those that lack it get it from a leader, since a majority has it."""
+        """True if a majority has the chosen log, so that the others fetch it from a leader."""
         return len(self.holders) > len(self.voters.ids) // 2
 
     @property
     def raises_epoch(self) -> bool:
-        """Voters have to count on from `seen`, which they would not do by themselves (R4)."""
+        """True if voters have to count on from `seen`, and would not do so by themselves (R4)."""
         if self.copy.epoch < self.seen:
             return True
         known = [seen_epoch(one) for node in self.holders for one in self._own(node)]
@@ -135,19 +135,18 @@ class Restoration:
 
     @property
     def majority_stays(self) -> bool:
-        """A majority of the voters goes on as it is, up or down."""
+        """True if a majority of the voters stays as it is, up or down."""
         return self.fetches and not self.raises_epoch
 
     @property
     def stopped(self) -> list[int]:
-        """The other voters and those that start as a controller only, or all; those that have the log first."""
+        """Voters to stop: `lacking`, and those that start as controllers only, or all; holders first."""
         return [*(one for one in self.holders if one in self.bare or not self.majority_stays), *self.lacking]
 
     @cached_property
     def misled(self) -> list[int]:
-        """Nodes whose quorum-state names as leader, in the epoch that the chosen log ends with, one that gets it without its own: that
-        one ends as soon as another says that it leads (`KafkaRaftClient.hasConsistentLeader`).
-        """
+        """Nodes whose quorum-state names a leader, in the chosen log's last epoch, that is given the log without a
+        quorum-state: such a node exits as soon as another one claims to lead (`KafkaRaftClient.hasConsistentLeader`)."""
         if self.fetches or self.raises_epoch:
             return []
         keep = [*self.holders, *(node for node in self.lacking if node == self.copy.node_id)]
@@ -160,22 +159,23 @@ class Restoration:
 
     @cached_property
     def apart(self) -> list[int]:
-        """Other nodes that have records which the chosen log does not have."""
+        """Nodes that are not voters and have records that the chosen log does not."""
         return self._others(lambda one: goes_on(one, self.copy))
 
     @cached_property
     def former(self) -> list[int]:
-        """Other nodes that are voters by their own logs, and would elect among themselves."""
+        """Nodes that are voters only by their own logs, and would elect among themselves."""
         return [node for node in self._others(self._votes_still) if node not in self.apart]
 
     @cached_property
     def stuck(self) -> list[int]:
-        """Other nodes that do not start with the quorum-state that they have."""
+        """Nodes that are not voters and cannot start with their quorum-state."""
         return [node for node in self._others(self.held.is_stuck) if node not in (*self.apart, *self.former)]
 
     @cached_property
     def wrongly_stray(self) -> list[ReplicaDir]:
-        """Directories of partitions that the chosen log assigns to their broker, by its name: the broker would begin them empty."""
+        """-stray directories that the chosen log assigns to their broker, under their topic's name: the broker would
+        start these partitions empty."""
         return [
             replace(one, topic=self._state.topics[one.topic_id])
             for one in self.held.stray
@@ -189,19 +189,19 @@ class Restoration:
 
     @property
     def unformatted(self) -> list[int]:
-        """Voters without the log of which a disk may be empty: that of metadata.log.dir, though others are not."""
+        """Voters without the log whose metadata.log.dir may be an empty disk, though other directories are not."""
         known = {one.node_id for one in self.held.compared.copies}
         return [node for node in self.lacking if node not in known]
 
     def needs_id(self, node: int) -> bool:
-        """True if a voter's directory was formatted anew, so that it does not vote from it."""
+        """True if a voter's directory was formatted anew, so that it cannot vote from it."""
         if not self.is_dynamic:
             return False
         found = [one.directory_id for one in self.held.inventory.log_dirs if one.broker_id == node]
         return self.directories[node] not in found
 
     def obstacle(self, *, is_asked: bool) -> str | None:
-        """Why no sequence of steps is known to lead there."""
+        """Reason why no sequence of steps is known to work; None if one is."""
         if is_asked and (reason := self._unfit()) is not None:
             return reason
         if self.copy.problems:
@@ -260,7 +260,7 @@ class Restoration:
         return None
 
     def _unfit(self) -> str | None:
-        """Why a log that was asked for is not one to start with."""
+        """Reason why the log that was asked for is unfit to start with; None if it is fit."""
         history = next(one for one in self.held.histories if any(copy is self.copy for copy in one.copies))
         newest = best_of(self.held, history)
         if history.is_spliced:
@@ -271,7 +271,7 @@ class Restoration:
 
     @cached_property
     def _needed(self) -> int:
-        """Up to where a voter has to have the chosen log to keep its own."""
+        """The offset that a voter's copy of the chosen log has to reach for the voter to keep it."""
         number = self.held.history_of(self.copy)
         proven = self.copy.end_offset if number is None else self.held.proven[number].end_offset
         return min(proven, self.copy.end_offset)
@@ -280,7 +280,7 @@ class Restoration:
         return [one for one in self.held.compared.copies if one.node_id == node]
 
     def end_of(self, node: int) -> int:
-        """Log end of the metadata log of a node that keeps its own."""
+        """End of the metadata log of a node that keeps its own."""
         return max(one.end_offset for one in self._own(node))
 
     def _holds(self, node: int) -> bool:
@@ -297,7 +297,7 @@ class Restoration:
         )
 
     def _others(self, chosen: Callable[[MetadataCopy], bool]) -> list[int]:
-        """Nodes, no voters, of which a copy is `chosen`."""
+        """Nodes that are not voters and have a copy for which `chosen` holds."""
         found = {one.node_id for one in self.held.copies if one.node_id not in self.voters.ids and chosen(one)}
         return sorted(node for node in found if node is not None)
 
