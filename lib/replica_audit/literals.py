@@ -121,6 +121,15 @@ RemoteLineage = Literal["own", "left", "past_end", "below_start", "other_topic",
 #: What a remote store that was looked into has of a segment.
 StoredForm = Literal["readable", "encrypted", "unknown", "incomplete", "absent"]
 
+#: What shows that remote storage has records, weakest first. log: its leader's files begin above them, and no segment of them is
+#: known; metadata: `__remote_log_metadata` names a copied segment, and no object of it was seen; differs: one was, and its size or
+#: content is not as told there; listing: one was, and nobody read it; content: it was read, and every batch is sound.
+RemoteBasis = Literal["log", "metadata", "differs", "listing", "content"]
+REMOTE_BASES: tuple[RemoteBasis, ...] = get_args(RemoteBasis)
+
+#: Those for which no object was seen.
+UNSEEN = REMOTE_BASES[:2]
+
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 

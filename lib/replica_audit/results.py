@@ -70,8 +70,9 @@ class InputsObject(TypedDict, total=False):
     observations: int
 
 
-#: Commands in a text that look into the remote store where the audit did.
+#: Commands in a text that look into the remote store where the audit did, and those that read what is there, too.
 _LOOK_INTO_STORES = ("run", "show", "elect", "salvage")
+_READ_STORES = ("run", "show", "elect")
 
 
 class OptionsObject(TypedDict, total=False):
@@ -84,6 +85,8 @@ class OptionsObject(TypedDict, total=False):
     fail_on: str
     since: str
     remote: str
+    verify_remote: bool
+    """Of a store that was looked into."""
 
 
 class AuditObject(TypedDict, total=False):
@@ -219,6 +222,8 @@ class Results(ReportRows):
         place = self._place
         store = self.remote_store
         options = (*options, *(["--remote", store] if store is not None and name in _LOOK_INTO_STORES else []))
+        if self.reads_store and name in _READ_STORES:
+            options = (*options, "--verify-remote")
         words = [place, *partitions, *map(str, options)]
         if any(one.startswith("-") for one in partitions):
             words = [*map(str, options), place, "--", *partitions]
@@ -233,6 +238,11 @@ class Results(ReportRows):
     def remote_store(self) -> str | None:
         """The remote store that was looked into; None where none was given."""
         return self.options.get("remote")
+
+    @property
+    def reads_store(self) -> bool:
+        """The segments in it were read."""
+        return bool(self.options.get("verify_remote"))
 
     def bring(self, brokers: Iterable[int]) -> tuple[str, ...]:
         """Commands that bring bytes of brokers that evidence does not have, where their log dirs are to be filled in."""

@@ -28,6 +28,7 @@ from replica_audit.literals import (
     Need,
     Occasion,
     Protocol,
+    RemoteBasis,
     RemoteLineage,
     RemoteState,
     Role,
@@ -434,6 +435,13 @@ class BesideRow(NamedTuple):
     lost_held: int
 
 
+class RemoteShareRow(NamedTuple):
+    """Records in remote storage that are known to be there in one way."""
+
+    basis: RemoteBasis
+    records: int
+
+
 class ElectionRow(NamedTuple):
     """A candidate for leading and a replica: what that one keeps and drops then; of partitions that are neither consistent nor
     lagging, or have no leader."""
@@ -469,6 +477,10 @@ class ElectionRow(NamedTuple):
     """of `remote_unread`, those that are encrypted: only the brokers' plugin can read them"""
     remote_deleted: int
     """of `remote_records`, those that Kafka deletes there once the candidate leads"""
+    remote_basis: Sequence[RemoteShareRow]
+    """what shows that remote storage has `remote_records`, weakest first, each record by its strongest: log (its leader's files
+    begin above it, and no segment of it is known), metadata (`__remote_log_metadata` alone), differs (an object whose size or
+    content is not as told there), listing (an object that nobody read), content (one that was read, and is sound)"""
     damage: Sequence[str]
     """codes of what is damaged in its files"""
     beside: Sequence[BesideRow]
@@ -539,6 +551,9 @@ class RemoteSegmentRow(NamedTuple):
     stored: StoredForm | None
     """what the store has of a copied segment: readable; encrypted; unknown: how it is stored, or whether it was there yet;
     incomplete: not all of its objects; absent. Null where nobody looked, and of other segments"""
+    basis: RemoteBasis | None
+    """what shows that the store has a copied segment, as in `elections.remote_basis`; null of one that it has no more, and of
+    other segments"""
 
 
 class LostProducerRow(NamedTuple):

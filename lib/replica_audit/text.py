@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
+
+from replica_audit.literals import REMOTE_BASES, RemoteBasis
 
 #: Who says who leads (`LeadershipSource`).
 _SOURCES = {
@@ -59,6 +61,30 @@ def name_remote_lineage(lineage: str, parted_at: int | None) -> str:
         "other_topic": "of another topic of that name",
         "unknown": "no log of the partition has its epochs",
     }[lineage]
+
+
+#: What shows that remote storage has records (`RemoteBasis`).
+_BASES: dict[RemoteBasis, str] = {
+    "log": "no segment of them is known, only where the leader's files begin",
+    "metadata": "only __remote_log_metadata says so, and no object was seen",
+    "differs": "the size or content of its objects is not what __remote_log_metadata says",
+    "listing": "its objects were seen, and not read",
+    "content": "its objects were read, and are sound",
+}
+
+
+def name_remote_basis(basis: RemoteBasis) -> str:
+    """What shows that remote storage has records, as a clause."""
+    return _BASES[basis]
+
+
+def name_remote_bases(bases: Collection[RemoteBasis]) -> str:
+    """The weakest of what shows that remote storage has some records each, as a clause; '' of none."""
+    weakest = min(bases, key=REMOTE_BASES.index, default=None)
+    if weakest is None:
+        return ""
+    some = "for some, " if len(set(bases)) > 1 else ""
+    return f"{some}{name_remote_basis(weakest)}"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -390,13 +390,16 @@ def test_a_leader_whose_log_ends_below_what_it_had_copied_has_lost_its_end(tmp_p
     assert costs(tmp_path) == {1: (100 - end, 100 - end, 0), 2: (100 - end, 100 - end, 0)}
 
 
+ONLY_TOLD = "only __remote_log_metadata says so, and no object was seen"
+
+
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (short(80), "Remote storage still has them."),
+        (short(80), f"Remote storage still has them: {ONLY_TOLD}."),
         (
             Replica([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
-            "Remote storage still has 20 of them.",
+            f"Remote storage still has 20 of them: {ONLY_TOLD}.",
         ),
     ],
     ids=["all", "some"],
@@ -410,12 +413,12 @@ def test_the_decision_says_what_remote_storage_still_has(tmp_path: Path, other: 
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (short(80), "remote storage still has them."),
+        (short(80), f"remote storage still has them: {ONLY_TOLD}."),
         (
             Replica([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
-            "broker 2 and remote storage still have them.",
+            f"broker 2 and remote storage still have them; of remote storage: {ONLY_TOLD}.",
         ),
-        (LEADS, "broker 2 and remote storage still have them."),
+        (LEADS, f"broker 2 and remote storage still have them; of remote storage: {ONLY_TOLD}."),
     ],
     ids=["remote storage alone", "each some", "both"],
 )

@@ -77,6 +77,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                     "remote_unread": 0,
                     "remote_encrypted": 0,
                     "remote_deleted": 0,
+                    "remote_basis": [],
                     "damage": [],
                 }
                 names = {"topic": part.topic, "candidate_id": candidate, "broker_id": broker}

@@ -32,11 +32,12 @@ def test_the_answer_does_not_say_that_files_cannot_tell_where_segments_do() -> N
     results = audit_whole(SAMPLES / "tiered-unclean")
     answer = build_answer(results, build_verdict(results, "high"))
     assert answer.headline.startswith("40 committed records are missing from the leader")
-    assert "remote storage still has them" in answer.headline
+    assert "remote storage still has them: only __remote_log_metadata says so" in answer.headline
     assert "cannot tell" not in repr(answer)
     (election,) = [row for row in results.findings if row.code == "META-UNCLEAN-ELECTION"]
     assert (
-        "remote storage still has segments of an earlier epoch from 40 to 79; it may have lost more" in election.message
+        "by __remote_log_metadata remote storage still has segments of an earlier epoch from 40 to 79; it may have lost more"
+        in election.message
     )
 
 
@@ -89,32 +90,37 @@ def _headline(path: Path, *forms: object) -> tuple[str, str]:
     return build_answer(results, build_verdict(results, "high")).headline, told
 
 
+UNREAD = ": its objects were seen, and not read"
 ENCRYPTED = {"encryption": {"aad": "AA=="}}
 
 
 @pytest.mark.parametrize(
     ("forms", "still", "orphan"),
     [
-        (({}, {}), "remote storage still has them.", None),
+        (({}, {}), "remote storage still has them: its objects were seen, and not read.", None),
         (
             (ENCRYPTED, ENCRYPTED),
-            "remote storage still has them; there they are encrypted, and only the brokers' plugin can read them.",
+            f"remote storage still has them{UNREAD}; there they are encrypted, and only the brokers' plugin can read them.",
             "; 2 are encrypted, and only the brokers' plugin can read them",
         ),
         (
             ({}, ENCRYPTED),
-            "remote storage still has them; there some are encrypted, and only the brokers' plugin can read them.",
+            f"remote storage still has them{UNREAD}; there some are encrypted, and only the brokers' plugin can read them.",
             "; 1 is encrypted, and only the brokers' plugin can read it",
         ),
         (
             (None, ENCRYPTED),
-            "remote storage still has some of them; there they are encrypted, and only the brokers' plugin can read them.",
+            f"remote storage still has some of them{UNREAD}; there they are encrypted, and only the brokers' plugin can read them.",
             "; 1 is encrypted, and only the brokers' plugin can read it; 1 is not there, or not whole",
         ),
-        (({}, None), "remote storage still has some of them.", "; 1 is not there, or not whole"),
+        (
+            ({}, None),
+            "remote storage still has some of them: its objects were seen, and not read.",
+            "; 1 is not there, or not whole",
+        ),
         (
             (None, None),
-            "no replica in the snapshot has them, and the remote store lacks objects of their segments.",
+            "no replica in the snapshot has them, nor has the remote store the whole of their segments.",
             "; 2 are not there, or not whole",
         ),
     ],
@@ -132,4 +138,4 @@ def test_of_what_is_encrypted_or_gone_from_the_store_no_more_is_said_than_is_tru
 ) -> None:
     headline, told = _headline(tmp_path, *forms)
     assert headline.partition("; ")[2] == still, headline
-    assert told.endswith(orphan or "does not have"), told
+    assert told.endswith(orphan or "does not have: its objects were seen, and not read"), told

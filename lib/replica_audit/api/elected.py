@@ -93,6 +93,7 @@ def elect(
     leadership: str | None = None,
     leadership_source: str | None = None,
     remote: str | None = None,
+    verify_remote: bool = False,
     protocol: str | None = None,
     kafka_version: str | None = None,
     config: str | None = None,
@@ -102,7 +103,10 @@ def elect(
 
     The plan is written to the file `plan`; `check` is a file written before. Raises UsageError and InputError.
     """
-    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
+    given = {
+        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote),
+        "verify_remote": verify_remote,
+    }
     choices = ElectionOptions(candidate, up, stopped_cleanly, bootstrap_server, command_config)
     return elect_snapshot(path, partitions, choices, resolved(given, config), progress, plan, check)
 

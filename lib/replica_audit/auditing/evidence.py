@@ -176,6 +176,7 @@ def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
     )
     if options.remote is not None:
         given["remote"] = redact(options.remote)
+        given["verify_remote"] = options.verify_remote
     if settings.since:
         given["since"] = settings.since
     return given

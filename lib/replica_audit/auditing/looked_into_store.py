@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.remote_contents import check_contents
-from replica_audit.auditing.compare.remote_objects import StoreDeviations, StoreMoments, find_deviations, find_leaked
+from replica_audit.auditing.compare.remote_objects import (
+    StoreDeviations,
+    StoreMoments,
+    find_deviations,
+    find_leaked,
+    seen_in_store,
+)
 from replica_audit.auditing.compare.remote_storage import find_contradictory
 from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.model import RemoteListing, RemoteSegment
@@ -44,7 +50,9 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     unclear = {one.segment_id for one in find_contradictory(lineage, own.segments)}
     sound = [one for one in own.segments if one.segment_id not in unclear]
     found = find_deviations(facts, lineage, sound, own)
-    return replace(found, leaked=leaked, contents=contents, forms=own.forms())
+    read_whole = {one.segment.segment_id for one in read if one.summary is not None}
+    seen = seen_in_store(own.segments, listing, contents, read_whole)
+    return replace(found, leaked=leaked, contents=contents, forms=own.forms(), seen=seen)
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:

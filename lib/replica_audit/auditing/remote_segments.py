@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.remote_storage import place_segment
 from replica_audit.auditing.conclude import PartitionAudit
-from replica_audit.literals import RemoteLineage
+from replica_audit.literals import RemoteBasis, RemoteLineage
+from replica_audit.model import RemoteSegment
 from replica_audit.schema import RemoteSegmentRow
-from replica_audit.snapshot.remote_log_metadata import STATES
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, STATES
 
 
 def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
@@ -43,4 +45,10 @@ def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
             told_in=segment.told_in,
             told_whole=segment.is_whole,
             stored=None if case is None else case.store.forms.get(segment.segment_id),
+            basis=None if case is None else _basis(case, segment),
         )
+
+
+def _basis(case: Case, segment: RemoteSegment) -> RemoteBasis | None:
+    is_there = segment.state == COPY_FINISHED and segment.segment_id not in case.store.gone
+    return case.store.basis_of(segment.segment_id) if is_there else None

@@ -20,7 +20,7 @@ from replica_audit.elect.cost_words import rank_loss, say_damage, say_loss
 from replica_audit.elect.costs import CandidateCost, candidate_costs
 from replica_audit.literals import STANDINGS, Standing
 from replica_audit.model import TopicPartition
-from replica_audit.schema import BesideRow, ElectionRow, ReportRows
+from replica_audit.schema import BesideRow, ElectionRow, RemoteShareRow, ReportRows
 from replica_audit.text import name_brokers
 
 #: Standings of an election that is clean.
@@ -257,6 +257,7 @@ def election_rows(
                 remote_unread=cost.remote_unread,
                 remote_encrypted=cost.remote_encrypted,
                 remote_deleted=cost.remote_deleted,
+                remote_basis=[RemoteShareRow(*one) for one in cost.remote_basis],
                 damage=damaged.get(cost.broker_id, []),
                 beside=[
                     BesideRow(

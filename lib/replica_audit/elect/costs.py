@@ -6,8 +6,9 @@ A leader finds a remote segment by the epoch that its own epoch file has for an 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,8 +29,8 @@ from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
-from replica_audit.literals import StoredForm
-from replica_audit.model import OffsetRange, OffsetSet, without
+from replica_audit.literals import REMOTE_BASES, RemoteBasis, StoredForm
+from replica_audit.model import OffsetRange, OffsetSet, RemoteSegment, without
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 
@@ -179,6 +180,8 @@ class CandidateCost:
     """Of `remote_unread`, those that the brokers' plugin can read."""
     remote_deleted: int = 0
     """Of `remote_records`, those that Kafka deletes there once the candidate leads, whatever retention is (J4)."""
+    remote_basis: tuple[tuple[RemoteBasis, int], ...] = ()
+    """What shows that remote storage has `remote_records`, and how many of them, weakest first."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
 
@@ -323,7 +326,9 @@ def _cost(
     leaving = list(_deleted_as_it_leads(case, candidate, in_store))
     remote_records = _count(in_store, held)[0].records
     forms: tuple[StoredForm, ...] = ("readable", "encrypted")
-    readable, with_plugin = (_count(_in_forms(case, in_store, forms[:end]), held)[0].records for end in (1, 2))
+    readable, with_plugin = (
+        _count(_in_segments(case, in_store, partial(_has_form, case, forms[:end])), held)[0].records for end in (1, 2)
+    )
     is_open = case.options.remote is not None
     return CandidateCost(
         facts=candidate,
@@ -353,6 +358,7 @@ def _cost(
         remote_unread=remote_records - readable if is_open else 0,
         remote_encrypted=with_plugin - readable if is_open else 0,
         remote_deleted=_count(leaving, held)[0].records,
+        remote_basis=_shares(case, in_store, held, remote_records),
     )
 
 
@@ -360,13 +366,9 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
     """What of `unserved` the remote store still has, undamaged as far as it was read."""
     there: dict[int, list[OffsetRange]] = {}
     absent: dict[int, list[OffsetRange]] = {}
-    for segment in case.remote.sound:
-        for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
-            own = [OffsetRange(start, end)]
-            is_gone = segment.segment_id in case.store.gone
-            sound = [] if is_gone else without(own, case.store.damaged.get(segment.segment_id, ()))
-            there.setdefault(epoch, []).extend(sound)
-            absent.setdefault(epoch, []).extend(without(own, sound))
+    for _, epoch, own, sound in _copied(case):
+        there.setdefault(epoch, []).extend(sound)
+        absent.setdefault(epoch, []).extend(without([own], sound))
     gone = {epoch: OffsetSet.of(without(ranges, there.get(epoch, ()))) for epoch, ranges in absent.items()}
     found = []
     for item in unserved_ranges:
@@ -399,21 +401,59 @@ def _deleted_as_it_leads(
             )
 
 
-def _in_forms(
-    case: Case, in_store: Iterable[CommittedRange], forms: Collection[StoredForm]
-) -> Iterator[CommittedRange]:
-    """What of it lies in segments of which the store has something in one of these `forms`."""
-    there: dict[int, list[OffsetRange]] = {}
+def _copied(case: Case) -> Iterator[tuple[RemoteSegment, int, OffsetRange, list[OffsetRange]]]:
+    """(segment, epoch, offsets, those that the store still has undamaged as far as it was read) of each stretch of a copied segment."""
     for segment in case.remote.sound:
-        if case.store.forms.get(segment.segment_id) in forms:
-            for start, end, epoch in stretches(segment):
-                there.setdefault(epoch, []).append(OffsetRange(start, end))
+        is_gone = segment.segment_id in case.store.gone
+        for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
+            own = OffsetRange(start, end)
+            yield (
+                segment,
+                epoch,
+                own,
+                [] if is_gone else without([own], case.store.damaged.get(segment.segment_id, ())),
+            )
+
+
+def _in_segments(
+    case: Case, in_store: Iterable[CommittedRange], is_wanted: Callable[[RemoteSegment], bool]
+) -> Iterator[CommittedRange]:
+    """What of it the store has in one of the wanted segments."""
+    there: dict[int, list[OffsetRange]] = {}
+    for segment, epoch, _, sound in _copied(case):
+        if is_wanted(segment):
+            there.setdefault(epoch, []).extend(sound)
     of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
     for item in in_store:
         whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
         known = of_epoch.get(-1 if item.leader_epoch is None else item.leader_epoch)
         unread = [whole] if known is None else known.missing_from([whole])
         yield from (item.between(one.start_offset, one.end_offset) for one in without([whole], unread))
+
+
+def _has_form(case: Case, forms: Collection[StoredForm], segment: RemoteSegment) -> bool:
+    return case.store.forms.get(segment.segment_id) in forms
+
+
+def _has_basis(case: Case, bases: Collection[RemoteBasis], segment: RemoteSegment) -> bool:
+    return case.store.basis_of(segment.segment_id) in bases
+
+
+def _shares(
+    case: Case, in_store: Sequence[CommittedRange], held: Sequence[CommittedRange], records: int
+) -> tuple[tuple[RemoteBasis, int], ...]:
+    """(basis, records) of the `records` that remote storage has of `in_store`, weakest basis first, each by the strongest that it has."""
+    if not records:
+        return ()
+    found = []
+    counted = 0
+    for at in range(len(REMOTE_BASES) - 1, 0, -1):
+        known = _in_segments(case, in_store, partial(_has_basis, case, REMOTE_BASES[at:]))
+        up_to = _count(known, held)[0].records
+        found.append((REMOTE_BASES[at], up_to - counted))
+        counted = up_to
+    found.append((REMOTE_BASES[0], records - counted))
+    return tuple((basis, number) for basis, number in reversed(found) if number)
 
 
 class _FollowingLog(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from replica_audit.elect.cost_words import ask_for_copies, rank_loss, say_loss, say_uncaptured
 from replica_audit.errors import UsageError
+from replica_audit.literals import UNSEEN, RemoteBasis
 from replica_audit.model import Place
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
 from replica_audit.text import capitalise, name_brokers
@@ -44,6 +45,14 @@ class SalvageSource:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteShare:
+    """Records in remote storage that are known to be there in one way, as in the table `elections`."""
+
+    basis: RemoteBasis
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """The cost of one replica as leader, as in the table `elections`."""
 
@@ -70,11 +79,18 @@ class Candidate:
     """Of `remote_unread`, those that the brokers' plugin can read."""
     remote_deleted: int = 0
     """Of `remote_records`, those that Kafka deletes there once it leads, whatever retention is."""
+    remote_basis: tuple[RemoteShare, ...] = ()
+    """What shows that remote storage has `remote_records`, weakest first."""
 
     @property
     def loss(self) -> tuple[int, int, int, int]:
         """The order of candidates (`rank_loss`)."""
         return rank_loss(self)
+
+    @property
+    def remote_unseen(self) -> int:
+        """Of `remote_records`, those of which no object was seen."""
+        return sum(one.records for one in self.remote_basis if one.basis in UNSEEN)
 
     @property
     def loss_told(self) -> str:
@@ -123,6 +139,11 @@ class Decision:
             for one in self.candidates
             if one is not best and one.standing != "unassigned" and _rank(one) == _rank(best)
         )
+
+    @property
+    def is_deleting(self) -> bool:
+        """True if its leader leads already, and Kafka is deleting what remote storage has of what it loses."""
+        return self.chosen.remote_deleted > 0 and self.candidate_id == self.present_leader_id
 
     @property
     def open_question(self) -> str:
@@ -176,8 +197,8 @@ class Step:
     number: int = 0
     """From 1 on; 0 as long as the plan is not complete."""
     action: str
-    """keep_remote, capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore, restore_config,
-    verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch, put_back and replace_voter."""
+    """keep_remote, check_remote, capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore,
+    restore_config, verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch, put_back and replace_voter."""
     text: str
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()

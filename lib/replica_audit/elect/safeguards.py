@@ -102,8 +102,13 @@ def safeguard_steps(
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete, what
     was not captured, what only one broker holds, who has to stay up.
     """
-    yield from _copy_remote(decisions)
+    planned = [one for one in decisions if one.procedure != "unplanned"]
+    waiting = [one for one in planned if not one.is_deleting]
+    # Whoever copies what is being deleted sees whether it is there; to keep the rest takes nothing that was not seen for granted.
+    yield from _copy_remote([one for one in planned if one.is_deleting])
     yield from _keep_remote(results, state, decisions, tools, about)
+    yield from _check_remote(results, waiting)
+    yield from _copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
     yield from _capture(matrix, state, copies, about)
@@ -113,15 +118,14 @@ def safeguard_steps(
 
 def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
     """A step for the partitions of which Kafka deletes records in remote storage as soon as the plan's leader leads (J4)."""
-    leaving = [one for one in decisions if one.procedure != "unplanned" and one.chosen.remote_deleted]
+    leaving = [one for one in decisions if one.chosen.remote_deleted]
     if not leaving:
         return
     places = tuple(map(place_of, leaving))
     records = sum(one.chosen.remote_deleted for one in leaving)
-    is_leading = all(one.candidate_id == one.present_leader_id for one in leaving)
     leaders = name_brokers(sorted({one.candidate_id for one in leaving}))
     several = "" if leaders.startswith("brokers") else "s"
-    when = f"now: {leaders} lead{several}, and" if is_leading else f"before {leaders} lead{several}: then"
+    when = f"now: {leaders} lead{several}, and" if leaving[0].is_deleting else f"before {leaders} lead{several}: then"
     unread, encrypted = unread_records(leaving)
     ways = "Or take them out with salvage and --remote"
     if unread:
@@ -132,6 +136,25 @@ def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
         f"{count(records, 'record')} there within a minute, whatever retention is: they are of epochs before the first that the "
         f"leader has. {ways}",
         partitions=places,
+    )
+
+
+def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[Step]:
+    """A step for the partitions of which remote storage has records that a choice loses, as far as is known without a look at it."""
+    unseen = [one for one in decisions if one.chosen.remote_unseen]
+    if not unseen:
+        return
+    places = tuple(map(place_of, unseen))
+    records = sum(one.chosen.remote_unseen for one in unseen)
+    is_given = results.remote_store is not None
+    more = "" if results.reads_store else "; with --verify-remote it reads the segments, too"
+    yield Step(
+        action="check_remote",
+        text=f"Look into the remote store before anything counts on it: no object was seen of {count(records, 'record')} of "
+        f"{list_places(places)} that the log of the leader, present or planned, does not have. This lists the store"
+        f"{' again' if is_given else ' at URI'} and makes the plan anew{more}",
+        partitions=places,
+        commands=(results.command("elect", *([] if is_given else ["--remote", "URI"])),),
     )
 
 
@@ -151,7 +174,9 @@ def _keep_remote(
     places = [place for place in sorted(found) if place in about and place not in state.deleted]
     if not places:
         return
-    unread, encrypted = unread_records([one for one in decisions if place_of(one) in places])
+    about_them = [one for one in decisions if place_of(one) in places]
+    unread, encrypted = unread_records(about_them)
+    known = ", as far as is known without a look at it," if any(one.chosen.remote_unseen for one in about_them) else ""
     # Whoever leads may have them, and nothing is salvaged before that is known.
     unsure = {(row.topic, row.partition) for row in rows if row.confidence == "suspect"} & set(places)
     ends, until = [], ""
@@ -174,7 +199,7 @@ def _keep_remote(
     yield Step(
         action="keep_remote",
         text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
-        f"remote storage has committed records of {list_places(places)} that the log of the leader, present or planned, {lacks}, "
+        f"remote storage{known} has committed records of {list_places(places)} that the log of the leader, present or planned, {lacks}, "
         "and Kafka deletes them "
         f"once its log start has passed them, as retention or DeleteRecords moves it, or once the leader's first epoch is later. {until}",
         partitions=tuple(places),

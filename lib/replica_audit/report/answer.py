@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
 from replica_audit.elect.cost_words import ask_for_copies, hold_until_brought, say_uncaptured
+from replica_audit.literals import RemoteBasis
 from replica_audit.model import Place
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
@@ -25,7 +26,7 @@ from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import WANTED_FILE, Results, place_of
 from replica_audit.schema import PartitionRow
-from replica_audit.text import capitalise, count, name_brokers, render_time, verb
+from replica_audit.text import capitalise, count, name_brokers, name_remote_bases, render_time, verb
 
 #: Most partitions that are named one by one.
 CASE_LIMIT = 3
@@ -175,20 +176,30 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     are = verb(number, "is", "are")
     them = verb(number, "it", "them")
     holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
-    absent = outcome.remote_forms & {"incomplete", "absent"}
-    there = outcome.remote_forms - absent
+    there = {one for one in outcome.stored if one.form not in ("incomplete", "absent") and one.basis != "differs"}
+    lacking = outcome.stored - there
     named = [*([name_brokers(holders)] if holders else []), *(["remote storage"] if there else [])]
     if not named:
-        nor = ", and the remote store lacks objects of their segments" if absent else ""
+        nor = ", nor has the remote store the whole of their segments" if lacking else ""
         return say(f"{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}{nor}.")
-    some = "some of " if absent and not holders else ""
+    some = "some of " if lacking and not holders else ""
     still = f"{' and '.join(named)} still {verb(len(holders) + bool(there), 'has', 'have')} {some}{them}"
-    if "encrypted" in there:
-        which = f"{verb(number, 'it is', 'they are')}" if there == {"encrypted"} else "some are"
+    still += _tell_bases([one.basis for one in there if one.basis is not None], is_alone=not holders)
+    forms = {one.form for one in there}
+    if "encrypted" in forms:
+        which = f"{verb(number, 'it is', 'they are')}" if forms == {"encrypted"} else "some are"
         still += f"; there {which} encrypted, and only the brokers' plugin can read {verb(number, 'it', 'them')}"
     if outcome.kind == "lost":
         return say(f"{records} {are} missing from the leader in {where}; {still}.")
     return say(f"{records} {are} missing from the log that the others are compared with in {where}; {still}.")
+
+
+def _tell_bases(bases: Collection[RemoteBasis], *, is_alone: bool) -> str:
+    """The end of a clause on what remote storage has, which `is_alone` in having it: what shows that."""
+    if not bases:
+        return ""
+    of_it = ": " if is_alone else "; of remote storage: "
+    return f"{of_it}{name_remote_bases(bases)}"
 
 
 def _count_records(total: Total, number: int, noun: str) -> str:

@@ -24,7 +24,7 @@ from replica_audit.model import Place
 from replica_audit.report.layout import clean, fit_columns, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions
 from replica_audit.results import place_of
-from replica_audit.text import capitalise, count, name_brokers, verb
+from replica_audit.text import capitalise, count, name_brokers, name_remote_basis, verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +98,30 @@ def _tell_remote(chosen: Candidate) -> str:
     some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
     them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
     most = "at most " if some and chosen.lost_at_most else ""
-    text = f"Remote storage still has {most}{them}{_tell_deleted(chosen)}."
+    text = f"Remote storage still has {most}{them}{_tell_basis(chosen)}.{_tell_deleted(chosen)}"
     if not chosen.remote_unread:
         return text
     taken = "them" if chosen.remote_unread == chosen.remote_records else f"{chosen.remote_unread} of these"
     return f"{text} Salvage cannot take {taken} out of it: {say_unread(chosen.remote_unread, chosen.remote_encrypted)}."
 
 
+def _tell_basis(chosen: Candidate) -> str:
+    """A clause on what shows that remote storage has them."""
+    shares = chosen.remote_basis
+    if len(shares) == 1:
+        return f": {name_remote_basis(shares[0].basis)}"
+    of_each = [f"for {one.records}, {name_remote_basis(one.basis)}" for one in shares]
+    return f": {'; '.join(of_each)}" if shares else ""
+
+
 def _tell_deleted(chosen: Candidate) -> str:
-    """A clause on what Kafka deletes there because the leader's first epoch is later."""
+    """A sentence on what Kafka deletes there because the leader's first epoch is later."""
     if not chosen.remote_deleted:
         return ""
-    which = "" if chosen.remote_deleted == chosen.remote_records else f" {chosen.remote_deleted} of these"
-    return f", and Kafka deletes{which or ' what it has'} there once broker {chosen.candidate_id} leads, whatever retention is"
+    which = f"{chosen.remote_deleted} of these"
+    if chosen.remote_deleted == chosen.remote_records:
+        which = "what it has"
+    return f" Kafka deletes {which} there once broker {chosen.candidate_id} leads, whatever retention is."
 
 
 def _tell_source(source: SalvageSource) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from replica_audit.literals import VERDICTS
+from replica_audit.literals import UNSEEN, VERDICTS
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import present, rows_by_partition, worst_first
@@ -40,7 +40,15 @@ from replica_audit.schema import (
     TruncationRound,
     TruncationRow,
 )
-from replica_audit.text import count, name_cut, name_remote_lineage, name_remote_state, name_source, render_time
+from replica_audit.text import (
+    count,
+    name_cut,
+    name_remote_basis,
+    name_remote_lineage,
+    name_remote_state,
+    name_source,
+    render_time,
+)
 
 #: Partitions and findings that a terminal shows; audit.json has them all.
 PARTITION_LIMIT = 40
@@ -273,7 +281,9 @@ def _remote(rows: Sequence[RemoteSegmentRow]) -> list[str]:
     for row in kept[:ROW_LIMIT]:
         text = f"{render_range(row.start_offset, row.end_offset)} {name_remote_state(row.state)}, epochs {_lineage(row.epochs)}"
         text += f", {count(row.size_bytes, 'byte')}, id {row.segment_id}, by broker {row.updated_by} at {render_time(row.updated_ms)}"
-        lines += wrap(f"{text}: {name_remote_lineage(row.lineage, row.parted_at)}", "  ", "    ")
+        text += f": {name_remote_lineage(row.lineage, row.parted_at)}"
+        seen = "" if row.basis is None or row.basis in UNSEEN else f"; {name_remote_basis(row.basis)}"
+        lines += wrap(f"{text}{seen}", "  ", "    ")
     lines += render_rest(len(kept) - ROW_LIMIT, "  ", "segment")
     deleted = len(rows) - len(kept)
     return [*lines, *([f"  {count(deleted, 'segment')} deleted since"] if deleted else [])]

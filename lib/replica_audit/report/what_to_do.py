@@ -27,10 +27,10 @@ from replica_audit.text import capitalise
 
 #: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
 #: told by what it decides.
-SAFE = ("keep_remote", "capture", "copy", "keep_up")
+SAFE = ("keep_remote", "check_remote", "capture", "copy", "keep_up")
 AFTER = ("end_transaction", "mend")
 #: Most steps of each action, and most decisions, in Do first.
-LIMITS = {"keep_remote": 2, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
+LIMITS = {"keep_remote": 2, "check_remote": 1, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
 #: Most other choices that are listed; `elect` lists all.
 CHOICE_LIMIT = 8

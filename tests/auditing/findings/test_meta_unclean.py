@@ -60,7 +60,7 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
             {"remote": RemoteFacts(other=OtherHistory((ORPHAN,)))},
             "info",
             None,
-            "it lost records: remote storage still has segments",
+            "it lost records: by __remote_log_metadata remote storage still has segments",
         ),
         ([FOLLOWED], {}, "info", None, "it may have lost records, and these files cannot tell"),
     ],

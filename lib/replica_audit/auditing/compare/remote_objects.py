@@ -6,14 +6,14 @@ The two are of different moments, and the cluster goes on in between: each rule 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
 from replica_audit.auditing.compare.remote_storage import latest_epochs, own_ranges
-from replica_audit.literals import StoredForm
+from replica_audit.literals import RemoteBasis, StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteListing, RemoteObject, RemoteSegment, joined
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
 
@@ -67,6 +67,12 @@ class StoreDeviations:
     """Of segments that were read (T9)."""
     forms: Mapping[str, StoredForm] = field(default_factory=dict)
     """Of the copied segments of the log's topic id, by segment id."""
+    seen: Mapping[str, RemoteBasis] = field(default_factory=dict)
+    """Evidence for copied segments whose objects are there, by segment id (`seen_in_store`)."""
+
+    def basis_of(self, segment_id: str) -> RemoteBasis:
+        """The evidence that the store has a copied segment."""
+        return self.seen.get(segment_id, "metadata")
 
     @cached_property
     def gone(self) -> frozenset[str]:
@@ -240,6 +246,33 @@ def _find_resized(
             continue
         if stored.segment_bytes not in (None, segment.size_bytes):
             yield ResizedObject(segment, stored)
+
+
+def seen_in_store(
+    segments: Iterable[RemoteSegment],
+    listing: RemoteListing,
+    contents: Iterable[ContentDeviation],
+    read: Container[str],
+) -> dict[str, RemoteBasis]:
+    """The evidence that the store gives for copied segments all of whose objects are there, by segment id.
+
+    `read` are the ids of those that were read, `contents` what is wrong with them.
+    """
+    unlike = {one.segment.segment_id for one in contents if one.kind != "unread"}
+    objects = listing.by_id
+    seen: dict[str, RemoteBasis] = {}
+    for segment in segments:
+        stored = objects.get(segment.segment_id)
+        if segment.state != COPY_FINISHED or stored is None or stored.missing is not None:
+            continue
+        if segment.segment_id in unlike:
+            seen[segment.segment_id] = "differs"
+        elif segment.segment_id in read:
+            seen[segment.segment_id] = "content"
+        else:
+            is_alike = stored.segment_bytes in (None, segment.size_bytes)
+            seen[segment.segment_id] = "listing" if is_alike else "differs"
+    return seen
 
 
 def find_leaked(moments: Iterable[StoreMoments]) -> tuple[RemoteObject, ...]:

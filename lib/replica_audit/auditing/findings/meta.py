@@ -198,7 +198,7 @@ def _in_remote_storage(case: Case, election: Election) -> str | None:
     if not found:
         return None
     span = span_of(found)
-    has = "remote storage still has" if still else "__remote_log_metadata names"
+    has = "by __remote_log_metadata remote storage still has" if still else "__remote_log_metadata names"
     return f"it lost records: {has} segments of an earlier epoch from {span.start_offset} to {span.end_offset - 1}"
 
 

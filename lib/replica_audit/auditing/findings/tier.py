@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, unless_leaders
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_offsets, render_time, verb
+from replica_audit.text import count, name_offsets, name_remote_bases, render_time, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -60,7 +60,7 @@ def _orphans(case: Case) -> Iterator[Finding]:
             TIER_ORPHAN,
             f"remote storage has {segments} with {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch "
             f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
-            f"not have{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
+            f"not have{_say_basis(case, orphan.segment_ids)}{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
             start_offset=orphan.start_offset,
             end_offset=orphan.end_offset,
             replica_epoch=orphan.leader_epoch,
@@ -70,6 +70,13 @@ def _orphans(case: Case) -> Iterator[Finding]:
             ],
         )
         yield unless_leaders(case, found, is_known=case.is_leaders)
+
+
+def _say_basis(case: Case, segment_ids: Sequence[str]) -> str:
+    """A clause on the weakest that shows that the store has the segments, as far as it is not known to lack any."""
+    forms = {one: case.store.forms.get(one) for one in segment_ids}
+    bases = {case.store.basis_of(one) for one, form in forms.items() if form not in ("absent", "incomplete")}
+    return f": {name_remote_bases(bases)}" if bases else ""
 
 
 def _say_forms(forms: Sequence[StoredForm | None]) -> str:

@@ -15,7 +15,7 @@ from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.auditing.finding import Wanted, find_wanted
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
-from replica_audit.literals import COMPARED, CaptureState, StoredForm
+from replica_audit.literals import COMPARED, CaptureState, RemoteBasis, StoredForm
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
@@ -343,6 +343,13 @@ def election_times(findings: Sequence[FindingRow], results: Results) -> list[int
     return list(times.values())
 
 
+class Stored(NamedTuple):
+    """What the remote store has of a copied segment, as in the table `remote_segments`."""
+
+    form: StoredForm | None
+    basis: RemoteBasis | None
+
+
 @dataclass(frozen=True, slots=True)
 class WholeAudit:
     """Sums and exceptions over all partitions; a calm partition adds to counts only."""
@@ -355,8 +362,8 @@ class WholeAudit:
     divergence_codes: frozenset[str]
     captures: Counter[tuple[int, str, bool]]
     """Rows of `captures` by broker, state and whether the replica is needed, those of voters left out."""
-    remote_forms: frozenset[StoredForm | None]
-    """What the remote store has of segments with committed records that are lost; None of one that nobody looked for."""
+    stored: frozenset[Stored]
+    """What the remote store has of segments with committed records that are lost."""
 
 
 def whole_audit(results: Results) -> WholeAudit:
@@ -370,7 +377,7 @@ def whole_audit(results: Results) -> WholeAudit:
             untimed=frozenset().union(*(part.untimed for part in parts)),
             divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),
             captures=sum((part.captures for part in parts), Counter()),
-            remote_forms=frozenset().union(*(part.remote_forms for part in parts)),
+            stored=frozenset().union(*(part.stored for part in parts)),
         )
     return found
 
@@ -398,13 +405,13 @@ def _of_part(part: Results, _: None) -> WholeAudit:
         untimed=frozenset(map(place_of, timeless)),
         divergence_codes=frozenset(run.code for run in part.divergences),
         captures=Counter((row.broker_id, row.state, row.needed is not None) for row in captures),
-        remote_forms=frozenset(_remote_forms(part)),
+        stored=frozenset(_stored(part)),
     )
 
 
-def _remote_forms(part: Results) -> Iterator[StoredForm | None]:
+def _stored(part: Results) -> Iterator[Stored]:
     for partition in part.partitions:
         rows = part.at(place_of(partition))
         if partition.lost_committed and any(row.code == TIER_ORPHAN.code for row in present(rows.findings)):
             left = (row for row in rows.remote_segments if row.lineage in ("left", "past_end"))
-            yield from (row.stored for row in left if row.state == "copy_finished")
+            yield from (Stored(row.stored, row.basis) for row in left if row.state == "copy_finished")

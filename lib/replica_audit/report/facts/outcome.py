@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
-from replica_audit.literals import VERDICTS, StoredForm, Verdict
+from replica_audit.literals import VERDICTS, Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
-from replica_audit.report.facts.conditions import Compared, Conditions, whole_audit
+from replica_audit.report.facts.conditions import Compared, Conditions, Stored, whole_audit
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
 from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
@@ -50,7 +50,7 @@ class Outcome:
     """All of them, worst first."""
     total: Total
     holders: Mapping[int, Holder]
-    remote_forms: frozenset[StoredForm | None]
+    stored: frozenset[Stored]
     """As `WholeAudit` has them."""
     conditions: Conditions
     findings: Mapping[FindingPlace, Sequence[FindingRow]]
@@ -123,7 +123,7 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome 
         partitions=tuple(partitions),
         total=total,
         holders=whole.holders,
-        remote_forms=whole.remote_forms,
+        stored=whole.stored,
         conditions=conditions,
         findings=findings,
         tone=_tone(worst, conditions, untrusted, verdict),

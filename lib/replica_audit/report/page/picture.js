@@ -226,7 +226,7 @@ function patterns() {
 function describe(detail, lanes) {
   const parts = lanes.map((row) => `Broker ${row.broker_id} (${roleOf(row)}) holds ${begins(row)} to ${shown(row.log_end_offset)}.`);
   const stored = remoteOf(detail);
-  if (stored.length) parts.push(`Remote storage has ${count(stored.length, 'segment')}.`);
+  if (stored.length) parts.push(`Remote storage has ${count(stored.length, 'segment')}, by __remote_log_metadata.`);
   for (const one of stored.filter((segment) => segment.lineage === 'left').slice(0, 20)) parts.push(`Its segment ${offsets(one.start_offset, one.end_offset)} is of another history from ${one.parted_at} on.`);
   for (const run of detail.divergences.slice(0, 20)) parts.push(`Broker ${run.broker_id} differs at ${offsets(run.start_offset, run.end_offset)}${run.committed ? ', committed' : ''}.`);
   for (const row of detail.high_watermarks) parts.push(`High watermark ${interval(row.hw_lower, row.hw_upper)}.`);
@@ -380,7 +380,7 @@ function legend(detail, protocol) {
     differing && legendKey('k-differs', `not what the ${compared} has`),
     hidden && legendKey('k-hidden', 'differs and stays, unseen'),
     damages(detail).length > 0 && legendKey('k-damage', 'damaged or contradictory'),
-    stored.length > 0 && legendKey('k-tier', 'in remote storage'),
+    stored.length > 0 && legendKey('k-tier', 'in remote storage, by __remote_log_metadata'),
     unserved && legendKey('k-tier-left', 'in remote storage, and the broker as leader would not serve it'),
     dropped && legendKey('k-dropped', `dropped by ${protocolName(protocol)}`),
     detail.replicas.some((row) => !isCompared(row)) && legendKey('k-aside', 'a copy that is not compared'));
