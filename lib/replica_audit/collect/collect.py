@@ -1,14 +1,14 @@
-"""Collects the evidence of one broker: batch headers in place of segments, all else that an audit reads as it is.
+"""Collector of one broker's evidence: batch headers in place of segments, and everything else that an audit reads as it is.
 
-Runs on the broker, with nothing but Python 3.6 or later, and only reads there (a Java class apart: `JavaChecksums`):
+Runs on the broker, needs nothing but Python 3.6 or later, and only reads there (a Java class apart: `JavaChecksums`):
 
     ssh HOST 'python3 -I -B - --log-dir /var/lib/kafka/data' < collect.py > evidence-1.tar
 
-What it writes is docs/evidence.md. The checksum of each batch is computed here, but with --headers, and nothing else is judged:
-where the first batch is that is not a sound one, the rest of the file is bytes, which are kept with --raw only.
+docs/evidence.md describes its output. Except with --headers it computes the checksum of each batch, and judges nothing else:
+from the first batch that is not sound, the rest of a file is plain bytes, which are kept with --raw only.
 """
 
-# Of Python 3.6, with what it knows of types.
+# For Python 3.6 and its type hints.
 # ruff: noqa: UP006, UP007, UP031, UP035, UP045, B904
 import argparse
 import base64
@@ -40,19 +40,19 @@ FORMAT = 1
 VERSION = "1"
 
 MAGIC = b"RAFRAME1"
-#: Type, position in the file, bytes of the file, batches, bytes of the payload and their CRC-32.
+#: Type, position in the file, length in the file, batches, length of the payload and its CRC-32.
 FRAME = struct.Struct(">cQQIII")
-#: Base offset, length, magic, CRC, attributes and last offset delta of a batch's 61 bytes, and where its number of records is.
+#: Base offset, length, magic, CRC, attributes and last offset delta in a batch's 61 bytes, and the position of its record count.
 HEAD = struct.Struct(">qi4xBIHi")
 RECORDS = struct.Struct(">57xi")
 HEADER_BYTES = 61
 CRC_FROM = 21
 CONTROL = 0x20
-#: Attributes that a batch of magic 2 may have, and the greatest codec in them.
+#: Valid attributes of a batch of magic 2, the mask of its codec, and the greatest codec.
 ATTRIBUTES, CODEC, GREATEST_CODEC = 0x7F, 7, 4
-#: No segment spans more offsets.
+#: Greatest span of offsets in a segment.
 GREATEST_SPAN = (1 << 31) - 1
-#: Below this size it costs more to hop from header to header than to read all.
+#: Below this size hopping from header to header costs more than reading everything.
 LEAST_HOP = 16 << 10
 BATCHES_IN_FRAME = 65536
 LARGEST_CONTROL = 4096
@@ -63,7 +63,7 @@ LIST_BYTES = 1 << 20
 LIST_SECONDS = 60.0
 LARGEST_SIDE_FILE = 4 << 20
 TRIES = 5
-#: A file that was changed so short a time ago may be changed again without its time telling.
+#: A file changed this recently may change again without a new modification time.
 SETTLED_NS = 2 * 10**9
 #: How often the operator's command is run, how long it may take, and how long reading waits for it.
 WATCH_SECONDS = 10.0
@@ -74,7 +74,7 @@ STUB = re.compile(r"[0-9]{20}\.(?:(?:index|timeindex|txnindex|snapshot)(?:\.(?:d
 #: List of files in an archive; the group is the broker's id.
 LIST_NAME = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
 PARTITION = re.compile(r"((.+)-[0-9]+)(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
-#: Files that are taken as they are: of a log dir, and of a partition.
+#: Files copied as they are: of a log dir, and of a partition.
 OF_LOG_DIR = (
     "meta.properties",
     ".kafka_cleanshutdown",
@@ -86,13 +86,13 @@ OF_LOG_DIR = (
 )
 OF_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
 METADATA = "__cluster_metadata"
-#: Topics of Kafka's own whose records the audit reads.
+#: Kafka's own topics whose records the audit reads.
 WHOLE = (METADATA, "__consumer_offsets", "__transaction_state", "__remote_log_metadata")
 
 #: The CRC-32C of b"123456789".
 KNOWN = 0xE3069283
 ANSWER_SECONDS = 60.0
-#: Neither files of the JVM's own below /tmp, nor a dump of what it holds.
+#: Keep the JVM from writing files below /tmp, or a dump of its memory.
 JAVA_OPTIONS = [
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-Xmx32m",
@@ -103,9 +103,9 @@ JAVA_OPTIONS = [
     "-XX:-CreateCoredumpOnCrash",
     "-XX:ErrorFile=/dev/null",
 ]
-#: What a broker's JVM is given and this one must not be: agents, ports, heaps.
+#: Variables for the broker's JVM that this one must not inherit: agents, ports, heaps.
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "OPENJ9_JAVA_OPTIONS", "CLASSPATH")
-#: Crc32cPipe.java, by `javac --release 9 -g:none`.
+#: Crc32cPipe.java, compiled by `javac --release 9 -g:none`.
 JAVA_CLASS = (
     "yv66vgAAADUAXQoAAgADBwAEDAAFAAYBABBqYXZhL2xhbmcvT2JqZWN0AQAGPGluaXQ+AQADKClWBwAIAQAXamF2YS9pby9GaWxlSW5wdXRTdHJl"
     "YW0JAAoACwcADAwADQAOAQAWamF2YS9pby9GaWxlRGVzY3JpcHRvcgEAAmluAQAYTGphdmEvaW8vRmlsZURlc2NyaXB0b3I7CgAHABAMAAUAEQEA"
@@ -127,13 +127,13 @@ JAVA_CLASS = (
 )
 JAVA_CLASS_SHA256 = "80fe6dccb765a581a69d8d41e4bd2e93b39d3a2205b2bae9a4b55ff999a1e6f7"
 
-#: From which the CRC-32C of some bytes follows, given that of those before them.
+#: Continues a CRC-32C over further bytes.
 Extend = Callable[[int, bytes], int]
 Line = Dict[str, Any]
 
 
 class CollectError(Exception):
-    """What ends the collection with this exit status: nothing that was written is evidence."""
+    """Ends the collection with this exit status: nothing that was written is evidence."""
 
     def __init__(self, text: str, status: int = 2) -> None:
         super().__init__(text)
@@ -141,34 +141,34 @@ class CollectError(Exception):
 
 
 class FileChangedError(Exception):
-    """The broker changed a file while it was read, in what had been read of it."""
+    """The broker changed a part of a file that had been read already."""
 
 
 class Checksums:
-    """What computes CRC-32C here, its name in the manifest, and the SHA-256 of the class that was written for it."""
+    """Computation of CRC-32C, its name in the manifest, and the SHA-256 of the Java class that was written for it."""
 
     name = None  # type: Optional[str]
     java_class = None  # type: Optional[str]
 
     def of_ranges(self, data: bytes, ends: List[int]) -> Sequence[int]:
-        """Those of `data[ends[0]:ends[1]]`, `data[ends[2]:ends[3]]` …"""
+        """Checksums of `data[ends[0]:ends[1]]`, `data[ends[2]:ends[3]]` …"""
         raise NotImplementedError
 
     def of_pieces(self, pieces: Iterable[bytes]) -> int:
-        """That of all pieces together, one at least."""
+        """Checksum of all pieces together; there is at least one."""
         raise NotImplementedError
 
     def are_right(self) -> bool:
-        """Whether a known one comes out, in each way."""
+        """True if both methods give known checksums."""
         of_ranges = self.of_ranges(b"-123456789-", [1, 10, 0, 0, 1, 10])
         return list(of_ranges) == [KNOWN, 0, KNOWN] and self.of_pieces([b"1234", b"56789"]) == KNOWN
 
     def close(self) -> None:
-        """End what was begun for it."""
+        """Release what was started for it."""
 
 
 class LibraryChecksums(Checksums):
-    """A library in C."""
+    """CRC-32C by a library in C."""
 
     def __init__(self, name: str, extend: Extend) -> None:
         self.name, self._extend = name, extend
@@ -185,9 +185,9 @@ class LibraryChecksums(Checksums):
 
 
 class JavaChecksums(Checksums):
-    """A JVM with the class `Crc32cPipe`, which is in a directory of its own below $TMPDIR until it has been loaded.
+    """CRC-32C by a JVM with the class `Crc32cPipe`, which lies in its own directory below $TMPDIR until it is loaded.
 
-    Raises CollectError with what is wrong with this `java`; later too, where the JVM goes away.
+    Raises CollectError if this `java` is unfit; later too, if the JVM ends.
     """
 
     java_class = JAVA_CLASS_SHA256
@@ -217,7 +217,7 @@ class JavaChecksums(Checksums):
     def _start(self, directory: str) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in JAVA_VARIABLES}
         self._errors, errors = os.pipe()
-        # What nobody reads must not stop the JVM.
+        # Unread error output must not block the JVM.
         os.set_blocking(self._errors, False)
         os.set_blocking(errors, False)
         try:
@@ -296,7 +296,7 @@ class JavaChecksums(Checksums):
 
 
 def find_checksums(java: bool) -> Checksums:
-    """A library in C, else, where `java` allows it, a JVM. Raises CollectError where there is neither."""
+    """A library in C or else, if `java` allows it, a JVM. Raises CollectError if there is neither."""
     for library in find_libraries():
         if library.are_right():
             return library
@@ -315,7 +315,7 @@ def find_checksums(java: bool) -> Checksums:
 
 
 def find_libraries() -> Iterator[Checksums]:
-    """Libraries in C that compute CRC-32C by their names."""
+    """Installed libraries in C that compute CRC-32C."""
     try:
         import google_crc32c
 
@@ -346,7 +346,7 @@ def _inverted_of(function: Callable[[bytes, int, int], int]) -> Extend:
 
 
 def find_javas() -> List[str]:
-    """Paths of `java`: of JAVA_HOME, of the brokers that run here, of PATH."""
+    """Paths of `java`: that of JAVA_HOME, of the brokers running here, and on PATH."""
     found = []  # type: List[str]
     if os.environ.get("JAVA_HOME"):
         found.append(os.path.join(os.environ["JAVA_HOME"], "bin", "java"))
@@ -359,14 +359,14 @@ def find_javas() -> List[str]:
 
 
 def javas_of_brokers(processes: str) -> Iterator[str]:
-    """Paths of the `java` of brokers, as far as they may be run as this user, by a directory as /proc is."""
+    """Paths of the `java` of running brokers that may be run as this user; `processes` is a directory like /proc."""
     for process in sorted(glob.glob(processes + "/[0-9]*")):
         try:
             with open(os.path.join(process, "cmdline"), "rb") as file:
                 is_broker = re.search(rb"\.(?:Supported)?Kafka\0", file.read(1 << 20)) is not None
             path = os.readlink(os.path.join(process, "exe")) if is_broker else ""
             is_ours = is_broker and os.stat(process).st_uid == os.geteuid()
-            # What others may replace is not run as another user than theirs.
+            # A file that others may replace is not run as another user than its owner.
             if os.path.basename(path) == "java" and (is_ours or _is_of_root(path)):
                 yield path
         except OSError:
@@ -374,7 +374,7 @@ def javas_of_brokers(processes: str) -> Iterator[str]:
 
 
 def _is_of_root(path: str) -> bool:
-    """Whether nobody but root can put another file there."""
+    """True if nobody but root can put another file there."""
     while True:
         state = os.stat(path)
         if state.st_uid != 0 or state.st_mode & 0o022:
@@ -385,7 +385,7 @@ def _is_of_root(path: str) -> bool:
 
 
 class Watch:
-    """The operator's command, which prints a number that goes up where the broker is in need. Raises CollectError."""
+    """The operator's command, which prints a number that rises when the broker is under pressure. Raises CollectError."""
 
     def __init__(self, command: str, limit: Optional[float]) -> None:
         self._command = command
@@ -396,7 +396,7 @@ class Watch:
         self._due = time.monotonic() + WATCH_SECONDS
 
     def wait(self) -> None:
-        """Wait as long as the number is above the limit, or not known."""
+        """Wait while the number is above the limit, or unknown."""
         begun = time.monotonic()
         if begun < self._due:
             return
@@ -423,20 +423,20 @@ class Watch:
                     return found if run.returncode == 0 and found == found else None
                 finally:
                     if run.returncode is None:
-                        # With all that it started, which would hold the pipe open.
+                        # With its children, which would hold the pipe open.
                         os.killpg(run.pid, signal.SIGKILL)
         except (OSError, ValueError, subprocess.TimeoutExpired):
             return None
 
 
 class Limit:
-    """Bytes and reads a second, with at most one second's burst. A read counts as 4 KiB at least."""
+    """Limit of bytes and reads per second, with at most one second's burst. A read counts as at least 4 KiB."""
 
     def __init__(self, bytes_per_second: float, reads_per_second: float, watch: Optional[Watch] = None) -> None:
         self.bytes_read = 0
         self.reads = 0
         self._rates = bytes_per_second, reads_per_second
-        #: How many bytes are read in the time of one read.
+        #: Bytes that may be read in the time of one read.
         self.bytes_of_read = bytes_per_second / reads_per_second
         self._watch = watch
         self._due = 0.0
@@ -455,13 +455,12 @@ class Limit:
 
 
 class Tar:
-    """The archive on standard output, written without a buffer. Raises CollectError where it takes no more."""
+    """The archive on standard output, written without a buffer. Raises CollectError if it cannot be written."""
 
     def __init__(self, out: int) -> None:
         self._out = out
 
     def add(self, name: str, data: bytes, modified: float) -> None:
-        """Add a member."""
         info = tarfile.TarInfo(name)
         info.size, info.mtime, info.mode = len(data), int(modified), 0o600
         self._write(info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
@@ -482,7 +481,7 @@ class Tar:
 
 
 class Parts:
-    """Members of the archive that together are one file of the evidence, each of at most `PART_BYTES`."""
+    """Archive members that together make one file of the evidence, each of at most `PART_BYTES`."""
 
     def __init__(self, tar: Tar, name: str, modified: float) -> None:
         self._tar, self._name, self._modified = tar, name, modified
@@ -490,14 +489,13 @@ class Parts:
         self.written = []  # type: List[List[Any]]
 
     def add(self, kind: bytes, position: int, length: int, payload: bytes = b"", count: int = 0) -> None:
-        """Add a frame."""
         if len(self._held) + FRAME.size + len(payload) > PART_BYTES:
             self.close()
             self._held = bytearray(MAGIC)
         self._held += FRAME.pack(kind, position, length, count, len(payload), zlib.crc32(payload)) + payload
 
     def close(self) -> None:
-        """Write what is held."""
+        """Write the buffered frames."""
         number = len(self.written)
         name = self._name if not number else "%s.%d" % (self._name, number)
         data = bytes(self._held)
@@ -506,7 +504,7 @@ class Parts:
 
 
 class Lists:
-    """Members that list the files of the evidence, a JSON object a line."""
+    """Archive members that list the files of the evidence, a JSON object per line."""
 
     def __init__(self, tar: Tar, stem: str) -> None:
         self._tar, self._stem = tar, stem
@@ -516,7 +514,7 @@ class Lists:
 
     def add(self, line: Line) -> None:
         self._held += json.dumps(line, sort_keys=True).encode("ascii") + b"\n"
-        # Often enough for `--after`: what no list names of an archive that broke off is read again.
+        # Often enough for `--after`: in an archive that broke off, files not yet listed have to be read again.
         if len(self._held) >= LIST_BYTES or time.monotonic() > self._due:
             self.flush()
 
@@ -531,9 +529,9 @@ class Lists:
 
 
 class BrokerFile:
-    """An open file of the broker. What it does not write to any more is read past the page cache, which is the broker's."""
+    """An open file of the broker. A file no longer written is read past the broker's page cache."""
 
-    #: Memory that a disk may write into.
+    #: Page-aligned memory, as O_DIRECT needs.
     _buffer = mmap.mmap(-1, STEP + 2 * mmap.PAGESIZE)
 
     def __init__(self, path: str, limit: Limit, is_written: bool = True) -> None:
@@ -547,7 +545,7 @@ class BrokerFile:
         self._is_direct = not is_written and self._set_direct(True)
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes at `position`, fewer only at the end of the file."""
+        """Up to `size` bytes at `position`; fewer only at the end of the file."""
         parts = []
         while size > 0:
             count = min(size, STEP)
@@ -579,14 +577,15 @@ class BrokerFile:
                 self._is_direct = self._set_direct(False)
         pages = resident_pages(self.number, start, length)
         data = os.pread(self.number, size, position)
-        # What was in memory is what others need.
+        # Pages that were in memory are needed by others.
         for run in re.finditer(b"\0+", pages):
             place = start + run.start() * mmap.PAGESIZE, len(run.group()) * mmap.PAGESIZE
             os.posix_fadvise(self.number, place[0], place[1], os.POSIX_FADV_DONTNEED)
         return data
 
     def _set_direct(self, on: bool) -> bool:
-        """Read past the page cache or not; whether it does. Else nothing is read ahead, so that it can be taken out again."""
+        """Turn reading past the page cache on or off; True if it is on. Otherwise disable read-ahead, so that pages can be
+        dropped again."""
         flags = fcntl.fcntl(self.number, fcntl.F_GETFL) & ~os.O_DIRECT
         try:
             fcntl.fcntl(self.number, fcntl.F_SETFL, flags | (os.O_DIRECT if on else 0))
@@ -600,7 +599,7 @@ class BrokerFile:
         return os.fstat(self.number).st_size
 
     def line(self, path: str) -> Line:
-        """What the list says of the file as it was opened."""
+        """The file's entry in the list, as of when it was opened."""
         state = self.state
         return {
             "path": path,
@@ -611,7 +610,7 @@ class BrokerFile:
         }
 
     def edges(self) -> Optional[int]:
-        """The CRC-32 of the first 61 bytes and the last; None where the file was changed just now."""
+        """CRC-32 of the first and the last 61 bytes; None if the file was changed just now."""
         if self.state.st_mtime_ns > time.time() * 1e9 - SETTLED_NS:
             return None
         last = max(0, self.state.st_size - HEADER_BYTES)
@@ -622,7 +621,7 @@ class BrokerFile:
 
 
 def resident_pages(number: int, start: int, length: int) -> bytes:
-    """A byte for each page of an open file: 0 where it is not in memory. None are 0 where the kernel does not say it to this user."""
+    """A byte for each page of an open file: 0 if it is not in memory. All are 1 if the kernel does not tell this user."""
     length = min(length, os.fstat(number).st_size - start)
     if length <= 0:
         return b""
@@ -640,10 +639,10 @@ def resident_pages(number: int, start: int, length: int) -> bytes:
 
 
 class SegmentFrames:
-    """The frames of one segment: headers as long as batches are sound, or with `hops` as long as they may be, then the rest.
+    """The frames of one segment: headers while batches are sound (with `hops`: plausible), then the rest.
 
-    `headers`: whether it hops from header to header (always, never, or auto: where that is done sooner than reading all), over
-    batches larger than `hop_from`.
+    `headers`: whether it hops from header to header over batches larger than `hop_from`: always, never, or auto (if that is
+    faster than reading everything).
     """
 
     def __init__(
@@ -660,13 +659,13 @@ class SegmentFrames:
         self._headers_asked, self._base_offset, self._hop_from = headers, base_offset, hop_from
         self.size = source.state.st_size
         self.batches = 0
-        #: Those of them whose checksums were not computed, and that are not kept whole, as control batches are.
+        #: Batches whose checksums were not computed and that are not kept whole, as control batches are.
         self.unchecked = 0
         self.hops = False
         self.not_captured = 0
         self._position = 0
         self._step = STEP
-        #: Where the last batch ends that was large enough to be passed over, and how much behind the one before was of use.
+        #: End of the last batch large enough to skip, and how many bytes after the one before were used.
         self._landing, self._used = -1, HEADER_BYTES
         self._data, self._start = b"", 0
         self._last = self._before_last = self._control_before = self._controls_before = 0
@@ -675,12 +674,12 @@ class SegmentFrames:
         self._edges = []  # type: List[Tuple[int, bytes]]
 
     def write(self) -> None:
-        """Write all of them. Raises FileChangedError and OSError."""
+        """Write all frames. Raises FileChangedError and OSError."""
         self.hops = self._headers_asked == "always" or (self._headers_asked == "auto" and self._is_hopped_sooner())
         while self._hop() if self.hops else self._take_batches():
             pass
         if self.hops and self._count and self._position < self.size:
-            # What follows the last one may be there because of a wrong length in it.
+            # A wrong length in the last header may have led to what follows.
             end = self._position
             self._give_back()
             self._end_frame()
@@ -712,7 +711,7 @@ class SegmentFrames:
         self._begin_frame()
 
     def _load(self, size: int, step: int = STEP) -> bool:
-        """See that `size` bytes from the position on are held; False where the file does not have them."""
+        """Load `size` bytes from the current position; False if the file does not have them."""
         while self._start + len(self._data) < self._position + size:
             held = self._data[self._position - self._start :]
             at = self._position + len(held)
@@ -723,7 +722,7 @@ class SegmentFrames:
         return True
 
     def _is_hopped_sooner(self) -> bool:
-        """True where no library computes checksums, or a read takes more time than reading a batch, as the first ones are."""
+        """True if no library computes checksums, or if, by the first batches, a read takes more time than reading a batch."""
         if self._checksums.name is None:
             return True
         if self.size <= STEP or not self._load(HEADER_BYTES):
@@ -736,7 +735,7 @@ class SegmentFrames:
         return count > 0 and at / count > self._hop_from
 
     def _hop(self) -> bool:
-        """Take the header of the next batch; False where there is none that may be one of magic 2 behind those before it."""
+        """Take the header of the next batch; False if there is none of magic 2 that may follow."""
         if self._position + HEADER_BYTES > self.size or not self._load_where_landed(HEADER_BYTES):
             return False
         at = self._position - self._start
@@ -762,9 +761,8 @@ class SegmentFrames:
         return True
 
     def _load_where_landed(self, size: int) -> bool:
-        """As `_load`, with little at once behind a batch that was passed over: whole pages, and what was of use the last time, such
-        as a marker and the header behind it. Where that is not enough each read is four times the one before.
-        """
+        """`_load` with little read-ahead after a skipped batch: whole pages, and as much as was used the last time, such as a
+        marker and the header after it. If that is not enough, each read is four times the one before."""
         held = self._start + len(self._data)
         if held >= self._position + size:
             return True
@@ -776,9 +774,8 @@ class SegmentFrames:
         return self._load(size, self._step)
 
     def _offset_behind(self, header: bytes) -> Optional[int]:
-        """The offset behind a batch by its header; None unless that is of magic 2 with fields that brokers write, and offsets behind
-        those of the batch before.
-        """
+        """The offset after a batch by its header; None unless it has magic 2, fields as brokers write them, and offsets after
+        those of the batch before."""
         base, _, magic, _, attributes, delta = HEAD.unpack_from(header)
         (records,) = RECORDS.unpack(header)
         if (
@@ -793,7 +790,7 @@ class SegmentFrames:
         return base + delta + 1
 
     def _give_back(self) -> None:
-        """Undo what the last `_take` did."""
+        """Undo the last `_take`."""
         del self._control[self._control_before :]
         self._controls = self._controls_before
         del self._headers[-HEADER_BYTES:]
@@ -801,7 +798,7 @@ class SegmentFrames:
         self._position, self._last = self._last, self._before_last
 
     def _take_batches(self) -> bool:
-        """Take the next batches into frames, all that are held or one; False where the next is not a sound one of magic 2."""
+        """Take the next batches into frames, all loaded ones or one; False if the next is not a sound one of magic 2."""
         found, ends = self._held()
         if not found:
             return self._take_one()
@@ -815,7 +812,7 @@ class SegmentFrames:
         return True
 
     def _held(self) -> Tuple[List[Tuple[int, int, int]], List[int]]:
-        """Size, checksum and attributes of each entry held in full that may be a batch, and where what is checked begins and ends."""
+        """Size, checksum and attributes of each fully loaded entry that may be a batch, and bounds of the bytes its checksum covers."""
         found = []  # type: List[Tuple[int, int, int]]
         ends = []  # type: List[int]
         at = self._position - self._start
@@ -828,7 +825,7 @@ class SegmentFrames:
             at += head[0]
 
     def _head(self, at: int) -> Optional[Tuple[int, int, int]]:
-        """Size, checksum and attributes by the header there; None where none is held, or none of a batch."""
+        """Size, checksum and attributes in the header at `at`; None if it is not loaded, or not a batch's."""
         if at + HEADER_BYTES > len(self._data):
             return None
         base, length, magic, said, attributes, delta = HEAD.unpack_from(self._data, at)
@@ -837,7 +834,7 @@ class SegmentFrames:
         return 12 + length, said, attributes
 
     def _is_in_file(self, end: int) -> bool:
-        """True where the file has a batch up to `end`. What was half written as the file was opened may be whole now."""
+        """True if the file reaches `end`. A batch half written when the file was opened may be complete now."""
         if end > self.size:
             if self._source.size_now() < end:
                 return False
@@ -845,7 +842,7 @@ class SegmentFrames:
         return True
 
     def _take_one(self) -> bool:
-        """Hold the next batch, or take it where it is longer than a step; False as above."""
+        """Load the next batch, or take it if it is longer than a step; False as `_take_batches`."""
         if self._position + HEADER_BYTES > self.size or not self._load(HEADER_BYTES):
             return False
         at = self._position - self._start
@@ -881,7 +878,7 @@ class SegmentFrames:
         self._position += size
 
     def _pieces(self, position: int, end: int) -> Iterator[bytes]:
-        """The bytes [position, end), those that are held first; then what was read last is held, with what is behind them."""
+        """The bytes [position, end), loaded ones first; afterwards the last read, with what follows them, stays loaded."""
         while True:
             yield self._data[position - self._start : end - self._start]
             position = self._start + len(self._data)
@@ -896,7 +893,7 @@ class SegmentFrames:
 def write_rest(
     source: BrokerFile, parts: Parts, position: int, size: int, raw: bool, told: Optional[SegmentFrames] = None
 ) -> None:
-    """Frames of the bytes [position, size): zeros, bytes, or that they were not taken."""
+    """Write frames for the bytes [position, size): zeros, bytes, or skipped."""
     while position < size:
         data = source.read(position, min(STEP, size - position))
         if not data:
@@ -924,25 +921,24 @@ class CollectedDir(NamedTuple):
 
 
 def is_of(broker_id: int, wanted: Line) -> bool:
-    """Whether what is wanted is of this broker: log dirs have the same path on many."""
+    """True if a wanted range is of this broker: log dirs have the same path on many."""
     return wanted.get("broker_id") in (None, broker_id)
 
 
 class Hopped:
-    """Segments of which headers alone were taken, and their batches whose checksums nobody can compute by that."""
+    """Count of segments of which only headers were taken, and of their batches without a computed checksum."""
 
     def __init__(self) -> None:
         self.batches = 0
         self._segments = self._others = 0
 
     def add(self, frames: SegmentFrames) -> None:
-        """Count a segment."""
         self.batches += frames.unchecked
         self._segments += frames.hops
         self._others += not frames.hops
 
     def describe(self) -> str:
-        """A sentence on it."""
+        """A sentence on the counts."""
         if not self._segments:
             return "all checksums of what was read were computed" if self._others else "no segment had to be read"
         text = "headers alone were taken of %d of %d segments" % (self._segments, self._segments + self._others)
@@ -950,14 +946,14 @@ class Hopped:
 
 
 class Collection:
-    """One collection: what it has found, and what it could not read."""
+    """One collection: what was found, and what could not be read."""
 
     def __init__(
         self, tar: Tar, stem: str, checksums: Checksums, arguments: argparse.Namespace, known: Optional[Set[int]]
     ) -> None:
         watch = None if arguments.watch is None else Watch(arguments.watch, arguments.watch_limit)
         self.limit = Limit(arguments.rate_mib * (1 << 20), arguments.iops, watch)
-        #: A batch that is larger costs more to read than a read.
+        #: Reading a larger batch takes longer than one more read.
         self.hop_from = max(LEAST_HOP, self.limit.bytes_of_read)
         self.lists = Lists(tar, stem)
         self._known = known or set()
@@ -968,7 +964,8 @@ class Collection:
         self._tar, self._checksums, self._arguments = tar, checksums, arguments
 
     def log_dir(self, log_dir: CollectedDir, only: Optional[Set[str]] = None) -> Iterator[None]:
-        """Collect a log dir, or `only` these partitions of it; stops once before its metadata log, which has to be read after all else."""
+        """Collect a log dir, or `only` these partitions of it; pauses once before its metadata log, which has to be read after
+        everything else."""
         names = self._list(log_dir.path, log_dir.name)
         if only is not None:
             whose = {name: PARTITION.fullmatch(name) for name in names}
@@ -994,7 +991,7 @@ class Collection:
             self._partition(os.path.join(log_dir.path, name), log_dir.name + "/" + name, METADATA)
 
     def wanted(self, broker_id: int, log_dirs: List[CollectedDir], wanted: List[Line], suffix: str) -> None:
-        """Collect the ranges that an audit named of this broker."""
+        """Collect the ranges that an audit asked of this broker."""
         names = {log_dir.path: log_dir.name for log_dir in log_dirs}
         for one in wanted:
             if one["log_dir"] not in names or not is_of(broker_id, one) or one.get("again"):
@@ -1018,7 +1015,7 @@ class Collection:
                 source.close()
 
     def tell(self, path: str, reason: str) -> None:
-        """Note what could not be read."""
+        """Note something that could not be read."""
         self.problems += 1
         self.lists.add({"path": printable(path), "as": "unread", "reason": reason})
         sys.stderr.write("%s: %s\n" % (printable(path), reason))
@@ -1043,7 +1040,7 @@ class Collection:
             self._partition(path, shown, match.group(2))
 
     def _partition(self, path: str, shown: str, topic: str) -> None:
-        """Collect a partition as of the moment at which its files are opened: what is deleted meanwhile stays readable."""
+        """Collect a partition as of the moment when its files are opened: files deleted meanwhile stay readable."""
         self.lists.add({"path": shown, "as": "directory"})
         for _ in range(TRIES):
             names = self._list(path, shown)
@@ -1081,7 +1078,7 @@ class Collection:
         return SEGMENT.fullmatch(name) is not None
 
     def _open_all(self, path: str, shown: str, names: List[str]) -> Tuple[Dict[str, BrokerFile], bool]:
-        """Open files; True where one has vanished."""
+        """Open files; True if one has vanished."""
         sources = {}  # type: Dict[str, BrokerFile]
         newest = newest_segment(names)
         for name in names:
@@ -1097,7 +1094,7 @@ class Collection:
         return BrokerFile(os.path.join(path, name), self.limit, name == newest_segment(os.listdir(path)))
 
     def _is_known(self, key: int) -> bool:
-        """Whether a file need not be read; with --again-days each is read again on one day of so many, and damage found."""
+        """True if a file need not be read; with --again-days each is read again on one day in so many, to find damage."""
         days = self._arguments.again_days
         return key in self._known and not (days and key % days == int(time.time() // 86400) % days)
 
@@ -1141,7 +1138,7 @@ class Collection:
                 self.tell(shown, error.strerror or str(error))
             return
         try:
-            # Kafka replaces these files; what is longer than any of them is taken apart.
+            # Kafka replaces these files, so they are read whole; a longer file is none of them and is split.
             if source.state.st_size <= LARGEST_SIDE_FILE:
                 data = source.read(0, source.state.st_size)
                 self._tar.add(shown, data, source.state.st_mtime)
@@ -1158,27 +1155,27 @@ class Collection:
         try:
             state = os.stat(path)
         except OSError:
-            return  # a name is all that was wanted of it
+            return  # only its name was wanted
         self.lists.add({"path": shown, "as": "stub", "size": state.st_size, "mtime_ns": state.st_mtime_ns})
 
 
 def newest_segment(names: Iterable[str]) -> str:
-    """The segment that is written, by the names in the directory of a partition."""
+    """The segment being written, by the file names in a partition's directory."""
     return max((name for name in names if name.endswith(".log")), default="")
 
 
-#: What tells whether a file is the one that an earlier collection read.
+#: Fields by which a file is recognised as the one that an earlier collection read.
 IDENTITY = ("path", "device", "inode", "size", "mtime_ns", "edges")
 
 
 def key_of(line: Line) -> int:
-    """What tells a file that a list names from all others, and from what it was at another time; of 64 bits."""
+    """64-bit key that tells a listed file from all others, and from earlier states of itself."""
     text = json.dumps([line[name] for name in IDENTITY]).encode("ascii")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
 
 
 def files_of(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The files in a tar. Raises OSError, tarfile's errors, and ValueError where it would never end."""
+    """The files in a tar. Raises OSError, tarfile's errors, and ValueError for a tar that would never end."""
     behind = 0
     while True:
         info = archive.next()
@@ -1196,11 +1193,11 @@ def files_of(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 def read_known(
     paths: Iterable[str], broker: Optional[str] = None, headers: str = "never", is_all: bool = True
 ) -> Set[int]:
-    """Keys of the files that need not be read again, by archives of one broker or any, also such that broke off. Raises CollectError.
+    """Keys of the files that need not be read again, from archives of one broker or any, including incomplete ones. Raises CollectError.
 
-    Where these are all archives that there are (`is_all`), a file is known only of one that has it: what only names it may have
-    outlived that. Of a file that was read several times the last time counts: its bytes may not have been captured then, or, which
-    matters where `headers` alone are never taken, its checksums not been computed.
+    If these are all archives that exist (`is_all`), a file counts only if one of them contains it: an archive that merely names
+    it may have outlived the one that does. If a file was read several times, the last time counts: its bytes may not have been
+    captured then or, where `headers` is never, its checksums not computed.
     """
     latest = {}  # type: Dict[int, Tuple[int, bool]]
     for path in paths:
@@ -1208,7 +1205,7 @@ def read_known(
             for key, read in _read_lists(path, broker, headers, is_all):
                 latest[key] = max(read, latest.get(key, read))
         except tarfile.TarError:
-            continue  # it broke off
+            continue  # it is incomplete
         except OSError as error:
             raise CollectError("--after %s: %s" % (path, error.strerror))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -1217,7 +1214,7 @@ def read_known(
 
 
 def _read_lists(path: str, broker: Optional[str], headers: str, is_all: bool) -> Iterator[Tuple[int, Tuple[int, bool]]]:
-    """The key of each file that may be named, and when it was read, with True where that has to be done again."""
+    """The key of each listed file, and when it was read, with True if it has to be read again."""
     with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
         for info in files_of(archive):
             named = LIST_NAME.fullmatch(info.name)
@@ -1231,12 +1228,12 @@ def _read_lists(path: str, broker: Optional[str], headers: str, is_all: bool) ->
                 if "edges" not in line or (is_all and line["as"] == "same"):
                     continue
                 is_missed = line.get("not_captured") or (line.get("unchecked") and headers == "never")
-                # What only names a file has not read it.
+                # An archive that only names a file has not read it.
                 yield key_of(line), (0, False) if line["as"] == "same" else missed if is_missed else whole
 
 
 def known_files(paths: List[str], headers: str = "never") -> Optional[Set[int]]:
-    """Keys of the files of earlier evidence: of archives here, or of what capture-plan put before this text; None without either."""
+    """Keys of the files of earlier evidence: in archives here, or embedded by capture-plan before this text; None without either."""
     text = globals().get("AFTER")
     if text is None and not paths:
         return None
@@ -1245,7 +1242,7 @@ def known_files(paths: List[str], headers: str = "never") -> Optional[Set[int]]:
 
 
 def printable(text: str) -> str:
-    """The text, with backslashes for what is not UTF-8."""
+    """The text, with backslash escapes for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -1263,7 +1260,7 @@ def find_broker_id(log_dirs: List[str]) -> int:
 
 
 def read_wanted(path: Optional[str]) -> Optional[List[Line]]:
-    """The ranges that an audit wants: of the file, or of what capture-plan put before this text. Raises CollectError."""
+    """The ranges that an audit wants: from the file, or embedded by capture-plan before this text. Raises CollectError."""
     text = globals().get("WANTED")
     if path is not None:
         try:
@@ -1289,7 +1286,7 @@ def read_wanted(path: Optional[str]) -> Optional[List[Line]]:
 
 
 def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
-    """The arguments; ends the program for wrong ones."""
+    """The arguments; ends the program if they are wrong."""
     parser = argparse.ArgumentParser(
         prog="collect.py", description="Write the evidence of this broker as a tar to standard output."
     )
@@ -1332,13 +1329,13 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
 
 
 def split_log_dir(text: str) -> Tuple[str, str]:
-    """Directory and NAME of DIR[=NAME]; the directory may have a = of its own."""
+    """Directory and NAME of DIR[=NAME]; the directory itself may contain a =."""
     path, _, name = text.rpartition("=")
     return (path, name) if path and not os.path.isdir(text) else (text, "")
 
 
 def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
-    """Raise CollectError where one is not a directory, or the evidence could not tell one from another."""
+    """Raise CollectError if one is not a directory, or the evidence could not tell one from another."""
     known = []  # type: List[CollectedDir]
     for one in log_dirs:
         if not os.path.isdir(one.path):
@@ -1358,7 +1355,7 @@ def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
 
 
 def collect(arguments: argparse.Namespace, out: int) -> int:
-    """Write the archive to the open file `out`; the number of files that could not be read. Raises CollectError."""
+    """Write the archive to the open file `out`; returns the number of files that could not be read. Raises CollectError."""
     wanted = read_wanted(arguments.wanted)
     given = [split_log_dir(text) for text in arguments.log_dir]
     broker_id = find_broker_id([path for path, _ in given]) if arguments.broker_id is None else arguments.broker_id
@@ -1404,7 +1401,7 @@ def _collect(
     if wanted is not None:
         collection.wanted(broker_id, log_dirs, wanted, suffix)
         only = {one["path"] for one in wanted if one.get("again") and is_of(broker_id, one)}
-        # As of another moment than what is there already.
+        # A directory for files of another moment than those already collected.
         again = "again-%d/" % int(started * 1000)
         log_dirs = [CollectedDir(one.path, again + one.name) for one in log_dirs] if only else []
     begun = []
@@ -1465,17 +1462,16 @@ def _collect(
 
 
 def milliseconds(seconds: float) -> int:
-    """Milliseconds since the epoch."""
     return int(seconds * 1000)
 
 
 def _end(number: int, _frame: Any) -> None:
-    """End by a signal, as anything else that ends it early does: with what was begun taken away."""
+    """End by a signal as by any early exit, with clean-up."""
     sys.exit(128 + number)
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    """Exit status 0; 1 where something could not be read, or the archive could not be written; 2 where nothing was begun."""
+    """Exit status 0; 1 if something could not be read, or the archive not be written; 2 if nothing was begun."""
     arguments = parse_arguments(given)
     if os.isatty(1):
         sys.stderr.write("collect.py writes a tar to standard output: redirect it to a file\n")

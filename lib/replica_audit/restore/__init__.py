@@ -1,1 +1,1 @@
-"""Salvaged records put back into a cluster, each once: the only room that talks to one."""
+"""Salvaged records put back into a cluster, each once; the only room that writes to a cluster."""

@@ -1,4 +1,4 @@
-"""Reads a target and checks that it holds every salvaged record once and in order."""
+"""Check that a target holds every salvaged record once and in order."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Check:
     target: TopicPartition
     records: int
     found: int
-    """Distinct records that are in the target."""
+    """Distinct records found in the target."""
     repeated: int
-    """Further copies of one that is there."""
+    """Surplus copies of records found."""
     out_of_order: int
     """Records that follow one which was written later."""
     present: int
     """Records that were never lost: the leader of their own partition holds them."""
     changed: int
-    """Records that name a source in the salvage but differ from the record there."""
+    """Records that name a source in the salvage but differ from the salvaged record."""
 
     @property
     def missing(self) -> int:
@@ -51,7 +51,7 @@ class Check:
 def check_partition(
     records: SalvagedRecords, place: TopicPartition, target: TopicPartition, cluster: Cluster, options: RestoreOptions
 ) -> Check:
-    """Compare `target` with the salvage: by source with headers, by content alone without. Other records are ignored.
+    """Compare `target` with the salvage: by source if records have source headers, else by content alone. Other records are ignored.
 
     Memory: a digest for each salvaged record.
     """
@@ -64,7 +64,7 @@ def check_partition(
         sources = {source for source, _ in every}
         found = [what for what in restored(stored, records.cluster_id, place) if what[0] in sources]
         return _compare(target, expected, found, [every[number] for number in left_out])
-    # Without headers records may be equal; the target needs as many of each.
+    # Without source headers records may be equal; the target needs as many of each.
     contents = [digest for _, digest in expected]
     wanted = set(contents)
     added = ((one, digest_of(one, one.headers)) for one in stored)
@@ -79,7 +79,7 @@ def check_partition(
 def _compare(
     target: TopicPartition, expected: Sequence[_Key], found: Iterable[_Key], present: Sequence[_Key | None]
 ) -> Check:
-    """Compare records found with records expected, both in order; those that are `present` should not be there again."""
+    """Compare found with expected records, both in order; those of `present` should not be there again."""
     places: dict[_Key, list[int]] = {}
     for index, what in enumerate(expected):
         places.setdefault(what, []).append(index)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-#: (name, value) of each, in order.
+#: (name, value) of each header, in order.
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -42,7 +42,7 @@ class Topic:
     partitions: int
     replication_factor: int
     leaderless: frozenset[int] = frozenset()
-    """Partitions without a leader at the moment."""
+    """Partitions that have no leader at the moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The cluster on librdkafka: the one module that imports confluent-kafka, and only when a cluster is contacted. Secrets are never shown."""
+"""Clusters over librdkafka: the one module that imports confluent-kafka, and only when a cluster is contacted. Secrets are
+never shown."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from replica_audit.client_properties import ClientProperties
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.restore.cluster import ConsumedRecord, Produced, RestoreProgress, Topic
 
-#: Settings that restore sets itself: other values would break exactly-once.
+#: Settings that restore sets itself, since other values would break exactly-once.
 _OURS = (
     "metadata.broker.list",
     "group.id",
@@ -27,13 +28,13 @@ _OURS = (
 
 
 def check_properties(properties: ClientProperties) -> None:
-    """Raise UsageError for a setting that restore makes itself."""
+    """Raise UsageError for a setting that restore sets itself."""
     for name in properties.values:
         if name in _OURS:
             raise properties.refusal(name, "restore sets it itself; take the line out")
 
 
-#: Seconds that a request may take, and a transaction with all that is repeated in it.
+#: Time limits in seconds for a request, and for a transaction with all its retries.
 _REQUEST_SECONDS = 30.0
 _TRANSACTION_SECONDS = 300.0
 _POLL_SECONDS = 1.0
@@ -44,7 +45,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Contact:
-    """A cluster that is contacted through librdkafka. Every method raises EngineError if the cluster fails or does not answer."""
+    """A cluster contacted through librdkafka. Every method raises EngineError if the cluster fails or does not answer."""
 
     def __init__(self, bootstrap: str, properties: ClientProperties) -> None:
         """Raises EngineError if confluent-kafka is missing, UsageError if a setting is restore's own or rejected by librdkafka."""
@@ -64,7 +65,6 @@ class Contact:
         self._admin = self._client(confluent_kafka.admin.AdminClient, {})
 
     def cluster_id(self) -> str | None:
-        """The id of the cluster."""
         return self._ask("the cluster", lambda: self._admin.list_topics(timeout=_REQUEST_SECONDS)).cluster_id
 
     def topic(self, name: str) -> Topic | None:
@@ -80,7 +80,6 @@ class Contact:
         return Topic(len(own), max((len(one.replicas) for one in own), default=1), leaderless)
 
     def configs(self, name: str) -> dict[str, str]:
-        """The configuration of an existing topic."""
         resource = self._admin_module.ConfigResource(self._admin_module.ResourceType.TOPIC, name)
         futures = self._admin.describe_configs([resource], request_timeout=_REQUEST_SECONDS)
         found = self._ask(f"the configuration of topic {name}", futures[resource].result)
@@ -102,12 +101,12 @@ class Contact:
             return self._bounds(consumer, topic, partition)
 
     def read(self, topic: str, partition: int) -> Iterator[ConsumedRecord]:
-        """Every committed record of a partition from its start, up to where transactions are in progress or it ends."""
+        """Every committed record of a partition from its start, up to its end or the first transaction in progress."""
         with closing(self._consumer()) as consumer:
             yield from self._read(consumer, topic, partition, self._kafka.OFFSET_BEGINNING)
 
     def held(self, topic: str, partition: int, start: int, end: int) -> Iterator[ConsumedRecord]:
-        """The records in [start, end) of a partition below its high watermark, those of open and aborted transactions too."""
+        """The records in [start, end) of a partition below its high watermark, including those of open and aborted transactions."""
         with closing(self._consumer(isolation="read_uncommitted")) as consumer:
             log_start, high_watermark = self._bounds(consumer, topic, partition)
             end = min(end, high_watermark)
@@ -120,7 +119,7 @@ class Contact:
     def progress(self, group: str, topic: str, partition: int) -> RestoreProgress | None:
         """The progress that a group has committed for a partition; None if there is none.
 
-        A transaction that a killed run left open neither counts nor is waited for: only a `session` ends it.
+        An open transaction of a killed run neither counts nor is waited for: only a `session` ends it.
         """
         with closing(self._consumer(group, "read_uncommitted")) as consumer:
             return self._progress(consumer, topic, partition)
@@ -165,7 +164,7 @@ class Contact:
                 raise self._failure(f"{topic}-{partition}", message.error())
 
     def _consumer(self, group: str = "replica-audit-restore", isolation: str = "read_committed") -> Any:
-        # Nobody joins the group: partitions are assigned, and offsets committed by the producer's transactions only.
+        # Nobody joins the group: partitions are assigned, and only the producer's transactions commit offsets.
         return self._client(
             self._kafka.Consumer,
             {
@@ -211,7 +210,7 @@ def _stored_record(message: Any) -> ConsumedRecord:
 
 
 class TransactionalSession:
-    """A transactional producer; its progress is an offset of a group that nobody joins, committed with the records."""
+    """A transactional producer; its progress is an offset of a group without members, committed with the records."""
 
     def __init__(self, contact: Contact, name: str, batch_bytes: int) -> None:
         self._contact = contact
@@ -227,7 +226,7 @@ class TransactionalSession:
         self._repeat("the transactional producer", lambda: self._producer.init_transactions(_REQUEST_SECONDS))
 
     def progress(self, topic: str, partition: int) -> RestoreProgress | None:
-        """Progress of a partition that an earlier run committed under this name."""
+        """Progress that an earlier run committed for a partition under this name."""
         return self._contact._progress(self._consumer, topic, partition)
 
     def produce(self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress) -> None:
@@ -243,11 +242,10 @@ class TransactionalSession:
                 if reason.txn_requires_abort():
                     self._repeat(place, lambda: self._producer.abort_transaction(_REQUEST_SECONDS))
                 if not reason.txn_requires_abort() or not left:
-                    # What a record failed for says more than that the transaction cannot be committed.
+                    # The error of a record is more telling than that of the commit.
                     raise self._contact._failure(place, failed[0] if failed else reason) from None
 
     def close(self) -> None:
-        """Close the connection."""
         self._consumer.close()
 
     def _attempt(

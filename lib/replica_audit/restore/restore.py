@@ -1,6 +1,5 @@
-"""Restores salvaged records, each exactly once and in order, however often the program is stopped in between; first it is planned where
-each goes, and refused where it must not.
-"""
+"""Restore of salvaged records, each exactly once and in order, however often the program is stopped; a plan first says where
+each goes, and refuses what must not be restored."""
 
 from __future__ import annotations
 
@@ -29,18 +28,18 @@ _DEFAULT_GREATEST_BYTES = 1_000_000
 #: batch.size of the producer unless a topic accepts less, and the topic settings that limit it.
 MOST_BATCH_BYTES = 1_000_000
 _LIMITS_OF_BATCHES = ("max.message.bytes", "segment.bytes")
-#: Generous overhead of a batch of one record, besides its key, value and headers.
+#: Upper bound of a one-record batch's overhead besides key, value and headers.
 _OVERHEAD_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """The choices of the user."""
+    """Options of `restore`."""
 
     to_original: bool = False
     headers: bool = True
     from_start: bool = False
-    """Nothing was restored before: without known progress it starts at the first record."""
+    """Nothing was restored before: without known progress, start at the first record."""
     skip_present: bool = False
     """Skip records that the leader of their own partition holds."""
 
@@ -57,14 +56,14 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRestore:
-    """The plan of a restore."""
+    """Plan of a restore."""
 
     cluster_id: str | None
     counts: Mapping[TopicPartition, int]
     """Number of records by source partition, in order."""
     targets: Mapping[TopicPartition, TopicPartition]
     present: Mapping[TopicPartition, frozenset[int]]
-    """Numbers of the records of each partition that its present leader holds: they were never lost."""
+    """For each partition, numbers of the records that its present leader holds: they were never lost."""
     new_topics: tuple[NewTopic, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences to read before agreeing."""
@@ -73,7 +72,7 @@ class PlannedRestore:
 
 
 def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOptions) -> PlannedRestore:
-    """The plan; raises UsageError if the records must not, or cannot, be produced to the targets."""
+    """Plan a restore. Raises UsageError if the records must not, or cannot, be produced to the targets."""
     places = {TopicPartition(row.topic, row.partition): row for row in records.partitions()}
     cluster_id = cluster.cluster_id()
     if options.to_original and cluster_id != records.cluster_id:
@@ -114,7 +113,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
 def targets_of(
     records: SalvagedRecords, cluster: Cluster, options: RestoreOptions
 ) -> list[tuple[TopicPartition, TopicPartition]]:
-    """Source and target of each partition of the salvage; raises UsageError for a target that does not exist."""
+    """Source and target of each partition of the salvage. Raises UsageError for a target that does not exist."""
     found = []
     for row in records.partitions():
         place = TopicPartition(row.topic, row.partition)
@@ -143,7 +142,7 @@ def _check_records(records: Iterable[SalvagedRecord]) -> int:
 
 
 def _new_topic(topic: str, places: Iterable[TopicPartition], greatest: int, cluster: Cluster) -> NewTopic:
-    """A topic as wide as the records' own, without retention: the records keep their old timestamps."""
+    """A topic with as many partitions as the records' own, without retention: the records keep their old timestamps."""
     original = cluster.topic(topic.removesuffix(SUFFIX))
     least = max(place.partition for place in places) + 1
     configs = {
@@ -199,7 +198,7 @@ def _check_keys(
     present: Mapping[TopicPartition, Collection[int]],
     options: RestoreOptions,
 ) -> None:
-    """Raise UsageError if a record of a compacted topic would follow a later one of its key, and bring an old value back."""
+    """Raise UsageError if a record of a compacted topic would follow a later one of its key, and so bring an old value back."""
     for place, row in places.items():
         if not row.compacted and "compact" not in cluster.configs(place.topic).get("cleanup.policy", ""):
             continue
@@ -217,7 +216,7 @@ def _check_keys(
 
 
 def _superseded(records: SalvagedRecords, cluster: Cluster, place: TopicPartition) -> Iterator[bool]:
-    """True for each record whose key has a later value, in the snapshot or now."""
+    """For each record, True if its key has a later value, in the snapshot or now."""
     latest: dict[bytes | None, tuple[int, int]] = {}
     wanted = {record.key for record in records.of_partition(place)}
     if None in wanted:
@@ -239,7 +238,6 @@ WITHOUT_HEADERS = "without headers"
 
 
 def text_of(options: RestoreOptions) -> str:
-    """The text that is committed with the progress."""
     return WITH_HEADERS if options.headers else WITHOUT_HEADERS
 
 
@@ -252,10 +250,10 @@ def find_place(
     cluster: Cluster,
     options: RestoreOptions,
 ) -> int:
-    """Number of records of `place` that are done: the first ones, which are in `target` or among `present`.
+    """Number of leading records of `place` that are done: in `target` or among `present`.
 
     `known` is the progress that the group has committed. If there is none, or it has expired, the target's own records are
-    read. Raises UsageError if they do not tell.
+    read. Raises UsageError if they are inconclusive.
     """
     if known is not None:
         if known.text != text_of(options):
@@ -283,7 +281,7 @@ def _place_by_headers(
 ) -> int:
     """`find_place` by the sources that the target's records name: they must be the first ones, in order, each once.
 
-    Those that are `present` may have been skipped.
+    Records that are `present` may have been skipped.
     """
     every = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
     numbers = [number for number in range(len(every)) if number not in present]
@@ -303,16 +301,16 @@ def _place_by_headers(
     return numbers[first + len(found) - 1] + 1
 
 
-#: Most records, and bytes, in one transaction.
+#: Limits of one transaction, in records and bytes.
 TRANSACTION_RECORDS = 500
 _TRANSACTION_BYTES = 4 << 20
-#: Digits of the manifest's digest in the name of group and transactional id.
+#: Hex digits of the manifest's digest in the name of group and transactional id.
 _NAME_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredPartition:
-    """A partition: its records, those that were done before, and those of the others that its leader holds."""
+    """Progress of one partition: its records, those done before, and those of the others that its leader holds."""
 
     target: TopicPartition
     records: int
@@ -331,7 +329,7 @@ class RestoredPartition:
 
 
 def name_of(records: SalvagedRecords) -> str:
-    """Name of the group whose offsets are the progress, and transactional id: one for each manifest."""
+    """Name of the group whose offsets are the progress, and transactional id; unique to each manifest."""
     return f"replica-audit-restore-{records.digest[:_NAME_DIGITS]}"
 
 
@@ -340,7 +338,7 @@ def preview(
 ) -> list[RestoredPartition]:
     """The partitions as earlier runs left them; nothing is written.
 
-    Raises UsageError if leaders hold any of the other records, unless these are skipped.
+    Raises UsageError if leaders hold any remaining record, unless these are skipped.
     """
     new = {topic.name for topic in plan.new_topics}
     outcomes = []
@@ -378,7 +376,7 @@ def _settle(
 
 
 def _refuse_present(plan: PlannedRestore, outcomes: Sequence[RestoredPartition]) -> None:
-    """Raise UsageError if any record that would be produced was never lost."""
+    """Raise UsageError if any record to be produced was never lost."""
     held = [(place, one) for place, one in zip(plan.targets, outcomes, strict=True) if one.present]
     if held:
         present, records = (sum(getattr(one, name) for one in outcomes) for name in ("present", "records"))
@@ -397,10 +395,10 @@ def restore(
     options: RestoreOptions,
     transaction_records: int = TRANSACTION_RECORDS,
 ) -> list[RestoredPartition]:
-    """Create missing topics and produce the records that are not done, a few at a time in transactions.
+    """Create missing topics and produce the remaining records, a few at a time in transactions.
 
-    Progress is read after the transactional id was taken over: from then on no earlier run can write. Raises UsageError,
-    before anything is produced, as `preview` does.
+    Progress is read after the transactional id was taken over: from then on no earlier run can write. Raises UsageError, before
+    anything is produced, as `preview` does.
     """
     for topic in plan.new_topics:
         cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, topic.configs)

@@ -1,6 +1,5 @@
-"""Salvaged records: read back from disk, each checked against the manifest, and recognised in a cluster, by the headers that name their
-source, or, if they were never lost, by offset, leader epoch and content.
-"""
+"""Salvaged records: read from disk, checked against the manifest, and recognised in a cluster by headers that name their source
+or, if never lost, by offset, leader epoch and content."""
 
 from __future__ import annotations
 
@@ -31,14 +30,14 @@ class SalvagedRecord:
     headers: Headers
     sha256: str
     later_value: bool | None
-    """For a compacted topic: its leader had a later record of the key when the snapshot was taken."""
+    """For a compacted topic: True if its leader had a later record of the key when the snapshot was taken."""
 
 
 class SalvagedRecords:
-    """A directory that `salvage --payloads` wrote."""
+    """A directory written by `salvage --payloads`."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises UsageError for a salvage without records, and for a file that was changed."""
+        """Raises UsageError for a salvage without records, and for a changed file."""
         self.manifest = SalvageManifest.open(directory)
         self._directory = directory
         head = self.manifest.head
@@ -50,12 +49,12 @@ class SalvagedRecords:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the manifest: identifies the salvage."""
+        """SHA-256 of the manifest, which identifies the salvage."""
         return self.manifest.digest
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster that the records come from."""
+        """Id of the cluster that the records come from."""
         return self.manifest.head.snapshot.cluster_id
 
     def partitions(self) -> list[ManifestPartition]:
@@ -63,7 +62,7 @@ class SalvagedRecords:
         return [row for row in self.manifest.head.partitions if row.records]
 
     def of_partition(self, place: TopicPartition) -> Iterator[SalvagedRecord]:
-        """The records of one partition in order; raises UsageError at one that differs from the manifest."""
+        """The records of one partition in order. Raises UsageError at one that differs from the manifest."""
         return self._read(place, self.manifest.records_of(place.topic, place.partition))
 
     def _read(self, place: TopicPartition, rows: Iterator[ManifestRecord]) -> Iterator[SalvagedRecord]:
@@ -128,7 +127,7 @@ class RestoredFrom(NamedTuple):
 
 
 def source_of(record: SalvagedRecord, cluster_id: str | None) -> RestoredFrom:
-    """The source of a record that was salvaged from `cluster_id`."""
+    """The source of a record salvaged from `cluster_id`."""
     epoch = None if record.leader_epoch is None else str(record.leader_epoch)
     return RestoredFrom(cluster_id, record.place.topic, str(record.place.partition), str(record.offset), epoch)
 
@@ -176,15 +175,15 @@ def expected_of(record: SalvagedRecord, cluster_id: str | None) -> tuple[Restore
     return source_of(record, cluster_id), record.sha256
 
 
-#: Offset, leader epoch and digest: with all three it is the same record, not one that was produced again.
+#: Offset, leader epoch and digest: if all three are equal it is the same record, not one produced again.
 Identity = tuple[int, int | None, str]
 
 
 def find_present(records: SalvagedRecords, place: TopicPartition, cluster: Cluster) -> dict[Identity, int]:
     """Numbers, in the salvage, of the records of `place` that were never lost: its present leader holds them.
 
-    The leader is read up to its high watermark, as consumers see it. Without a leader nothing is found. Memory: a digest
-    for each salvaged record.
+    The leader is read up to its high watermark, as consumers see it. Without a leader nothing is found. Memory: a digest for
+    each salvaged record.
     """
     topic = cluster.topic(place.topic)
     if topic is None or place.partition >= topic.partitions or place.partition in topic.leaderless:

@@ -1,1 +1,1 @@
-"""Records that other replicas hold and the leader's log does not, and how they are taken out."""
+"""Extraction of records that other replicas hold and the leader's log does not."""

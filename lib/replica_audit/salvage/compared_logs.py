@@ -1,4 +1,4 @@
-"""The logs of a partition: the leader's, present or planned, and the copies that are compared with it."""
+"""The logs of a partition: the leader's, present or planned, and the copies compared with it."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, Re
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
 
-#: Kinds of copies in the order in which a record is taken from them: the first that holds it is its source.
+#: Kinds of copies, in order of preference: the first copy that holds a record is its source.
 REMOTE_KIND = "remote"
 KINDS = ("replica", "duplicate", *PUT_ASIDE, REMOTE_KIND)
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Something of a partition that may hold records and could not be read."""
+    """Part of a partition that may hold records and could not be read."""
 
     path: str
     reason: str
     broker_id: int | None = None
     position: int | None = None
     start_offset: int | None = None
-    """Of the batch; None where it is not known."""
+    """Offset range of the batch; None where unknown."""
     end_offset: int | None = None
     record_count: int | None = None
     leader_epoch: int | None = None
@@ -52,7 +52,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One log, and the files that it is read from."""
+    """A log other than the reference's, and the files to read it from."""
 
     kind: str
     """One of `KINDS`."""
@@ -61,7 +61,7 @@ class Copy:
 
     @property
     def broker_id(self) -> int | None:
-        """None of the remote store."""
+        """None for the remote store."""
         return None if self.kind == REMOTE_KIND else self.facts.broker_id
 
     @property
@@ -71,7 +71,7 @@ class Copy:
 
 
 def unread_directories(inventory: Inventory) -> list[Unread]:
-    """Log dirs, and directories of partitions that Kafka has put aside, that could not be listed."""
+    """Log dirs, and directories that Kafka has put aside, that could not be listed."""
     log_dirs = {log_dir.path for log_dir in inventory.log_dirs}
     return [
         Unread(row.path, row.reason, row.broker_id)
@@ -89,12 +89,11 @@ def copies_of(
     log: ReplicaFacts,
     files: Sequence[SegmentFile],
 ) -> tuple[list[Copy], list[ReplicaDir], list[Unread]]:
-    """The copies of the topic that `case` is about, in the order of `KINDS`, without `log`, which they are laid beside.
+    """The copies to compare with `log`, in the order of `KINDS`; directories put aside whose topic is, or may be, another one
+    of the same name (without an id on both sides nothing tells); and what could not be read.
 
-    Where the next start of its broker cuts that log, the files of it as they are now are a copy too.
-
-    `files` are the segments of its replicas and of what is put aside. Second come the directories that are put aside and
-    of another topic of the same name, or may be: without an id on both sides nothing tells. Third, what could not be read.
+    Copies are of the topic of `case`, without `log` itself; but if the next start of its broker cuts that log, its files as
+    they are now are a copy too. `files` are the segments of all its replicas and of what is put aside.
     """
     copies: list[Copy] = []
     unread: list[Unread] = []
@@ -127,16 +126,16 @@ def _is_whole(log: ReplicaFacts, facts: ReplicaFacts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownRecords:
-    """Records of a log, by offset, and the bounds of batches whose records are not among them."""
+    """Records of a log, by offset, and the bounds of batches whose records are missing from them."""
 
     rows: np.ndarray
     unread: Sequence[tuple[int, int]]
-    """[first offset, end offset) of those that cannot be decoded."""
+    """[first offset, end offset) of batches that cannot be decoded."""
     not_captured: Sequence[tuple[int, int]]
-    """Of those that are not part of the evidence."""
+    """[first offset, end offset) of batches that are not part of the evidence."""
 
     def between(self, start_offset: int, end_offset: int) -> KnownRecords:
-        """The records in [start, end), with the same bounds."""
+        """The records in [start, end), with all bounds."""
         return replace(self, rows=self.rows[slice(*np.searchsorted(self.rows["offset"], (start_offset, end_offset)))])
 
 
@@ -152,7 +151,8 @@ class ReferenceLog:
         lineage: Lineage,
         past_end: Lineage,
     ) -> None:
-        """`lineage` is that with which it answers followers, `past_end` goes on from its log end (`Reference.past_end`)."""
+        """`lineage` is the one with which the reference answers followers; `past_end` continues it beyond the log end
+        (`Reference.past_end`)."""
         self.facts = facts
         self.lineage = lineage
         self.past_end = past_end
@@ -166,31 +166,31 @@ class ReferenceLog:
         self._paths = np.empty(0, np.int64)
         self.unread: list[Unread] = []
         self.not_captured: dict[RecordRequest, Unread] = {}
-        """Batches whose records were asked for and are not part of the evidence."""
+        """Batches whose records were requested and are not part of the evidence."""
 
     def differing_chunks(self, log: Copy) -> set[int]:
         """Chunks in which a copy may hold records that the reference lacks."""
         copy = log.facts
-        if log.kind == REMOTE_KIND:  # it is of another history, also below where the reference's files begin
+        if log.kind == REMOTE_KIND:  # the store has another history, also below the start of the reference's files
             return set(copy.chunks)
         past_end = {number for number, chunk in copy.chunks.items() if chunk.last_offset >= self.facts.log_end_offset}
         return differing_chunks(self.facts, copy) | chunks_below(self.facts, copy, self.lineage) | past_end
 
     def load(self, chunks: set[int]) -> None:
-        """Load the batches of `chunks` and of their neighbours."""
+        """Load the batches of `chunks` and of their neighbours, unless loaded."""
         wanted = {near for chunk in chunks for near in (chunk - 1, chunk, chunk + 1)} & set(self.facts.chunks)
         if wanted <= self._chunks:
             return
         self._chunks |= wanted
         rows, paths, _, self.unread = read_batches(self._snapshot, self.facts, self._files, self._chunks)
-        # A batch that the log is cut in goes whole.
+        # A batch that the log's end cuts is dropped whole.
         sound = rows["crc_valid"] & (rows["last_offset"] < self.facts.log_end_offset)
         rows, paths = rows[sound], paths[sound]
         order = np.argsort(rows["base_offset"], kind="stable")
         self._batches = rows[order]
         self._paths = paths[order]
         self._known = set(_keys(self._batches))
-        # numpy accumulates nothing of nothing.
+        # numpy's accumulate fails on an empty array.
         self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else self._ends[:0]
 
     def batches_from(self, offset: int) -> np.ndarray:
@@ -198,11 +198,11 @@ class ReferenceLog:
         return self._batches[self._batches["base_offset"] >= offset]
 
     def holds(self, batches: np.ndarray) -> np.ndarray:
-        """Mask of the `batches` that the reference has too, by offsets, epoch, checksum and size."""
+        """Mask of the `batches` that the reference has too, with equal offsets, epoch, checksum and size."""
         return np.array([key in self._known for key in _keys(batches)], bool)
 
     def keeps(self, batch: np.void) -> bool:
-        """True if the reference has readable records of the batch's epoch at the offsets of `batch`."""
+        """True if the reference has readable records of the batch's epoch at all its offsets."""
         start = int(batch["base_offset"])
         end = int(batch["last_offset"]) + 1
         epoch = int(batch["leader_epoch"])
@@ -217,7 +217,7 @@ class ReferenceLog:
         return any(part.start_offset < end_offset and start_offset < part.end_offset for part in self.facts.unreadable)
 
     def records(self, start_offset: int, end_offset: int) -> KnownRecords:
-        """Records of the batches that reach into [start, end); those that are not part of the evidence are noted."""
+        """Records of the batches that overlap [start, end), with the bounds of those missing from the evidence."""
         first = int(np.searchsorted(self._ends, start_offset))
         last = int(np.searchsorted(self._batches["base_offset"], end_offset))
         indexes = range(first, max(first, last))
@@ -229,9 +229,7 @@ class ReferenceLog:
         return KnownRecords(outcome.rows, unread, not_captured)
 
     def markers(self, start_offset: int, producers: Sequence[int]) -> np.ndarray:
-        """Control records of `producers` from `start_offset` on, of each up to its next data: what follows is of another
-        transaction.
-        """
+        """Control records of `producers` from `start_offset` on, for each up to its next data: later ones end another transaction."""
         self.load({chunk for chunk in self.facts.chunks if (chunk + 1) * CHUNK_OFFSETS > start_offset})
         after = (self._batches["base_offset"] >= start_offset) & (self._batches["magic"] >= 2)
         control = self._batches["attributes"] & CONTROL != 0
@@ -243,9 +241,9 @@ class ReferenceLog:
         return self._reader(self._requests(indexes)).rows
 
     def records_of_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Every record of the whole log whose key's hash is in `keys` (sorted), and all control records.
+        """Every record of the whole log whose key hash is in `keys` (sorted), and all control records.
 
-        Those that are not part of the evidence are noted.
+        Batches missing from the evidence are noted.
         """
         self.load(set(self.facts.chunks))
         outcome = self._reader(self._requests(range(len(self._batches))), keys)
@@ -275,10 +273,9 @@ def request_of(path: str, batch: np.void) -> RecordRequest:
 def read_batches(
     snapshot: Snapshot, facts: ReplicaFacts, files: Sequence[SegmentFile], chunks: set[int]
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[SegmentFile, Damage]], list[Unread]]:
-    """Batches of `chunks` in `files`, in their order; for each the index of its file; damage; and what could not be read.
+    """Batches of `chunks` in `files`, in file order; the index of each one's file; damage; and what could not be read.
 
-    `facts` are those of the log that the files are of; one that the audit could not read is skipped, as a finding says
-    already.
+    `facts` are of the log that the files belong to; a file that the audit could not read is skipped, since a finding reports it.
     """
     rows: list[np.ndarray] = [np.empty(0, BATCH_DTYPE)]
     places: list[np.ndarray] = [np.empty(0, np.int64)]
@@ -310,15 +307,15 @@ def _keys(batches: np.ndarray) -> list[tuple]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLog:
-    """A log as it leads, and of which brokers it lacks what lies past its end in its own epoch."""
+    """A log as it leads, and the copies whose records past its end, in its own epoch, it lacks."""
 
     reference: Reference
     past_end: frozenset[CopyKey]
-    """Copies that hold what it had and lost; of all others these records may just be of another moment."""
+    """Copies whose records past its end it once had and lost; in any other copy they may only be of another moment."""
     stays: bool = True
-    """It leads already: of what is in remote storage it lacks only what is of another history."""
+    """True if it leads already: of remote storage it then lacks only other histories."""
     everyone: bool = False
-    """All that any copy holds past its end is lacking: nobody else led in between, and it leads from now on."""
+    """True if it lacks whatever any copy holds past its end: it leads from now on, and nobody else led in between."""
 
     def lacks_tail(self, copy: CopyKey) -> bool:
         """True if it lacks the records that a copy has past its end, whatever their epoch."""
@@ -326,16 +323,16 @@ class ComparedLog:
 
 
 def present_log(audit: PartitionAudit) -> ComparedLog | None:
-    """The log of the present leader, or of who stands for it; None where the snapshot has no replica."""
+    """The log of the present leader, or of the replica in its place; None if the snapshot has no replica."""
     if audit.case is None:
         return None
     return ComparedLog(audit.case.reference, _past_end(audit, audit.case))
 
 
 def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
-    """The log of a candidate once all others have followed it, as the cost matrix has it (`elect.costs`).
+    """The log of a candidate after all others have followed it, as in the cost matrix (`elect.costs`).
 
-    None where the snapshot has no replica of that broker to compare with.
+    None if the snapshot has no comparable replica of that broker.
     """
     case = audit.case
     replicas = [] if case is None else replicas_of(case)
@@ -345,7 +342,7 @@ def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
     elected = as_leader(case.reference, candidate, replicas)
     if not _stays(case.reference, candidate):
         return ComparedLog(elected, frozenset(), stays=False, everyone=True)
-    # It leads already: what lies past its end in its own epoch it may have, in a copy that was made earlier.
+    # It leads already: records past its end in its own epoch may be missing only since its copy was made earlier.
     present = replace(elected, leader_epoch=case.reference.leader_epoch, log_epoch=case.reference.log_epoch)
     return ComparedLog(present, _past_end(audit, case), everyone=may_have_lost_tail(case))
 

@@ -1,4 +1,4 @@
-"""Finds the records of a copy that the reference lacks, record by record where batches differ."""
+"""Search for records of a copy that the reference lacks, record by record where batches differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from replica_audit.snapshot.storage import Snapshot
 #: Reasons why the reference lacks a record.
 REASONS = ("other_record", "other_epoch", "past_end", "hole", "unreadable_there")
 
-#: Records that are left where they are, and not for what a transaction came to.
+#: Records left out for reasons other than the outcome of their transaction.
 AHEAD = "ahead"
 BELOW_LOG_START = "below_log_start"
 CLEANED = "cleaned"
@@ -40,18 +40,18 @@ _WINDOW_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceBatch:
-    """A batch of a copy that holds lacking records."""
+    """A batch of a copy that holds missing records."""
 
     request: RecordRequest
     base_offset: int
     last_offset: int
     record_count: int
-    """Records that were decoded from it."""
+    """Number of records decoded from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnexpandedBatch:
-    """A batch that the reference lacks and that is too large to be expanded: its records are not looked at."""
+    """A batch that the reference lacks and that is too large to expand: its records are not compared."""
 
     request: RecordRequest
     broker_id: int | None
@@ -59,7 +59,7 @@ class UnexpandedBatch:
     last_offset: int
     leader_epoch: int
     record_count: int | None
-    """None where its header does not say."""
+    """None if its header does not say."""
     reason: str
 
 
@@ -68,25 +68,25 @@ class MissingRecords:
     """Records that one copy holds and the reference lacks. `rows`, `batch` and `reason` are parallel."""
 
     rows: np.ndarray
-    """`RECORD_DTYPE`, control records among them."""
+    """`RECORD_DTYPE`, including control records."""
     batch: np.ndarray
-    """Index into `batches`."""
+    """Index into `batches`, parallel to `rows`."""
     reason: np.ndarray
-    """Index into `REASONS`."""
+    """Index into `REASONS`, parallel to `rows`."""
     batches: list[SourceBatch]
     markers: np.ndarray
-    """Control records of the copy in the chunks that were looked at, `RECORD_DTYPE`."""
+    """Control records of the copy in the chunks that were read, `RECORD_DTYPE`."""
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[Unread] = field(default_factory=list)
     unexpanded: list[UnexpandedBatch] = field(default_factory=list)
     forked_at_end: bool = False
-    """The reference's last record is another one in the copy: without epochs only this tells that what follows conflicts."""
+    """True if the reference's last record differs from the copy's: without epochs only this shows that later records conflict."""
 
 
 def find_lacking(
     snapshot: Snapshot, reader: RecordReader, reference: ReferenceLog, copy: Copy, ahead_too: bool
 ) -> MissingRecords:
-    """Find the records that `copy` holds and the reference lacks.
+    """The records that `copy` holds and the reference lacks.
 
     `ahead_too`: include records past the reference's end even if no epoch shows that they conflict.
     """
@@ -123,7 +123,7 @@ def find_lacking(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Comparison of one copy with the reference; what it comes upon is added to `found`."""
+    """Comparison of one copy with the reference; results go to `found`."""
 
     reader: RecordReader
     reference: ReferenceLog
@@ -132,9 +132,9 @@ class _Search:
     found: MissingRecords
 
     def sent_again(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Mask of the `chosen` batches of the copy that their producer sent again to the reference, where it has them elsewhere.
+        """Mask of the `chosen` batches that their producer sent again, so that the reference has them at other offsets.
 
-        Only a batch of an epoch that is not the reference's there was sent to another leader.
+        Only a batch whose epoch is not the reference's at that offset was sent to another leader.
         """
         batches = rows[chosen]
         own = [self.reference.lineage.epoch_for_offset(offset) for offset in batches["base_offset"].tolist()]
@@ -155,7 +155,7 @@ class _Search:
         return np.array([place in positions for place in places], bool)
 
     def compare(self, batches: np.ndarray, places: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Rows, batch indexes and reasons of the lacking records in each of `batches`, which are one window."""
+        """Rows, batch indexes and reasons of the missing records in each of `batches`, which make up one window."""
         known = self.reference.records(int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1)
         requests = self._requests(batches, places)
         for request, entry in self.reader.entries(requests):
@@ -185,7 +185,7 @@ class _Search:
         return {request_of(path, batch): batch for path, batch in zip(paths, batches, strict=True)}
 
     def _leave_unexpanded(self, request: RecordRequest, batch: np.void, reason: str) -> None:
-        """Note a batch that is not expanded, if by its header the reference lacks all of it."""
+        """Note an unexpanded batch, if its header shows that the reference lacks all of it."""
         if self.reference.keeps(batch):
             return
         base, last, epoch = (int(batch[name]) for name in ("base_offset", "last_offset", "leader_epoch"))
@@ -198,12 +198,12 @@ class _Search:
             self.found.left_out[word] += count or 0
 
     def _judge(self, rows: np.ndarray, known: KnownRecords) -> np.ndarray:
-        """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it.
+        """Index of the reason for each record of one batch; -1 where the reference has it, or its loss is not shown.
 
-        Where what the reference has is not captured, nothing does; the batches are noted there.
+        Nothing shows a loss where the reference's records were not captured; those batches are noted.
         """
         facts = self.reference.facts
-        # What is left of deleted records in a segment, nobody can read of a broker, whoever's log it is.
+        # Consumers cannot read below either log start: only remains of deleted records are there.
         floor = max(facts.log_start_offset, self.copy.facts.log_start_offset)
         reasons = np.full(len(rows), -1, np.int8)
         differing = set(unequal_offsets(_without_epoch(rows), _without_epoch(known.rows)).tolist())
@@ -244,16 +244,16 @@ class _Search:
         return CLEANED if facts.compacted or self.copy.facts.compacted else "hole"
 
     def tell_damage(self, batches: np.ndarray, places: np.ndarray) -> None:
-        """Batches whose checksum is wrong hold records that nobody can vouch for; those of the reference's lineage are there."""
+        """Note batches of wrong checksum, whose records cannot be trusted, unless the reference keeps them."""
         for request, batch in self._requests(batches, places).items():
             if not self.reference.keeps(batch):
                 self._note_unread(request, batch, "its checksum is wrong")
 
     def tell_stretches(self, damage: Sequence[tuple[SegmentFile, Damage]]) -> None:
-        """Bytes that are not a batch, where what stood there need not be on the reference.
+        """Note corrupt bytes whose records the reference may lack.
 
-        It is, where the log after them is the reference's again: two logs that have the same record have the same before it.
-        A torn or zero-filled end was never written whole; that of a finished segment in a remote store was (`remote_copies`).
+        It has them if the log after them is the reference's again, since two logs with a record in common agree below it. A
+        torn or zero-filled end was never written completely; a finished segment in a remote store was (`remote_copies`).
         """
         lacking, end = self.found.rows["offset"], self.reference.facts.log_end_offset
         for file, item in damage:
@@ -277,12 +277,12 @@ class _Search:
 
 
 def _record_count(batch: np.void) -> int | None:
-    """None where the header does not say."""
+    """None if the header does not say."""
     return int(batch["record_count"]) if batch["record_count"] >= 0 else None
 
 
 def _without_epoch(rows: np.ndarray) -> np.ndarray:
-    """Equal records of two epochs are one: what was written again at the same offset is not lacking."""
+    """`rows` without epochs: records equal except for the epoch count as one, rewritten at the same offset."""
     rows = rows.copy()
     rows["leader_epoch"] = -1
     return rows

@@ -1,6 +1,5 @@
-"""Salvages one partition: records that its copies hold and the reference's lineage lacks, each once, however many copies hold it, with the
-outcome of its transaction.
-"""
+"""Salvage of one partition: each record that a copy holds and the reference's lineage lacks, once, with the outcome of its
+transaction."""
 
 from __future__ import annotations
 
@@ -41,30 +40,30 @@ from replica_audit.snapshot.provenance import NOT_CAPTURED
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
 
-#: In the order of their numbers below.
+#: Names in the order of the numbers below.
 OUTCOMES = ("none", "committed", "aborted", "open")
 NONE, COMMITTED, ABORTED, OPEN = range(len(OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Parallel to the rows that were asked about."""
+    """Outcomes of transactions, in arrays parallel to the given rows."""
 
     outcome: np.ndarray
-    """Index into `OUTCOMES`; none: the record is of no transaction."""
+    """Index into `OUTCOMES`; `none`: the record is in no transaction."""
     marker: np.ndarray
-    """Offset of the marker that decided, -1 where there is none."""
+    """Offset of the deciding marker, -1 without one."""
     by_reference: np.ndarray
-    """The marker stands on the reference, not on the copy that holds the record."""
+    """True if the marker is in the reference, not in the copy that holds the record."""
 
 
 def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
     """Outcomes of the transactions of `rows` (`RECORD_DTYPE`).
 
-    By the first marker of the producer after the record in the log that holds it (`own`: control records of that copy).
-    Without one by the first of `theirs`, those of the reference from where the two logs part to the producer's next data:
-    the coordinator writes its decision to whoever leads by then. A marker has the epoch of the data, or a later one where
-    the coordinator fenced the producer or bumps the epoch with every transaction (KIP-890).
+    The first marker of the producer after the record decides, in the log that holds the record (`own`: control records of that
+    copy). Failing that, the first of `theirs` does: those of the reference between the fork and the producer's next data, since
+    the coordinator writes its decision to whoever leads by then. A marker has the epoch of the data, or a later one where the
+    coordinator fenced the producer or bumps the epoch with every transaction (KIP-890).
     """
     count = len(rows)
     outcome = np.full(count, NONE, np.int8)
@@ -78,10 +77,9 @@ def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
             left = chosen[outcome[chosen] == OPEN]
             if not len(markers) or not len(left):
                 continue
-            # On the reference offsets after the fork are others than the copy's: its first marker counts.
+            # After the fork offsets of the reference are unrelated to the copy's: its first marker counts.
             at = np.zeros(len(left), int) if is_reference else np.searchsorted(markers["offset"], rows["offset"][left])
-            # A marker has the epoch of the data, or the next one where its coordinator raised it; others are of another
-            # transaction of the producer.
+            # A marker has the epoch of the data, or the next one if the coordinator raised it; others end another transaction.
             ends = markers[np.minimum(at, len(markers) - 1)]
             later = ends["producer_epoch"].astype(int) - rows["producer_epoch"][left]
             known = (at < len(markers)) & (later >= 0) & (later <= 1)
@@ -104,7 +102,7 @@ def _of(markers: np.ndarray, producer: int, epoch: int) -> np.ndarray:
     return chosen[np.argsort(chosen["offset"], kind="stable")]
 
 
-#: Left out because of the outcome of their transactions.
+#: Reasons for leaving records out, by the outcome of their transactions.
 LEFT_OPEN = "open_transaction"
 LEFT_ABORTED = "aborted_transaction"
 REPEATED = "repeated"
@@ -125,25 +123,25 @@ _ROW = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class SelectedRecords:
-    """Records to be salvaged of one partition, in the order of their leader epochs and offsets, the order they were written in.
+    """Records to salvage from one partition, in order of leader epoch and offset, in which they were written.
 
-    `variant` counts different records of one epoch and offset, which a sound cluster has not; they follow each other
-    as if each variant were an epoch of its own.
+    `variant` numbers different records of one epoch and offset, which a sound cluster does not have; variants follow each other
+    as if each were an epoch of its own.
     """
 
     rows: np.ndarray
     """`record` (`RECORD_DTYPE`), `copy` and `batch` (indexes), `reason`, `outcome`, `marker`, `by_reference`, `variant`."""
     also_in: tuple[tuple[int, ...], ...]
-    """For each the other copies that hold it."""
+    """For each record, the other copies that hold it."""
     batches: tuple[SourceBatch, ...]
     unexpanded: tuple[UnexpandedBatch, ...] = ()
-    """Batches that are lacking and not expanded, each once, in the same order."""
+    """Missing batches that are not expanded, each once, in the same order."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Records by why they were left where they are, each counted once for every copy."""
+    """Records left out, by reason, counted once for every copy."""
 
 
 def select(lacking: Sequence[MissingRecords], outcomes: Sequence[Outcomes], include_aborted: bool) -> SelectedRecords:
-    """The records of all copies, given in the order in which they are to be taken from, with those of `outcomes`."""
+    """The records of all copies, in order of preference, that their `outcomes` allow."""
     parts = [np.empty(0, _ROW)]
     batches: list[SourceBatch] = []
     left_out: Counter[str] = Counter()
@@ -172,7 +170,7 @@ def select(lacking: Sequence[MissingRecords], outcomes: Sequence[Outcomes], incl
 
 
 def _unexpanded_once(lacking: Sequence[MissingRecords]) -> tuple[UnexpandedBatch, ...]:
-    """The first of each batch's appearances."""
+    """The first occurrence of each batch."""
     seen: dict[tuple[int, int, int], UnexpandedBatch] = {}
     for found in lacking:
         for one in found.unexpanded:
@@ -181,7 +179,7 @@ def _unexpanded_once(lacking: Sequence[MissingRecords]) -> tuple[UnexpandedBatch
 
 
 def _each_once(rows: np.ndarray) -> tuple[np.ndarray, tuple[tuple[int, ...], ...], int]:
-    """The first of each record's appearances, ordered; for each the other copies; and how often one copy repeats a record."""
+    """The first occurrence of each record, ordered; for each the other copies; and the number of repetitions within one copy."""
     seen: dict[tuple, int] = {}
     chosen: list[int] = []
     others: list[list[int]] = []
@@ -205,7 +203,7 @@ def _each_once(rows: np.ndarray) -> tuple[np.ndarray, tuple[tuple[int, ...], ...
 
 
 def _variants(rows: np.ndarray) -> list[int]:
-    """For each row how many before it have the same epoch and offset."""
+    """For each row, the number of earlier rows of the same epoch and offset."""
     counted: Counter[tuple[int, int]] = Counter()
     found = []
     for place in zip(rows["record"]["leader_epoch"].tolist(), rows["record"]["offset"].tolist(), strict=True):
@@ -216,13 +214,13 @@ def _variants(rows: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Options of `salvage` that choose records."""
+    """Options of `salvage` that select records."""
 
     payloads: bool = False
     include_aborted: bool = False
-    """Records of aborted and open transactions, too."""
+    """Include records of aborted and open transactions."""
     include_ahead: bool = False
-    """Records past the reference's end, too, where the copies may just be of another moment."""
+    """Include records past the reference's end, where the copies may only be of another moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +229,9 @@ class Finds:
 
     selection: SelectedRecords
     proven: np.ndarray
-    """Parallel to the selection: proven committed."""
+    """Parallel to the selection: True if proven committed."""
     later_value: np.ndarray | None
-    """Parallel to the selection: the reference has a later record of the key; None where its log is not compacted."""
+    """Parallel to the selection: True if the reference has a later record of the key; None where its log is not compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +240,18 @@ class PartitionSalvage:
 
     audit: PartitionAudit
     reference: Reference | None = None
-    """The log that its copies were laid beside, as it leads; None where there is none."""
+    """The log that its copies were compared with, as it leads; None if there is none."""
     planned: Decision | None = None
-    """The decision of the plan; None without a plan."""
+    """The plan's decision; None without a plan."""
     copies: tuple[Copy, ...] = ()
-    """In the order in which records are taken from them."""
+    """Copies in order of preference."""
     finds: Finds | None = None
-    """None where there is nothing to lay the copies beside."""
+    """None if there is no log to compare with."""
     other_topics: tuple[ReplicaDir, ...] = ()
-    """Directories of the same name that are of another topic, or may be."""
+    """Directories of the same name that are, or may be, of another topic."""
     unread: tuple[Unread, ...] = ()
     problem: str | None = None
-    """Why nothing can be said of the whole partition; None where it can."""
+    """Why nothing is known of the whole partition; None otherwise."""
 
 
 def salvage_partition(
@@ -266,10 +264,9 @@ def salvage_partition(
     choices: Choices,
     planned: Decision | None = None,
 ) -> PartitionSalvage:
-    """Lay every copy beside the log of the leader that is `planned`, without one of the present leader.
+    """Compare every copy with the log of the `planned` leader or, without one, of the present leader.
 
-    `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas and of what is
-    put aside.
+    `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas and of what is put aside.
     """
     case, files = audit.case, tuple(files)
     if case is None:
@@ -292,7 +289,7 @@ def salvage_partition(
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers
     ]
-    # All at once, since loading more reads the reference's files anew.
+    # All at once, since each further load reads the reference's files again.
     reference.load(set().union(*(reference.differing_chunks(copy) for copy in copies)))
     found = []
     outcomes = []
@@ -334,7 +331,7 @@ def _known_from(facts: ReplicaFacts) -> str:
 
 
 def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list[Unread]:
-    """Without those of which all records are taken from another copy: one epoch and offset has one record."""
+    """Unread input without that whose records all come from another copy: an epoch and offset has one record."""
     record = selection.rows["record"]
     left = []
     for one in unread:
@@ -348,7 +345,7 @@ def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list
 
 
 def _later_values(reference: ReferenceLog, selection: SelectedRecords) -> np.ndarray:
-    """For each record whether the reference has a visible one of the same key that was written later, a tombstone too."""
+    """For each record, True if the reference has a later visible record of the same key, possibly a tombstone."""
     rows = selection.rows["record"]
     keys = np.unique(rows["key"][rows["has_key"]])
     theirs = reference.records_of_keys(keys)
@@ -366,10 +363,10 @@ def _later_values(reference: ReferenceLog, selection: SelectedRecords) -> np.nda
 def _proven(
     case: Case, batches: Mapping[CopyKey, np.ndarray], copies: Iterable[Copy], selection: SelectedRecords
 ) -> np.ndarray:
-    """For each record whether it is proven committed in a copy that holds it."""
+    """For each record, True if it is proven committed in a copy that holds it."""
     ranges = committed_ranges(case, batches) if len(selection.rows) else {}
     ends = {
-        # Kafka copies only what lies below the last stable offset.
+        # Kafka copies to remote storage only what lies below the last stable offset.
         number: [(0, copy.facts.log_end_offset)] if copy.kind == REMOTE_KIND else ranges.get(copy.facts.key, [])
         for number, copy in enumerate(copies)
     }

@@ -1,4 +1,4 @@
-"""The records of one partition as JSONL, as Parquet, and as segment files that kafka-dump-log reads."""
+"""Files for the records of one partition: JSONL, Parquet, and segments that kafka-dump-log reads."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circula
 
 
 def json_line(row: Mapping[str, object]) -> bytes:
-    """`row` as a line of JSON, with a line end."""
+    """`row` as one line of JSON, with its line end."""
     return _encode(row).encode("ascii") + b"\n"
 
 
 #: Formats that a user may choose.
 FORMS = ("jsonl", "parquet", "segments")
 _GROUP_BYTES = 8 << 20
-#: Kafka's default, segment.bytes.
+#: Kafka's default of segment.bytes.
 _SEGMENT_BYTES = 1 << 30
 _SCHEMA = pa.schema(
     [
@@ -47,13 +47,13 @@ _SCHEMA = pa.schema(
 
 
 class Writer(Protocol):
-    """Writes the records of one partition, which are added in order."""
+    """Writes the records of one partition, added in order."""
 
     def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
-        """Records of one batch; `entry` is the batch where it holds nothing else, else None."""
+        """Add records of one batch; `entry` is the batch if it holds nothing else, else None."""
 
     def close(self) -> int:
-        """Finish the files; returns how many records they hold, counted by reading them."""
+        """Finish the files; returns the number of records in them, counted by reading them back."""
 
 
 def open_writers(directory: Path, place: TopicPartition, forms: Sequence[str], encoding: str) -> list[Writer]:
@@ -67,7 +67,7 @@ def open_writers(directory: Path, place: TopicPartition, forms: Sequence[str], e
 
 
 class JsonLines:
-    """A JSON object per line; key, value and headers are text where `encoding` is text and all of them are UTF-8, else base64."""
+    """A JSON object per line. Key, value and headers are text if `encoding` is text and all of them are UTF-8, else base64."""
 
     def __init__(self, path: Path, place: TopicPartition, encoding: str) -> None:
         self._path = path
@@ -89,7 +89,7 @@ class JsonLines:
         texts = [_base64(part) for part in parts]
         encoding = "base64"
         if self._encoding == "text":
-            # What is not text stays base64, and the line says so.
+            # Content that is not text stays base64, and the line says so.
             with suppress(UnicodeDecodeError):
                 texts = [None if part is None else part.decode("utf-8") for part in parts]
                 encoding = "text"
@@ -138,10 +138,10 @@ class ParquetRows:
 
 
 class Segments:
-    """Record batches at their offsets, a directory for each leader epoch: offsets of two epochs may be the same.
+    """Record batches at their offsets, in a directory for each leader epoch, since offsets of two epochs may be equal.
 
-    A batch that is salvaged whole is written as it lay on the broker, byte for byte; what is left of another one in a batch
-    of magic 2 with the same fields, not compressed.
+    A batch salvaged completely is copied byte for byte; the rest of a partly salvaged one becomes an uncompressed batch of
+    magic 2 with the same fields.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -179,7 +179,7 @@ class Segments:
 
 
 def copy_unexpanded(directory: Path, leader_epoch: int, offset: int, entry: bytes) -> Path:
-    """A batch that is not expanded, in a file of its own below `directory`, that of the partition; returns the file.
+    """Write an unexpanded batch to a file of its own below the partition's `directory`; returns the file.
 
     Raises FileExistsError for another one of the same epoch and offset.
     """
@@ -209,7 +209,7 @@ def _base64(part: bytes | None) -> str | None:
 
 
 def _count_records(path: Path) -> int:
-    """Records of the sound batches of a segment file."""
+    """Number of records in the sound batches of a segment file."""
     counted = 0
     with path.open("rb") as stream:
         for item in scan_segment(stream, path.stat().st_size, int(path.stem)):

@@ -1,4 +1,4 @@
-"""Segments in a remote store as copies of a partition: those of histories that a log does not have."""
+"""Segments in a remote store as copies of a partition, for histories that a log does not have."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def remote_copies(
 
 
 def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> dict[RemoteSegment, list[_Part]]:
-    """Copied segments with records that no reader gets once `log` leads, and the offsets of these, with their epoch."""
+    """Copied segments with records that no reader gets once `log` leads, with the offsets and epoch of each part."""
     lost: dict[int | None, list[OffsetRange]] = {}
     for item in unserved(case, log, stays=stays):
         lost.setdefault(item.leader_epoch, []).append(OffsetRange(item.piece.start_offset, item.piece.end_offset))
@@ -99,9 +99,9 @@ def _file(stored: RemoteObject, path: str) -> SegmentFile:
 
 
 def _histories(found: Iterable[_Stored]) -> Iterator[list[_Stored]]:
-    """The segments in groups that follow each other in one log: a transaction may go on in the next one.
+    """Segments grouped into histories, each consecutive in one log, so that a transaction may continue in the next segment.
 
-    Several may begin where one ends; the first that goes on with its last epoch, else with the next one, follows it.
+    Of several histories that end where a segment begins, it continues the one of the greatest last epoch not above its own.
     """
     ends: list[list[_Stored]] = []
     for segment, file in sorted(found, key=lambda pair: (pair[0].start_offset, pair[0].epochs)):

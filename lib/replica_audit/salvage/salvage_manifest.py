@@ -1,6 +1,6 @@
-"""manifest.json of a salvage: what was salvaged and from where, one line for each record, so that it is read line by line.
+"""manifest.json of a salvage: what was salvaged and from where, with one line for each record, so that it can be read line by line.
 
-It is written and read by the types of these classes: a field is added here and nowhere else.
+The JSON follows from these classes: a field is added here and nowhere else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica_audit.typed_json import Flat, ShapeError, Sparse, from_object, to_o
 NAME = "manifest.json"
 SCHEMA_VERSION = 1
 
-#: The line after which each line is one record, as an object.
+#: Line after which every line is one record, as an object.
 _RECORDS = '"records": ['
 
 _TIMESTAMP = struct.Struct(">q")
@@ -34,10 +34,9 @@ _Entry = TypeVar("_Entry")
 def record_digest(
     timestamp: int, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> str:
-    """SHA-256, in hex, by which two records are the same wherever they are: of the timestamp (8 bytes, big-endian, -1 for
-    none); key and value, each as its length (4 bytes, -1 for null) and its bytes; the number of headers (4 bytes); and the
-    name and value of each, in the same form.
-    """
+    """SHA-256, in hex, that identifies a record's content: of the timestamp (8 bytes, big-endian, -1 for none); key and value,
+    each as its length (4 bytes, -1 for null) and its bytes; the number of headers (4 bytes); and the name and value of each, in
+    the same form."""
     headers = list(headers)
     digest = hashlib.sha256(_TIMESTAMP.pack(timestamp))
 
@@ -78,14 +77,14 @@ class ManifestRecord:
     committed: bool | None = None
     """True if proven committed."""
     later_value: bool | None = None
-    """The reference of a compacted topic has a later record of the key."""
+    """True if the reference of a compacted topic has a later record of the key."""
     sha256: Annotated[str | None, Sparse()] = None
     """`record_digest`; None without payloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedLoss:
-    """The leader that a plan chose, and how many records it loses."""
+    """The leader that a plan chose, and the number of records that it loses."""
 
     candidate_id: int
     planned_loss: int
@@ -93,7 +92,7 @@ class PlannedLoss:
 
 @dataclass(frozen=True, slots=True)
 class ManifestReference:
-    """The log that the copies of a partition were compared with."""
+    """The log that a partition's copies were compared with."""
 
     topic_id: str | None
     leader_id: int | None
@@ -102,7 +101,7 @@ class ManifestReference:
     log_start_offset: int
     log_end_offset: int
     unchecked_batches: int = 0
-    """Of the log, with checksums that nobody computed: what is damaged in them is not seen."""
+    """Batches of the log with checksums that were never computed: damage in them is not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +114,12 @@ class ManifestEpoch:
     records: int
     brokers: tuple[int, ...]
     in_remote: bool = False
-    """The remote store has some of them."""
+    """True if some of them come from the remote store."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestProducer:
-    """Salvaged records of one producer; those without an id are together."""
+    """Salvaged records of one producer; records without a producer id are one entry."""
 
     producer_id: int | None
     producer_epoch: int | None
@@ -137,13 +136,13 @@ class ManifestCopy:
     copy: int
     kind: str
     broker_id: int | None
-    """None of the remote store."""
+    """None for the remote store."""
     path: str
-    """Relative to the snapshot; after `remote://` to the remote store."""
+    """Relative to the snapshot; after `remote://`, relative to the remote store."""
     records: int
-    """Taken from it."""
+    """Records taken from it."""
     holds: int
-    """In it, taken or not."""
+    """Salvaged records in it, taken from it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class OtherTopic:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFinds:
-    """The salvaged records of a partition, counted."""
+    """Counts over the salvaged records of a partition."""
 
     committed: int
     later_value: int | None
@@ -206,7 +205,7 @@ class ManifestUnread:
 
 @dataclass(frozen=True, slots=True)
 class ManifestUnexpanded:
-    """A batch that the reference lacks and that is too large to be expanded; `copied_to` is its file in the result, if any."""
+    """A batch that the reference lacks and that is too large to expand; `copied_to` is its file in the result, if any."""
 
     topic: str
     partition: int
@@ -224,7 +223,7 @@ class ManifestUnexpanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTotals:
-    """Sums over partitions. `expected` are the records known to exist, those of unread and unexpanded batches included."""
+    """Sums over partitions. `expected` counts the records known to exist, including those of unread and unexpanded batches."""
 
     partitions: int = 0
     expected: int = 0
@@ -246,14 +245,14 @@ class ManifestSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ManifestAudit:
-    """Options of the audit: the same options give the same answers again."""
+    """Options of the audit; with the same options it can be repeated."""
 
     protocol: str
     kafka_version: str | None
     topics: tuple[str, ...]
     quiesced: bool | None
     remote: str | None = None
-    """The remote store that was looked into, without credentials."""
+    """The remote store that was read, without credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +289,14 @@ class ManifestHead:
     internal_partitions: tuple[str, ...] = ()
     """Partitions of Kafka's own topics, which were skipped."""
     partitions_without_steps: tuple[str, ...] = ()
-    """Partitions of the plan whose choice it does not carry out, which were skipped."""
+    """Partitions skipped because the plan decides them without steps."""
     unread: tuple[ManifestUnread, ...] = ()
     unexpanded: tuple[ManifestUnexpanded, ...] = ()
     files: tuple[ManifestFile, ...]
 
 
 def write_manifest(path: Path, head: ManifestHead, lines: Iterable[bytes]) -> None:
-    """Write the manifest: its head, and the lines (`record_files.json_line`) of the records in order."""
+    """Write the head, and the records in order as `lines` (`record_files.json_line`)."""
     text = json.dumps(to_object(head), indent=1, ensure_ascii=True, allow_nan=False)
     with new_file(path) as stream:
         stream.write(text[: text.rindex("\n}")].encode("ascii") + f",\n{_RECORDS}".encode("ascii"))
@@ -317,11 +316,11 @@ class SalvageManifest:
     digest: str
     """SHA-256 of the file, in hex."""
     starts: Mapping[bytes, int]
-    """Position of the first record of each partition, by what the lines of its records begin with."""
+    """Position of each partition's first record, by the prefix of its lines."""
 
     @classmethod
     def open(cls, directory: Path) -> SalvageManifest:
-        """Read the head; raises UsageError for a missing or foreign file."""
+        """Read the head. Raises UsageError for a missing or foreign file."""
         path = directory / NAME
         digest = hashlib.sha256()
         lines: list[bytes] | None = []
@@ -368,7 +367,7 @@ class SalvageManifest:
 
 
 def _parse(path: Path, text: bytes, kind: type[_Entry]) -> _Entry:
-    """The entry in a JSON text; raises UsageError."""
+    """The entry in a JSON text. Raises UsageError."""
     try:
         return from_object(kind, json.loads(text))
     except (ShapeError, ValueError, RecursionError) as error:

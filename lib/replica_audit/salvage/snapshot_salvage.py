@@ -1,4 +1,4 @@
-"""A snapshot's partitions, one after the other: what can be salvaged of each, and what the answer stands on."""
+"""Search of a snapshot's partitions, one at a time, for records to salvage, and the inputs that the answer depends on."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ from replica_audit.text import count
 
 
 class PlannedLeaders:
-    """The part of a plan that is about some topics, and what a snapshot says of their partitions."""
+    """The part of a plan that concerns some topics, and the state of its partitions in a snapshot."""
 
     def __init__(self, plan: Plan, digest: str, topics: Sequence[str] = ()) -> None:
-        """`digest` is the SHA-256 of plan.json; `topics` are shell patterns, none for all topics."""
+        """`digest` is the SHA-256 of plan.json; `topics` are shell patterns, empty for all topics."""
         self.digest = digest
         decisions = [one for one in plan.decisions if _is_of(one.topic, topics)]
         self.leaders = {_place(one): one for one in decisions if one.procedure != "unplanned"}
         self.without_steps = tuple(_place(one) for one in decisions if one.procedure == "unplanned")
-        """Partitions whose choice no step carries out: their future leader is unknown."""
+        """Partitions decided without steps: their future leader is unknown."""
         self._plan = replace(plan, rests_on=tuple(one for one in plan.rests_on if _is_of(one.topic, topics)))
         self.places = frozenset(map(_place, self._plan.rests_on))
         """Partitions that the plan is based on."""
         self._seen: list[PlannedPartition] = []
 
     def note(self, audit: PartitionAudit, states: list[PartitionStateRow]) -> None:
-        """Record what the snapshot says of a partition; `states` are its rows of `partition_states`."""
+        """Record a partition's state in the snapshot; `states` are its rows of `partition_states`."""
         results = Results.of({}, replace(report_rows(audit), partition_states=states).in_order())
         place = audit.evidence.topic_partition
         self._seen += rests_on(results, Matrix(results), {place_of(place)})
@@ -94,30 +94,30 @@ def _say(change: ChangedPremise) -> str:
     return f"{place} is {change.now}" if is_missing else f"the {change.what} of {place} is not the same"
 
 
-#: Kafka's own topics: they are rebuilt by their owners, and their records mean nothing elsewhere.
+#: Prefix of Kafka's own topics: their owners rebuild them, and their records mean nothing elsewhere.
 INTERNAL_PREFIX = "__"
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSalvage:
-    """The partitions that were looked into, and what they are of."""
+    """The partitions that were searched, and the snapshot they belong to."""
 
     snapshot_id: str
     cluster_id: str | None
     options: ManifestAudit
     plan_sha256: str | None
-    """Of the plan.json whose leaders' losses these are; None for those of the present leaders."""
+    """SHA-256 of the plan.json whose leaders' losses these are; None for those of the present leaders."""
     partitions: tuple[PartitionSalvage, ...]
     internal: tuple[TopicPartition, ...]
-    """Partitions of Kafka's own topics, which were passed over."""
+    """Partitions of Kafka's own topics, which were skipped."""
     without_steps: tuple[TopicPartition, ...]
-    """Partitions of the plan whose choice it does not carry out, which were passed over."""
+    """Partitions skipped because the plan decides them without steps."""
     unread: tuple[Unread, ...]
-    """Of no partition in particular."""
+    """Unread input that belongs to no particular partition."""
 
 
 class SalvagedSnapshot:
-    """A snapshot opened for salvage; its reader gives the records that were found."""
+    """A snapshot opened for salvage; its reader supplies the records found."""
 
     def __init__(self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None) -> None:
         """Raises UsageError and InputError as `open_snapshot` does."""
@@ -179,8 +179,7 @@ class SalvagedSnapshot:
 
     def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
         """Audits of the wanted partitions: with a plan, of those that it decides. Partitions that need the coordinator's log
-        come last, so that it is read once.
-        """
+        come last, so that it is read once."""
         waiting = []
         for examined in self._examined(progress):
             if examined.plan.producers:

@@ -1,4 +1,4 @@
-"""Writes a salvage to a new directory: the manifest always, the records with payloads."""
+"""Writing of a salvage to a new directory: the manifest always, the records with payloads."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from replica_audit.segments.records import RecordError, decode_payloads
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.typed_json import to_object
 
-#: Producers that a partition's entry names; the others are counted.
+#: Producers listed in a partition's entry; the others are only counted.
 _PRODUCERS = 1000
 
 
 def record_entry(place: TopicPartition, finds: Finds, index: int, digest: str | None) -> ManifestRecord:
-    """The record `index` of a selection; `digest` is None without payloads."""
+    """Manifest entry of the record at `index` of a selection; `digest` is None without payloads."""
     selection = finds.selection
     row = selection.rows[index]
     record = row["record"]
@@ -78,7 +78,7 @@ def record_entry(place: TopicPartition, finds: Finds, index: int, digest: str | 
 
 
 def partition_entry(found: PartitionSalvage, expected: int, written: int | None) -> ManifestPartition:
-    """The entry of one partition. `written` is None without payloads."""
+    """Manifest entry of one partition; `written` is None without payloads."""
     place = found.audit.evidence.topic_partition
     case = found.audit.case
     planned = found.planned
@@ -131,7 +131,7 @@ def _finds_entry(found: PartitionSalvage, finds: Finds) -> ManifestFinds:
 
 
 def unread_entry(one: Unread, place: TopicPartition | None = None) -> ManifestUnread:
-    """The entry of input that may hold records and could not be read."""
+    """Manifest entry of input that may hold records and could not be read."""
     return ManifestUnread(
         topic=None if place is None else place.topic,
         partition=None if place is None else place.partition,
@@ -146,7 +146,7 @@ def unread_entry(one: Unread, place: TopicPartition | None = None) -> ManifestUn
 
 
 def unexpanded_entry(place: TopicPartition, one: UnexpandedBatch, copied_to: str | None) -> ManifestUnexpanded:
-    """The entry of a lacking batch that is not expanded; `copied_to` is None if it was not copied."""
+    """Manifest entry of a missing batch that is not expanded; `copied_to` is None if it was not copied."""
     return ManifestUnexpanded(
         topic=place.topic,
         partition=place.partition,
@@ -202,7 +202,7 @@ def _epochs(selection: SelectedRecords, copies: Sequence[Copy]) -> Iterator[Mani
 
 
 def _producers(rows: np.ndarray) -> list[ManifestProducer]:
-    """By producer id and epoch; those without an id together."""
+    """Entries by producer id and epoch; records without a producer id are one entry."""
     record = rows["record"]
     found = []
     for key in np.unique(record[["producer_id", "producer_epoch"]]).tolist():
@@ -222,7 +222,7 @@ def _producers(rows: np.ndarray) -> list[ManifestProducer]:
 
 
 def _transactions(rows: np.ndarray) -> dict[str, int]:
-    """Transactions with records among these, by outcome; each is a producer and the marker that ended it."""
+    """Number of transactions with records among `rows`, by outcome; a transaction is a producer and the marker that ended it."""
     columns = (rows["outcome"], rows["record"]["producer_id"], rows["marker"])
     found = set(zip(*(column.tolist() for column in columns), strict=True))
     return _counted(OUTCOMES[outcome] for outcome, _, _ in found if outcome)
@@ -240,9 +240,9 @@ def _counted(words: Iterable[str]) -> dict[str, int]:
 
 
 _ROWS = "rows.partial"
-#: The one form that takes a batch which is not expanded.
+#: The only format that can hold a batch which is not expanded.
 _UNEXPANDED_FORM = "segments"
-#: Batches that are read together; they are neighbours as a rule.
+#: Batches requested together; they are usually neighbours.
 _TOGETHER = 256
 
 
@@ -259,7 +259,7 @@ def write_salvage(
 ) -> ManifestHead:
     """Write the new directory `target` and return the manifest's head.
 
-    Raises UsageError if it exists or cannot be written. Memory: a batch, and a few numbers for each record.
+    Raises UsageError if it exists or cannot be written. Memory: one batch, and a few numbers for each record.
     """
     with new_directory(target) as directory:
         output = _Output(reader, choices, forms, directory, list(map(unread_entry, found.unread)))
@@ -298,7 +298,7 @@ def write_salvage(
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What is written below a directory, and the manifest's entries on it."""
+    """Files written below a directory, and the manifest's entries for them."""
 
     reader: RecordReader
     choices: Choices
@@ -309,7 +309,7 @@ class _Output:
     unexpanded: list[ManifestUnexpanded] = field(default_factory=list)
 
     def write(self, found: PartitionSalvage, rows: BinaryIO) -> None:
-        """Write the records of a partition, and a line for each to `rows`."""
+        """Write the records of a partition, and a manifest line for each to `rows`."""
         place, finds = found.audit.evidence.topic_partition, found.finds
         unexpanded = [] if finds is None else self._copy_unexpanded(place, finds.selection.unexpanded)
         self.unexpanded.extend(unexpanded)
@@ -334,7 +334,7 @@ class _Output:
         self.partitions.append(partition_entry(found, expected, counted))
 
     def _copy_unexpanded(self, place: TopicPartition, batches: Sequence[UnexpandedBatch]) -> list[ManifestUnexpanded]:
-        """Entries of the batches that are not expanded; they are copied as they are if segments are written."""
+        """Entries of unexpanded batches; the batches are copied if segments are written."""
         entries = dict(self.reader.entries(batch.request for batch in batches)) if self.choices.payloads else {}
         rows = []
         for batch in batches:
@@ -348,7 +348,7 @@ class _Output:
     def _copy_records(
         self, place: TopicPartition, selection: SelectedRecords, writers: Sequence[Writer]
     ) -> Iterator[tuple[int, str]]:
-        """Write the records of a selection in order; yields the index and the digest of each."""
+        """Write the records of a selection in order; yields the index and digest of each."""
         for batch, indexes, entry in _entries(selection, self.reader):
             source = selection.batches[batch]
             try:
@@ -374,7 +374,7 @@ class _Output:
 
 
 def _entries(selection: SelectedRecords, reader: RecordReader) -> Iterator[tuple[int, list[int], bytes | str]]:
-    """Consecutive records of a batch: the batch, their indexes, and the batch's bytes or why it has none."""
+    """Runs of consecutive records of one batch: the batch's index, the records' indexes, and its bytes or the reason for having none."""
     stretches = [
         (batch, [index for index, _ in group])
         for batch, group in groupby(enumerate(selection.rows["batch"].tolist()), key=lambda pair: pair[1])

@@ -1,1 +1,1 @@
-"""Two snapshots of one cluster: whether every follower kept exactly what it should have."""
+"""Two snapshots of one cluster compared: did every follower keep exactly what it should have?"""

@@ -32,20 +32,20 @@ class MissingBatch:
     start_offset: int
     end_offset: int
     committed: int
-    """Its records below this offset were proven committed; `start_offset` where none was."""
+    """End of its records that were proven committed; `start_offset` if none was."""
     possible: int
-    """Those from there up to this one may have been: every in-sync replica held them."""
+    """End of its records that may have been committed, since every in-sync replica held them."""
 
     def records(self, start_offset: int) -> int:
-        """Its records from `start_offset` on."""
+        """Number of its records from `start_offset` on."""
         return self._between(self.start_offset, self.end_offset, start_offset)
 
     def committed_records(self, start_offset: int) -> int:
-        """Records from `start_offset` on that were proven committed."""
+        """Number of records from `start_offset` on that were proven committed."""
         return self._between(self.start_offset, self.committed, start_offset)
 
     def possible_records(self, start_offset: int) -> int:
-        """Records from `start_offset` on that may have been committed."""
+        """Number of records from `start_offset` on that may have been committed."""
         return self._between(self.committed, self.possible, start_offset)
 
     def _between(self, start: int, end: int, floor: int) -> int:
@@ -54,7 +54,7 @@ class MissingBatch:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A range of records that replicas held before, and that no replica holds now."""
+    """A range of records that replicas held before, and no replica holds now."""
 
     start_offset: int
     end_offset: int
@@ -63,7 +63,7 @@ class Gone:
     committed: Committed
     """proven, possible (every in-sync replica held them) or no."""
     broker_ids: tuple[int, ...]
-    """Who held them."""
+    """Brokers that held them."""
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
 
@@ -71,8 +71,8 @@ class Gone:
 def proven_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
     """Offsets of one replica whose records were proven committed.
 
-    On the reference all below the proven high watermark; on a follower what it shares of that, and what a checkpoint or
-    a leader alone in the ISR proves of its own records (docs/semantics.md F.0).
+    On the reference all below the proven high watermark; on a follower what it shares of that, and what a checkpoint or a
+    leader alone in the ISR proves of its own records (docs/semantics.md F.0).
     """
     found = _shared(case, facts, case.high_watermark.proven_lower)
     item = _comparison(case, facts)
@@ -105,7 +105,7 @@ def _comparison(case: Case, facts: ReplicaFacts) -> Comparison | None:
 
 
 def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
-    """The data batches that a replica held in `before`, and that the present leader, which it is compared with, lacks."""
+    """Data batches that a replica held in `before` and the present leader lacks, from their comparison."""
     found: list[tuple[Batch, int, int]] = []
     for run in item.runs:
         if run.kind not in ("hole_here", "format"):
@@ -127,7 +127,7 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
 
 
 def chunks_in_holes(old: ReplicaFacts, after: Case) -> set[int]:
-    """Chunks of a replica with offsets that neither files of the present leader nor remote storage have."""
+    """Chunks of a replica with offsets that neither the present leader's files nor remote storage have."""
     holes = after.remote.holes.ranges
     return {
         number
@@ -137,9 +137,9 @@ def chunks_in_holes(old: ReplicaFacts, after: Case) -> set[int]:
 
 
 def batches_in_holes(old: ReplicaFacts, rows: np.ndarray, after: Case) -> Iterator[MissingBatch]:
-    """The data batches that a replica held, of the present leader's history, and that lie in a hole of remote storage now.
+    """Data batches of the present leader's history that a replica held, and that now lie in a hole of remote storage.
 
-    They were committed: a local start and a log start stay at or below the high watermark. `rows` are its batches.
+    They were committed: a local start and a log start stay at or below the high watermark. `rows` are the replica's batches.
     """
     batches = Batches.in_order(rows)
     for hole in after.remote.holes.ranges:
@@ -164,8 +164,8 @@ def gone_ranges(
 ) -> list[Gone]:
     """Distinct records of `lacking` that none of the `present` copies, given with their batches, holds.
 
-    Records are the same where offset and leader epoch are; without epochs, where the batch is. What a cleaner may have
-    removed from a copy counts as held, up to where the `leader` began its next epoch.
+    Records are the same if offset and leader epoch are; without epochs, if the batch is. Records that a cleaner may have
+    removed from a copy count as held, up to where the `leader` began its next epoch.
     """
     lineage = replay_lineage(leader, tiered=False)
     holders: dict[tuple, dict[int, MissingBatch]] = {}
@@ -232,10 +232,10 @@ def _joined(ranges: Sequence[Gone]) -> Iterator[Gone]:
 
 
 def _held(facts: ReplicaFacts, batch: Batch, known: set[tuple], lineage: Lineage) -> list[OffsetRange]:
-    """The offsets of `batch` that a copy holds, by its lineage; without epochs where it has the same batch.
+    """The offsets of `batch` that a copy holds by its lineage; without epochs, all if it has the same batch.
 
-    A cleaned log tells an epoch's end no better than its first batch of the next one: from where `lineage`, the leader's,
-    has that on, the batch must be there.
+    In a cleaned log an epoch ends no earlier than the first remaining batch of the next one: from where the leader's `lineage`
+    starts a later epoch, the batch itself must be there.
     """
     if batch.epoch is None:
         whole = (batch.base_offset, batch.last_offset, batch.crc, batch.size) in known

@@ -1,4 +1,5 @@
-"""Two snapshots of one cluster, verified partition by partition in this process; the result beside what a plan predicted, and its exit status."""
+"""Verification of two snapshots of one cluster, partition by partition in this process; the result beside a plan's predictions,
+and its exit status."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ from replica_audit.verify.verified_partition import (
 
 
 class VerifiedInputs(TypedDict):
-    """The two snapshots that were compared, as the JSON answer has them."""
+    """The two snapshots compared, as in the JSON answer."""
 
     before: str
     after: str
     cluster_id: str | None
     protocol: str
     partitions: int
-    """In both."""
+    """Number of partitions in both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +56,22 @@ class Verification:
     gone_records: Sequence[GoneRecordsRow]
     not_verified: Sequence[NotVerifiedRow] = ()
     leaders: Mapping[Place, tuple[int | None, int | None]] = field(default_factory=dict)
-    """(leader id, leader epoch) of each partition, by the later snapshot."""
+    """(leader id, leader epoch) of each partition in the later snapshot."""
     awaited: Mapping[Place, frozenset[int]] = field(default_factory=dict)
-    """Brokers of each partition of which nothing is said, since bytes that had to be checked were not collected."""
+    """Brokers of each partition without a verdict, since bytes that had to be checked were not collected."""
     surprises: Sequence[SurpriseRow] = ()
     """Differences from a plan's predictions."""
     planned: bool = False
-    """A plan was given (`with_plan`)."""
+    """True if a plan was given (`with_plan`)."""
 
     @property
     def failed(self) -> Sequence[VerificationRow]:
-        """Replicas that did not keep exactly what they should have, or lost committed records that no plan predicted."""
+        """Replicas that did not keep exactly what they should have, except those that lost committed records as a plan predicted."""
         return [row for row in self.verifications if row.verdict != "correct" and not self._was_asked_for(row)]
 
     @property
     def lost(self) -> Sequence[GoneRecordsRow]:
-        """Ranges that no replica holds any more and that were, or may have been, committed, except those that a plan
-        predicted."""
+        """Ranges that no replica holds any more and that were, or may have been, committed, except those that a plan predicted."""
         cut = {(row.topic, row.partition, row.broker_id) for row in self.verifications if self._was_asked_for(row)}
         return [
             row
@@ -86,7 +86,7 @@ class Verification:
 
     @property
     def lost_proven(self) -> int:
-        """Lost records that were proven committed."""
+        """Number of lost records that were proven committed."""
         return sum(row.record_count for row in self.lost if row.committed == "proven")
 
     @property
@@ -96,7 +96,7 @@ class Verification:
 
     @property
     def exit_status(self) -> int:
-        """0 when every replica kept exactly what it should; 1 when one did not; 3 when something could not be judged."""
+        """0 if every replica kept exactly what it should; 1 if one did not; 3 if something could not be judged."""
         if self.failed or self.lost or self.surprises:
             return 1
         return 3 if self.open else 0
@@ -120,11 +120,11 @@ class PredictedPartition:
     leader_epoch: int | None = None
     """The lowest possible: a restart adds epochs."""
     replicas: dict[int, tuple[int | None, int]] = field(default_factory=dict)
-    """By broker id: where its log is cut (None: nowhere), and its log end after it has followed."""
+    """By broker id: the offset at which its log is cut (None: no cut), and its log end after it has followed."""
 
 
 def outcomes_of(plan: Plan) -> dict[Place, PredictedPartition]:
-    """The outcome that a plan predicts, by partition; of several cuts of one replica the lowest counts."""
+    """The outcome that a plan predicts for each partition; of several cuts of one replica the lowest counts."""
     found: dict[Place, PredictedPartition] = defaultdict(PredictedPartition)
     for step in plan.steps:
         for topic, partition, leader_id in step.leaders:
@@ -140,7 +140,7 @@ def outcomes_of(plan: Plan) -> dict[Place, PredictedPartition]:
 
 
 def with_plan(found: Verification, plan: Plan) -> Verification:
-    """`found` with the cut that `plan` predicted for each replica, and with everything that came out differently.
+    """`found` with the cut that `plan` predicted for each replica, and all deviations from the plan.
 
     A replica that lost committed records by a predicted cut did as planned.
     """
@@ -190,7 +190,7 @@ def _surprises(
             continue
         if row.kept_to != row.predicted:
             yield told(broker_id, "kept to", row.predicted, row.kept_to)
-        # Records written since make a log longer, which no plan predicts.
+        # Records written since then make a log longer, which no plan predicts.
         if row.end_after < end:
             yield told(broker_id, "log end", end, row.end_after)
 
@@ -226,7 +226,7 @@ def verify_snapshots(
     if not both:
         raise InputError(f"{before} and {after} have no partition in common")
     if earlier.options.kafka_version is not None and settings.protocol is None and settings.kafka_version is None:
-        # The truncations took place in between, by the brokers as they were when it began.
+        # The truncations took place in between, by brokers of the version at its start.
         later.options = replace(later.options, protocol=earlier.options.protocol)
     results = _verify_all(earlier, later, both, progress)
     left = [row for partition, result in results.items() for row in _unjudged(partition, result)]
@@ -281,7 +281,7 @@ def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Ite
 
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:
-    # A store is of one moment, and these are of two.
+    # A store is of one moment, the snapshots of two.
     settings = replace(settings, remote=None, verify_remote=False)
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     return OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)

@@ -36,13 +36,13 @@ from replica_audit.verify.committed import (
     lacking_batches,
 )
 
-#: Prefixes of the paths of each snapshot's files, so that one reader of records serves both.
+#: Path prefixes of each snapshot's files, so that one reader of records serves both.
 BEFORE = "before"
 AFTER = "after"
 
 _NONE = np.empty(0, BATCH_DTYPE)
 
-#: Kinds of problems for which a comparison `awaits_records`: what nobody knows of a batch, and what makes it known.
+#: For each kind of problem that a comparison `awaits_records` on: what is unknown of a batch, and the remedy.
 _AWAITED: Mapping[RecordProblemKind, tuple[str, str]] = {
     "unchecked": ("checksum nobody computed", "collect it again without --headers, or copy it"),
     "not_captured": ("records were not collected", "copy it again"),
@@ -58,7 +58,7 @@ class Pairing:
     old_rows: Mapping[CopyKey, np.ndarray]
     new_rows: Mapping[CopyKey, np.ndarray]
     read: RecordSource | None = None
-    """Reads the records of either moment, paths beginning with `BEFORE` or `AFTER`; None: headers decide."""
+    """Reads records of either moment, from paths that begin with `BEFORE` or `AFTER`; None: headers decide."""
 
     @property
     def leader(self) -> Reference:
@@ -74,11 +74,11 @@ class Pairing:
         return self._compare(as_reference(new), old)
 
     def batches_before(self, old: ReplicaFacts) -> np.ndarray:
-        """The batches of a copy of the earlier moment, of the chunks that were asked for."""
+        """Batches of an earlier replica, in the wanted chunks."""
         return restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
 
     def batches_after(self, new: ReplicaFacts) -> np.ndarray:
-        """The batches of a copy of the later moment, of the chunks that were asked for."""
+        """Batches of a later replica, in the wanted chunks."""
         return restore_epochs(self.new_rows.get(new.key, _NONE), new.rot)
 
     def _compare(self, reference: Reference, old: ReplicaFacts) -> Comparison:
@@ -104,7 +104,7 @@ class Pairing:
 
 
 def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], dict[CopyKey, set[int]]]:
-    """Chunks to read of either moment, by copy: those in which a replica differs from what it was, or from the present leader."""
+    """Chunks to read of each moment, by copy: those in which a replica differs from its earlier state, or from the present leader."""
     old_chunks: dict[CopyKey, set[int]] = {}
     new_chunks: dict[CopyKey, set[int]] = {}
     tiered = after.is_tiered
@@ -147,17 +147,17 @@ class Kept:
     """Offset up to which a replica kept its log, and the bounds of what it should have kept."""
 
     kept_to: int
-    """End of what it holds of its earlier log. A cut inside a batch takes the whole batch, and still leaves its log end there."""
+    """End of the earlier log that it still holds. A cut inside a batch removes the whole batch, though the log end stays at the cut."""
     least: int
-    """A follower that keeps less was cut too far: what its protocol cuts, or its own recovery before."""
+    """Least offset it should have kept: its protocol's cut, or an earlier one by its own recovery. Below it, it was cut too far."""
     most: int
-    """One that keeps more holds records that the leader does not have."""
+    """Greatest offset it should have kept. Above it are records that the leader does not have."""
     floor: int
-    """Below it nothing is known, as retention may have been there."""
+    """Offset below which nothing is known, since retention may have removed it."""
     recovered: int
-    """Where its own start would end its log after an unclean stop; its log end after a clean one."""
+    """End of its log after recovery from an unclean stop; its log end after a clean one."""
     passed: bool
-    """The earlier log lies below `floor` altogether: there is nothing left to keep."""
+    """True if the earlier log lies entirely below `floor`: nothing is left to keep."""
 
     @property
     def expected(self) -> int:
@@ -181,12 +181,12 @@ def measure_kept(
     floor = max(floor, old.local_start_offset)
     most = _above(floor, _shared_end(with_leader, leader))
     cut = with_leader.replays[protocol].truncate_to if new.broker_id != leader.broker_id else most
-    # A start after an unclean stop recovers the log before it follows anybody.
+    # A start after an unclean stop recovers the log before the broker follows anyone.
     own = end if old.directory.clean_shutdown else min(old.loaded.log_end_offset, old.recovered.log_end_offset)
     least = max(floor, min(cut, most, own))
     kept_to = _above(floor, _own_end(old, new, with_itself))
     if new.compacted and kept_to > most and not _holds_any(old, with_itself, most, kept_to):
-        # It was cut; a cleaned leader had nothing to send in place of what went.
+        # It was cut, and a cleaned leader had nothing to send in place of what went.
         kept_to = most
     return Kept(kept_to, least, most, floor, own, passed=False)
 
@@ -200,7 +200,7 @@ def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int)
         number not in seen and chunk.base_offset < end and start <= chunk.last_offset
         for number, chunk in old.chunks.items()
     ):
-        return True  # chunks that are equal were not looked at
+        return True  # equal chunks were not read
     inside = own.where((own.ends > start) & (own.starts < end))
     names = ("last_offset", "leader_epoch")
     return bool((find_rows(inside.columns(*names), now.columns(*names)) >= 0).any())
@@ -224,7 +224,7 @@ def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
 
 
 def _joined(broker_id: int, history: Sequence[PartitionState]) -> Iterator[int]:
-    """Leader epochs in which a broker came into the ISR: it has caught up with the leader of each.
+    """Leader epochs in which a broker joined the ISR: it has caught up with the leader of each.
 
     One that was a member when the leader was elected may not have fetched from it.
     """
@@ -238,9 +238,9 @@ def _above(floor: int, offset: int | None) -> int:
 
 
 def _shared_end(item: Comparison, other: ReplicaFacts) -> int | None:
-    """First offset from which a replica held what `other`, which it is compared with, does not hold; None without overlap.
+    """First offset from which a replica held what `other` does not; None without overlap.
 
-    What it lacked itself before is none of that.
+    Records that the replica itself lacked do not count.
     """
     if item.common_prefix_end is None:
         return None
@@ -249,7 +249,7 @@ def _shared_end(item: Comparison, other: ReplicaFacts) -> int | None:
 
 
 def _own_end(old: ReplicaFacts, new: ReplicaFacts, with_itself: Comparison) -> int | None:
-    """First offset from which the replica does not hold its earlier log any more."""
+    """First offset from which the replica no longer holds its earlier log."""
     end = _shared_end(with_itself, new)
     if end is None or end >= old.log_end_offset:
         return end
@@ -268,17 +268,17 @@ VERDICTS = get_args(FollowerVerdict)
 
 @dataclass(frozen=True, slots=True)
 class PartitionVerification:
-    """The rows of one partition, and why some of it could not be judged."""
+    """The rows of one partition, and the reasons for what could not be judged."""
 
     verifications: tuple[VerificationRow, ...] = ()
     gone: tuple[GoneRecordsRow, ...] = ()
     unjudged: tuple[str, ...] = field(default=())
-    """Clauses; with any, the partition's rows do not say everything."""
+    """Clauses; if there are any, the partition's rows are incomplete."""
     awaited: frozenset[int] = frozenset()
-    """Brokers of which nothing is said, since bytes that had to be checked or compared were not collected."""
+    """Brokers without a verdict, since bytes that had to be checked or compared were not collected."""
     recreated: bool = False
     leader: tuple[int | None, int | None] = (None, None)
-    """(leader id, leader epoch) by the later snapshot."""
+    """(leader id, leader epoch) in the later snapshot."""
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
@@ -345,7 +345,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
 
 
 def _say_awaited(problems: Iterable[RecordProblem]) -> Iterator[str]:
-    """What nobody knows of batches that differ, by broker and moment: damage may be all that is different."""
+    """Clauses on what is unknown of differing batches, by broker and moment: damage may be the only difference."""
     found: dict[tuple[int, str, RecordProblemKind], set[tuple[str, int]]] = defaultdict(set)
     for one in problems:
         if one.kind in _AWAITED:
@@ -359,9 +359,8 @@ def _say_awaited(problems: Iterable[RecordProblem]) -> Iterator[str]:
 
 
 def _is_unseen(new: ReplicaFacts, leader: ReplicaFacts, kept: Kept) -> bool:
-    """True if what decides about a replica lies above the high watermark of a log that was read through its broker, where nobody saw
-    what there is.
-    """
+    """True if the verdict on a replica depends on offsets above the high watermark of a log that was read through its broker,
+    where nothing was seen."""
     own = new.may_reach(kept.expected) and kept.kept_to >= new.log_end_offset
     end = leader.log_end_offset
     return own or (leader.may_reach(end + 1) and min(kept.kept_to, kept.expected) >= end)
@@ -395,7 +394,7 @@ def _row(
 def _judge(
     after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: int, possible: int
 ) -> tuple[FollowerVerdict, str]:
-    """The verdict and the clause that explains it."""
+    """The verdict and a clause that explains it."""
     leader = after.reference.facts
     other = f"broker {leader.broker_id}"
     if old.empty:
