@@ -461,9 +461,8 @@ def resolve_settings(
 ) -> Resolved:
     """The effective settings: flag before environment before configuration file before default.
 
-    `flags` has the values of the flags that were given, by field name; `source` is what errors call them, flag or
-    argument. Raises UsageError for an unknown key or variable, a value of the wrong kind, and a configuration file that
-    cannot be read.
+    `flags` has the values of the flags that were given, by field name; `source` is what errors call them, flag or argument.
+    Raises UsageError for an unknown key or variable, a value of the wrong kind, and a configuration file that cannot be read.
     """
     environment = os.environ if environment is None else environment
     file_origin = "--config"

@@ -1,6 +1,5 @@
-"""Closed sets of words that fields and columns hold: each set once. The type checker refuses any other word where one is compared
-or given.
-"""
+"""Closed sets of words that fields and columns hold: each set once. The type checker refuses any other word where one is
+compared or given."""
 
 from __future__ import annotations
 

@@ -157,9 +157,8 @@ class StoredRows(Protocol):
         tables: Collection[str],
         given: Callable[[Sequence[Place]], Given],
     ) -> Iterator[Found]:
-        """What `work`, a function that tasks can import, makes of the rows of `tables` of some partitions, and of what is `given` of
-        these: by tasks where there is an executor, else in this process, one by one as they are asked for.
-        """
+        """What `work`, a function that tasks can import, makes of the rows of `tables` of some partitions, and of what is
+        `given` of these: by tasks where there is an executor, else in this process, one by one as they are asked for."""
 
 
 def nothing_given(places: Sequence[Place]) -> None:

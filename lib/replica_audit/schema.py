@@ -130,9 +130,8 @@ class ReplicaRow(NamedTuple):
     topic_id: str | None
     role: Role
     """leader, reference, compared, foreign, duplicate or set_aside; earlier: what a broker had before the partition was
-    collected again, and has no longer; future, stray or delete: a copy that Kafka does not serve
-    from, whose `log_dir` is its own directory; deleted_segments: the `.deleted` files in a directory, whose `log_dir` ends
-    with `/*.deleted`"""
+    collected again, and has no longer; future, stray or delete: a copy that Kafka does not serve from, whose `log_dir` is its
+    own directory; deleted_segments: the `.deleted` files in a directory, whose `log_dir` ends with `/*.deleted`"""
     is_leader: bool
     in_isr: bool | None
     log_start_offset: int
@@ -837,9 +836,8 @@ AUDIT_COLUMNS = (*INGEST_COLUMNS[:2], Column("audit_id", "string"))
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRows:
-    """Rows of the report tables, by the names and in the order that audit.json has them; of a table that was not computed there are
-    none. Sorted rows are in the order of `SORT_KEYS`.
-    """
+    """Rows of the report tables, by the names and in the order that audit.json has them; of a table that was not computed there
+    are none. Sorted rows are in the order of `SORT_KEYS`."""
 
     partitions: list[PartitionRow] = field(default_factory=list)
     replicas: list[ReplicaRow] = field(default_factory=list)

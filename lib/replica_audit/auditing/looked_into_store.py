@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 
 def look_into_store(evidence: PartitionEvidence, reference: Reference, local: NDArray[np.void]) -> StoreDeviations:
-    """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where
-    nobody looked. `local` are batches of the reference's log that the plan asked for.
-    """
+    """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where nobody
+    looked. `local` are batches of the reference's log that the plan asked for."""
     listing = evidence.side.store
     if listing is None:
         return StoreDeviations()

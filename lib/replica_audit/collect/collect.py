@@ -1462,6 +1462,7 @@ def _collect(
 
 
 def milliseconds(seconds: float) -> int:
+    """Whole milliseconds of a time in seconds."""
     return int(seconds * 1000)
 
 

@@ -23,7 +23,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.schema import BesideRow, ElectionRow, RemoteShareRow, ReportRows
 from replica_audit.text import name_brokers
 
-#: Standings of an election that is clean.
+#: Standings of clean elections.
 CLEAN = ("leader", "isr", "elr")
 
 
@@ -62,7 +62,7 @@ def standing(case: Case, broker_id: int) -> Standing:
 
 
 def is_clean(name: str) -> bool | None:
-    """True if an election by that right is clean; None if the ISR is unknown."""
+    """True if an election by the standing `name` is clean; None if the ISR is unknown."""
     return None if name == "unknown" else name in CLEAN
 
 
@@ -77,14 +77,13 @@ def is_leader_gone(case: Case) -> bool:
 
 
 def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]]) -> Choice | None:
-    """The choice among the replicas that are assigned; None without any. `damaged`: codes of what is wrong with a log's files.
+    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files.
 
-    First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
-    committed, and cuts the fewest transactions. The present leader goes on where it is among these: an election for the
-    sake of records that were never committed, or of damaged files before its next start, is not worth it. Then whoever
-    lacks the fewest records that another replica keeps unseen, loses the fewest at all, has no damaged file, is elected
-    cleanly, has the later epoch, the longer log, the earlier log start, and the place in the assignment: length never goes
-    before the epoch.
+    First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
+    committed, and cuts the fewest transactions. If the present leader is among these it stays: an election merely to keep
+    records that were never committed, or to avoid damaged files before its next start, is not worth it. Then whoever lacks the
+    fewest records that another replica keeps unseen, loses the fewest at all, has no damaged file, is elected cleanly, has the
+    later epoch, the longer log, the earlier log start, and the place in the assignment: length never goes before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
@@ -149,7 +148,7 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
 def _advantage(
     case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: Mapping[int, Standing]
 ) -> str:
-    """The advantage over candidates that lose the same."""
+    """The advantage of `best` over candidates that lose the same."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"
@@ -182,10 +181,9 @@ def decided_rows(
     up: Collection[int] | None = None,
     read: RecordSource | None = None,
 ) -> ReportRows:
-    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, that lost records, of which
-    the order of starting decides who leads, whose leader is none of the brokers that are said to be `up`, or that is `asked`
-    for. Of a topic that was deleted there is nothing to decide.
-    """
+    """`report_rows`, with `elections` filled if a choice has to be made: the partition is neither consistent nor lagging, lost
+    records, has a leader that depends on the order of starting or that is not among the brokers said to be `up`, or is `asked`
+    for. A deleted topic needs no decision."""
     rows = report_rows(audit)
     leadership = audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
@@ -222,7 +220,7 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
 def election_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
 ) -> list[ElectionRow]:
-    """A row for each candidate and each replica, the candidate included; the candidate's own values are in all of its rows."""
+    """A row for each candidate and each replica, including the candidate, whose own values are in all of its rows."""
     case = audit.case
     if case is None:
         return []
@@ -280,12 +278,13 @@ def election_rows(
 
 
 def _directory(facts: ReplicaFacts) -> str:
-    """The own directory of a copy that neither leads nor follows; a second disk has the replica's name for it, too."""
+    """The directory of a copy that neither leads nor follows. On a second disk the partition's directory has the same name as
+    the replica's, so its log dir is given."""
     return facts.directory.path if facts.kind in ("current", "earlier") else facts.directory.log_dir
 
 
 def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:
-    """Codes of what is damaged in each broker's files, as far as it matters to whoever lets it lead."""
+    """Codes of damage in each broker's files, of medium severity or worse."""
     found: dict[int, list[str]] = {}
     for item in audit.findings:
         is_damage = item.code in codes_with("damage") and at_or_above(item.severity, "medium")

@@ -1,4 +1,4 @@
-"""The cluster as a snapshot shows it: every partition as the controller has it, which brokers are up, how others stopped."""
+"""The cluster as a snapshot shows it: every partition as registered with the controller, which brokers are up, and how others stopped."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from replica_audit.text import count, listed
 UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
 
-#: The first version that can have eligible leader replicas (KIP-966); clusters formatted by 4.1 and later do.
+#: First version that can have eligible leader replicas (KIP-966); clusters formatted by 4.1 or later do.
 _ELR_POSSIBLE = (4, 0)
 
-#: Why nothing tells what a controller will do, as a clause.
+#: Clause on why the controller's behaviour is unknown.
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
 
 
-#: Sources of leadership, the least trusted first.
+#: Sources of leadership, least trusted first.
 _TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
 
 
@@ -39,28 +39,29 @@ def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionState
 
 
 def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
-    """The newest state of each partition that any source knows."""
+    """The newest state of each partition, from any source."""
     newest = (states[-1] for rows in by_place(results.partition_states).values() if (states := states_of_source(rows)))
     return {place_of(state): state for state in newest}
 
 
 def deleted_places(newest: Mapping[Place, PartitionStateRow]) -> frozenset[Place]:
-    """Partitions whose topic the metadata log has deleted, by their newest states: what is left of them waits for removal."""
+    """Partitions whose topic was deleted by their newest state in the metadata log: their remains wait for removal."""
     return frozenset(place for place, state in newest.items() if state.occasion == "deleted")
 
 
 def find_up(results: Results) -> dict[int, bool]:
-    """True for each broker that was up when it was copied, False for one that was down; unknown ones are left out (docs/semantics.md H.2).
+    """True for each broker that was up when it was copied, False for one that was down; unknown ones are left out
+    (docs/semantics.md H.2).
 
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
-    clean-shutdown flag. A listing tells nothing: it may have been taken before the brokers went down. Nor does a metadata
+    clean-shutdown flag. A listing does not count, since it may have been made before the brokers went down. Nor does a metadata
     log that has a broker up whose own log ends below its checkpoints: both may have gone down with nobody left to fence it.
     """
     up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in _cut_short(results)}
     at_rest = results.options.get("quiesced")
     for broker_id in {row.broker_id for row in results.replicas if row.clean_shutdown}:
         if up.get(broker_id) and not at_rest:
-            # Flag and metadata log are of different moments, and nothing tells which is the later one.
+            # Flag and metadata log are of different moments, and which is later is unknown.
             del up[broker_id]
         else:
             up[broker_id] = False
@@ -68,14 +69,14 @@ def find_up(results: Results) -> dict[int, bool]:
     for item in (results.audit.get("inputs") or {}).get("brokers") or ():
         kinds[item["broker_id"]].add(item["kind"])
     for broker_id, said in kinds.items():
-        # A broker that was copied both before and after it stopped is judged by what is in the copies.
+        # A broker copied both before and after it stopped is judged by the contents of the copies.
         if len({kind == "live" for kind in said}) == 1:
             up[broker_id] = said == {"live"}
     return up
 
 
 def _registered(results: Results) -> dict[int, bool]:
-    """True for each broker that is not fenced in the newest metadata log, False for one that is."""
+    """False for each broker that is fenced in the newest metadata log, True for the others."""
     up: dict[int, bool] = {}
     for row in results.partition_states:
         if row.fenced is not None:
@@ -113,44 +114,43 @@ class MetadataHolders(NamedTuple):
 
 @dataclass(frozen=True)
 class PresentState:
-    """The state of the cluster that a plan starts from."""
+    """State of the cluster that a plan starts from."""
 
     partitions: Mapping[Place, Registration]
-    """Those of which it is known who is assigned and who is in sync."""
+    """Partitions with a known assignment and ISR."""
     unclean_said: Mapping[Place, bool | None]
-    """unclean.leader.election.enable of the topic; None where its source does not show it."""
+    """unclean.leader.election.enable of the topic; None if its source does not show it."""
     up: frozenset[int]
-    """Brokers that are up."""
     clean: frozenset[int]
     """Brokers that are down and were stopped cleanly."""
     unknown: frozenset[int]
-    """Brokers of which nothing tells whether they are up: a plan must hold either way."""
+    """Brokers that may be up or down: a plan must hold either way."""
     has_elr: bool | None
-    """Whether eligible leader replicas are in force; None: nothing tells."""
+    """True if eligible leader replicas are in force; None if unknown."""
     mode: str | None
-    """kraft or zookeeper; None: nothing tells."""
+    """kraft or zookeeper; None if unknown."""
     epoch_said: frozenset[Place]
-    """Partitions whose source says in which leader epoch they are."""
+    """Partitions whose source gives their leader epoch."""
     overtaken: frozenset[Place] = frozenset()
-    """Partitions whose source of leadership is older than the logs: what it says of leader and ISR is not in `partitions`."""
+    """Partitions whose source of leadership is older than the logs: its leader and ISR are not in `partitions`."""
     unheard: frozenset[int] = frozenset()
-    """Brokers that have a copy and no assigned partition, and of which nothing tells whether they are up."""
+    """Brokers with replicas here that are assigned no partition, and may be up or down."""
     contradicted: frozenset[int] = frozenset()
-    """Brokers of `unknown` that the metadata log has up, and of which a log ends below its own checkpoints."""
+    """Brokers of `unknown` that are up by the metadata log, though one of their logs ends below its own checkpoints."""
     deleted: frozenset[Place] = frozenset()
-    """Partitions whose topic was deleted."""
+    """Partitions of deleted topics."""
     voters: frozenset[int] = frozenset()
-    """Nodes of the controllers' quorum; none where nothing names them."""
+    """Nodes of the controllers' quorum; empty if unknown."""
     doubted: MetadataHolders | None = None
-    """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
+    """Nodes whose metadata log may be the right one, if copies are stale or contradict each other; else None."""
     lost: MetadataHolders | None = None
-    """Who holds the metadata log, where too few voters have one that they can vote with; None where enough have."""
+    """Nodes that hold the metadata log, if too few voters have one that they can vote with; else None."""
     voteless: tuple[int, ...] = ()
-    """Those voters that have none, though their directory is here."""
+    """Voters whose directory is here without a log that they can vote with."""
     controllers: tuple[int, ...] = ()
-    """Voters that are not brokers too, and of which nothing says that they are up."""
+    """Voters that are not brokers too, and are not known to be up."""
     controllers_are_down: bool = False
-    """Something says so of one of them."""
+    """True if one of `controllers` is known to be down."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
@@ -158,7 +158,7 @@ class PresentState:
 
     @cached_property
     def transitions(self) -> Transitions:
-        """What simulated events make of these registrations."""
+        """Cached outcomes of simulated events on these registrations."""
         return Transitions()
 
     @cached_property
@@ -172,7 +172,7 @@ class PresentState:
 
     @cached_property
     def down(self) -> frozenset[int]:
-        """Brokers that are known to be down."""
+        """Brokers known to be down."""
         return self.brokers - self.up - self.unknown
 
     def liveness(self, broker_id: int) -> str:
@@ -190,9 +190,8 @@ class PresentState:
         return is_registered or broker_id == self.elected_by_itself(place)
 
     def elected_by_itself(self, place: Place) -> int | None:
-        """The broker that the controller elects in place of a registered leader that is known to be down; None if there is none, or
-        if that depends on a broker that may be up or down.
-        """
+        """The broker that the controller elects in place of a registered leader known to be down; None if there is none, or if
+        that depends on a broker that may be up or down."""
         registration = self.partitions.get(place)
         if registration is None or registration.leader_id not in self.down:
             return None
@@ -208,7 +207,7 @@ class PresentState:
         )
 
     def leader_now(self, place: Place) -> int | None:
-        """The registered leader, if it is known to be up."""
+        """The registered leader, if known to be up."""
         registration = self.partitions.get(place)
         leader = None if registration is None else registration.leader_id
         return leader if leader in self.up else None
@@ -220,7 +219,7 @@ def present_state(
     up: Iterable[int] | None = None,
     stopped_cleanly: Iterable[int] | None = None,
 ) -> PresentState:
-    """The state that `results` tell; `up` and `stopped_cleanly`, where given, go before fencing and flags."""
+    """The state that `results` show; `up` and `stopped_cleanly`, if given, override fencing and flags."""
     newest = newest_states(results)
     leaders = {place_of(row): row for row in results.partitions}
     sources = {row.source for row in newest.values()}
@@ -232,7 +231,7 @@ def present_state(
     said = {}
     doubted = _found(results, "quorum")
     overtaken = {(row.topic, row.partition) for row in doubted if row.topic is not None and row.partition is not None}
-    # Who is in sync by a source that the audit does not believe, since the logs are newer.
+    # The ISR comes from a source that the audit does not believe, since the logs are newer.
     overtaken |= {
         place for place, state in newest.items() if state.isr is not None and leaders.get(place, state).isr is None
     }
@@ -304,7 +303,7 @@ def _without_epoch(one: Registration) -> tuple[object, ...]:
 
 
 def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:
-    """All voters, and all brokers that anything names; an `accused` node of neither is a controller too."""
+    """All voters and all known brokers; an `accused` node that is neither counts as a controller."""
     voters = _voters(results)
     brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
@@ -315,7 +314,7 @@ def _voters(results: Results) -> frozenset[int]:
 
 
 def _voteless(results: Results) -> tuple[int, ...]:
-    """Voters of whose directories here none has a log that the voter can vote with: blank, unreadable, or formatted anew (KIP-853)."""
+    """Voters none of whose directories here has a log that they can vote with: blank, unreadable, or formatted anew (KIP-853)."""
     of_voters: dict[int, list[bool]] = defaultdict(list)
     for row in results.metadata_logs:
         if row.is_voter and row.broker_id is not None:
@@ -324,7 +323,7 @@ def _voteless(results: Results) -> tuple[int, ...]:
     brokers = {row.broker_id for row in results.replicas}
     for capture in results.captures:
         is_blank = capture.topic == METADATA_PARTITION.topic and capture.state == "absent"
-        # Of a broker the metadata log may lie on a disk of its own (metadata.log.dir).
+        # A broker's metadata log may lie on a disk of its own (metadata.log.dir).
         if is_blank and capture.broker_id not in brokers:
             of_voters[capture.broker_id].append(False)
     return tuple(sorted(node for node, able in of_voters.items() if not any(able)))
@@ -347,7 +346,7 @@ def _has_elr(results: Results, mode: str | None, kafka_version: tuple[int, ...] 
 
 
 def tell_voteless(state: PresentState) -> str:
-    """Why nobody leads the controllers, as a clause."""
+    """Clause on why the controllers have no leader."""
     one = len(state.voteless) == 1
     return (
         f"of {count(len(state.voters), 'controller')} {listed(state.voteless)} {'has' if one else 'have'} no metadata log to vote with, "

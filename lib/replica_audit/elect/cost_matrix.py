@@ -1,4 +1,4 @@
-"""The cost matrix as a plan reads it: rows of `elections` by partition, candidate and replica, beside those of the replicas."""
+"""The cost matrix as a plan reads it: rows of `elections` by partition, candidate and replica, and the rows of the replicas."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from replica_audit.model import Place
 from replica_audit.results import Results, nothing_given, place_of
 from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows, Row
 
-#: Traits of findings that say what of a log was not captured, or not checked.
+#: Traits of findings on parts of a log that were not captured, or not checked.
 UNSEEN = ("unseen_tail", "unseen_head", "unchecked")
 
-#: Rows of a partition by candidate and broker; of others there are none.
+#: Rows of a partition by candidate and broker; empty for other candidates.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
 _OfPlace = TypeVar("_OfPlace")
 _OfTable = TypeVar("_OfTable")
 
 
 class _PackedPart(NamedTuple):
-    """Rows of some partitions, of those with costs."""
+    """Packed rows of those partitions of a part that have costs."""
 
     places: tuple[Place, ...]
     elections: bytes
     replicas: bytes
-    """Of what is compared."""
+    """Rows of compared replicas."""
 
 
 def _pack(part: ReportRows, _: None) -> _PackedPart:
@@ -46,7 +46,7 @@ def _packed(rows: Sequence[Row]) -> bytes:
 
 
 class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace, _OfTable]):
-    """Rows of many partitions, packed some at a time, of which those that were asked for last are held as objects."""
+    """Rows of many partitions, packed in parts; the part used last is held unpacked."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace, _OfTable]):
         unpack: Callable[[Iterable[_OfTable]], dict[Place, _OfPlace]],
         others: Mapping[Place, _OfPlace],
     ) -> None:
-        """`part` has the number in `packed` of each partition's rows; `others` are not packed."""
+        """`part` has for each partition the index in `packed` of its rows; rows of `others` are not packed."""
         self._part, self._packed, self._unpack, self._others = part, packed, unpack, others
         self._open: tuple[int, dict[Place, _OfPlace]] = (-1, {})
 
@@ -98,7 +98,7 @@ class Matrix:
     def __init__(self, results: Results) -> None:
         self.rows: Mapping[Place, _Costs]
         self.replicas: Mapping[Place, dict[int, ReplicaRow]]
-        """Of partitions with costs, and of others as far as they are reported."""
+        """Rows of partitions with costs, and of others as far as they are reported."""
         if results.stored is not None:
             parts = [part for part in results.map_parts(_pack, nothing_given, ("elections", "replicas")) if part.places]
             numbers = {place: number for number, part in enumerate(parts) for place in part.places}
@@ -108,13 +108,13 @@ class Matrix:
         else:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
         self.holding = sorted({place_of(row) for row in results.replicas if row.lost_held and row.role in COMPARED})
-        """Partitions of which a replica holds records that the reference lacks."""
+        """Partitions with a replica that holds records which the reference lacks."""
         self.lost = {place_of(row): row.lost_records for row in results.partitions}
-        """Records that the reference lacks, by partition; None if unknown."""
+        """Number of records that the reference lacks, by partition; None if unknown."""
         self.needed: dict[Place, list[int]] = defaultdict(list)
-        """Brokers whose log was not captured, and without which nothing is certain."""
+        """Brokers whose log was not captured though every answer depends on it."""
         self.awaited: set[Place] = set()
-        """Partitions with a log of which evidence lacks bytes without which nothing is certain."""
+        """Partitions with a log of which evidence lacks bytes that every answer depends on."""
         for capture in results.captures:
             if capture.needed and capture.state == "awaited":
                 self.awaited.add(place_of(capture))
@@ -122,17 +122,17 @@ class Matrix:
                 self.needed[place_of(capture)].append(capture.broker_id)
 
         self.wanted: dict[Place, dict[int, int]] = defaultdict(dict)
-        """Bytes that evidence does not have, and that the answer needs, by broker."""
+        """Bytes that evidence lacks and the answer needs, by broker."""
         for one in find_wanted(row for row in results.findings if row.status != "resolved"):
             self.wanted[one.place][one.broker_id] = one.bytes
         self.earlier = {
             f"{row.log_dir}/{row.topic}-{row.partition}" for row in results.replicas if row.role == "earlier"
         }
-        """Directories in the snapshot of what brokers had when they were collected first, and have no longer."""
+        """Directories in the snapshot whose contents, collected earlier, the brokers no longer have."""
         self.moved: set[Place] = set()
         """Partitions that have to be collected again."""
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        """Brokers of whose log something was not captured, or may not have been, or not checked, by the trait of `UNSEEN`."""
+        """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN`."""
         for row in results.findings:
             if row.code in codes_with("moved") and row.status != "resolved":
                 self.moved.add((row.topic or "", row.partition or 0))
@@ -149,7 +149,7 @@ class Matrix:
         return None if costs is None else costs.get(candidate_id, {}).get(broker_id)
 
     def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
-        """Offset at which a replica's log is cut under a candidate, the candidate's own log end for itself; None if unknown."""
+        """Offset at which a replica's log is cut under a candidate (for the candidate, its own log end); None if unknown."""
         row = self.row(place, candidate_id, broker_id)
         return None if row is None else row.kept_to
 
@@ -183,13 +183,14 @@ class Matrix:
         ]
 
     def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
-        """Logs from which the records that a candidate loses can be taken: replicas, then copies beside them."""
+        """Logs from which the records that a candidate loses can be taken: replicas first, then other copies."""
         rows = self.rows[place][candidate_id]
         beside = [one for one in _sources_beside(rows[candidate_id]) if one.directory not in self.earlier]
         return (*_replica_sources(rows, self.replicas[place]), *beside)
 
     def is_moving(self, place: Place) -> bool:
-        """True if a broker of it has a partition that has to be collected again: it is neither stopped nor started before that."""
+        """True if one of its brokers has a partition that has to be collected again, before which the broker is neither stopped
+        nor started."""
         return not self._moving.isdisjoint(self.replicas[place])
 
     @cached_property
@@ -203,7 +204,7 @@ class Matrix:
 
 
 def _replica_sources(rows: Mapping[int, ElectionRow], replicas: Mapping[int, ReplicaRow]) -> list[SalvageSource]:
-    """Brokers that together hold what is lost, those with the most first; the same records are taken from one only."""
+    """Replicas that together hold what is lost, those with the most first; the same records are taken from one only."""
     found: list[SalvageSource] = []
     seen = set()
     taken = 0

@@ -9,7 +9,7 @@ from replica_audit.text import count, name_brokers, verb
 
 
 class CandidateLoss(Protocol):
-    """Loss of a candidate: what a row of the cost matrix and a candidate of a plan have in common."""
+    """Loss of a candidate: the fields common to a row of the cost matrix and a candidate of a plan."""
 
     @property
     def lost_records(self) -> int: ...
@@ -26,14 +26,14 @@ class CandidateLoss(Protocol):
 
 
 def rank_loss(one: CandidateLoss) -> tuple[int, int, int, int]:
-    """Sort key of losses: records that may have been acknowledged, proven ones, cut transactions, all records."""
+    """Sort key of losses: possibly acknowledged records, proven committed ones, cut transactions, all records."""
     return one.lost_committed + one.lost_possible, one.lost_committed, one.cut_transactions, one.lost_records
 
 
 def say_loss(one: CandidateLoss, is_all_known: bool = True) -> str:
     """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
 
-    Unless `is_all_known`, other replicas than the captured ones may hold more.
+    Unless `is_all_known`, replicas that were not captured may hold more.
     """
     parts = [_say_records(one)] if one.lost_records else []
     parts += [f"the end of {count(one.cut_transactions, 'transaction')}"] if one.cut_transactions else []
@@ -66,7 +66,7 @@ def _say_records(one: CandidateLoss) -> str:
 
 
 def say_unread(records: int, encrypted: int) -> str:
-    """A clause on records in remote storage that salvage cannot take out of it, `encrypted` of them for being that."""
+    """A clause on records in remote storage that salvage cannot extract, `encrypted` of them because they are encrypted."""
     parts = []
     if encrypted:
         are, them = verb(encrypted, "is", "are"), verb(encrypted, "it", "them")
@@ -82,18 +82,18 @@ def say_damage(broker_id: int, codes: Collection[str]) -> str:
 
 
 def say_uncaptured(replicas: int) -> str:
-    """Predicate of a sentence whose subject is that many missing replicas."""
+    """Predicate for a subject that names this number of missing replicas."""
     return f"{'was' if replicas == 1 else 'were'} not captured and may hold committed records"
 
 
 def hold_until_brought(brokers: Sequence[int], are_down: bool) -> str:
-    """The request to leave brokers that are down, or perhaps, as they are until bytes of their logs are brought."""
+    """Request to leave brokers that are, or may be, down as they are until bytes of their logs are brought."""
     names = name_brokers(brokers, "or")
     return f"Do not start {names} before that" if are_down else f"If {names} is down, do not start it before that"
 
 
 def ask_for_copies(replicas: int, is_up: bool | None) -> str:
-    """The request to copy and add missing replicas; `is_up` says whether their brokers run (None: unknown)."""
+    """Request to copy and add missing replicas; `is_up`: their brokers run (None: unknown)."""
     several = replicas > 1
     logs = "their logs" if several else "its log"
     add = f"add the {'copies' if several else 'copy'} and audit again"

@@ -1,7 +1,7 @@
-"""The cost matrix: each replica as leader, what every other one keeps and drops then, and what no log holds any more (H.1).
+"""The cost matrix: for each replica as leader, what every other one keeps and drops, and what no log holds any more (H.1).
 
 A leader finds a remote segment by the epoch that its own epoch file has for an offset, between its log start and its log end
-(`RemoteLogManager.fetchRemoteLogSegmentMetadata`, KIP-405): what is there of another epoch, or past its end, nobody reads.
+(`RemoteLogManager.fetchRemoteLogSegmentMetadata`, KIP-405): records there of another epoch, or past its end, cannot be read.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 
 
 def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[CommittedRange]:
-    """Records in remote storage that no reader gets once the candidate leads, all of them committed.
+    """Committed records in remote storage that no reader gets once the candidate leads.
 
-    A leader that `stays` may have more than its copy shows: of it only what its log is known not to have counts (TIER-ORPHAN).
+    A leader that `stays` may have more than its copy shows: only what its log is known to lack counts (TIER-ORPHAN).
     """
     if stays:
         orphans = (*case.lost_remotely.orphans, *case.lost_remotely.gone_orphans)
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in orphans]
-    # Where segments are known, `known_start` tells which log starts of replicas are those of the partition.
+    # If segments are known, `known_start` tells which replicas' log starts are the partition's.
     own_start = 0 if case.remote.segments else candidate.log_start_offset
     floor = max(case.reference.facts.log_start_offset, own_start, case.remote.start_offset)
     served = _served(candidate)
@@ -59,7 +59,7 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
 
 
 def _vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[CommittedRange]:
-    """Records of segments that remote storage never had whole or has deleted, and that the candidate's log has no part of."""
+    """Records of segments that remote storage never had completely, or has deleted, and that the candidate's log lacks entirely."""
     served = [] if stays else _served(candidate)
     for one in case.lost_remotely.vanished:
         item = CommittedRange(one.piece, one.end_offset, one.leader_epoch)
@@ -71,7 +71,8 @@ def _vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[C
 def in_holes(
     case: Case, candidate: ReplicaFacts, kept: Iterable[CommittedRange]
 ) -> tuple[list[CommittedRange], list[CommittedRange]]:
-    """(inside, outside) of what another replica keeps: inside what neither the candidate's files nor remote storage have."""
+    """(inside, outside) of the ranges that another replica keeps: inside are those that neither the candidate's files nor
+    remote storage have."""
     gap = case.remote.gaps.get(candidate.broker_id)
     holes = case.remote.holes.ranges if gap is None else (*case.remote.holes.ranges, gap)
     if not holes:
@@ -94,9 +95,8 @@ def in_holes(
 
 
 def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
-    """(epoch, offsets, whether segments tell of them) of what is in remote storage: the copied segments, and what else the
-    reference has deleted from its files.
-    """
+    """(epoch, offsets, True if known from segments) of the contents of remote storage: the copied segments, and what else the
+    reference has deleted from its files."""
     told: dict[int, list[OffsetRange]] = {}
     for segment in case.remote.sound:
         if segment.state == COPY_FINISHED:
@@ -114,7 +114,7 @@ def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
 
 
 def _served(candidate: ReplicaFacts) -> list[tuple[int, OffsetRange]]:
-    """(epoch, offsets) of the candidate's whole log, by its epoch file where that covers the remote part."""
+    """(epoch, offsets) of the candidate's whole log; its remote part by the epoch file, if that covers it."""
     end = candidate.following_end_offset
     entries = [*answering_lineage(candidate, tiered=True).truncate_from_end(end), (-1, end)]
     return [(epoch, OffsetRange(start, stop)) for (epoch, start), (_, stop) in pairwise(entries)]
@@ -136,18 +136,18 @@ class FollowerCost:
     dropped: Tally = Tally()
     committed_dropped: int = 0
     lost_held: int = 0
-    """Of the records that no log holds then, those that this one held."""
+    """Records that no log holds afterwards and this one held."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyBeside:
-    """A copy that neither leads nor follows: in a -future or -stray directory, say."""
+    """A copy that neither leads nor follows, such as one in a -future or -stray directory."""
 
     facts: ReplicaFacts
     start_offset: int
-    """Where it parts from the candidate's log."""
+    """Offset at which it parts from the candidate's log."""
     lost_held: int
-    """Of the records that no log holds any more, those that it holds."""
+    """Records that it holds and no log does any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,30 +156,30 @@ class CandidateCost:
 
     facts: ReplicaFacts
     followers: tuple[FollowerCost, ...]
-    """Every replica, the candidate too, by broker id."""
+    """Every replica, including the candidate, by broker id."""
     lost_records: int
     """Distinct records that no log holds any more."""
     lost_committed: int
-    """Of these, proven committed."""
+    """Lost records that are proven committed."""
     lost_possible: int
-    """Of these, possibly committed besides."""
+    """Further lost records that may have been committed."""
     lost_at_most: bool
-    """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
+    """True if the numbers are upper bounds: some records are known by their offsets only."""
     cut_transactions: int
-    """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker, also
-    where the candidate's own marker aborts what another log commits."""
+    """Transactions of which the candidate has a part and loses a possibly committed part: data or the marker. Also counted if
+    the candidate's own marker aborts what another log commits."""
     only_here: int
     """Records that no other replica holds."""
     hidden_records: int = 0
-    """Records that the candidate lacks and another replica keeps, where nobody sees them: no truncation finds them."""
+    """Records that the candidate lacks and another replica keeps unseen: no truncation detects them."""
     remote_records: int = 0
-    """Of the records lost, those that remote storage still has."""
+    """Lost records that remote storage still has."""
     remote_unread: int = 0
-    """Of these, those in no segment that salvage can read in the store given; 0 where none was."""
+    """Records of `remote_records` in no segment that salvage can read in the given store; 0 without a store."""
     remote_encrypted: int = 0
-    """Of `remote_unread`, those that the brokers' plugin can read."""
+    """Records of `remote_unread` that only the brokers' plugin can read."""
     remote_deleted: int = 0
-    """Of `remote_records`, those that Kafka deletes there once the candidate leads, whatever retention is (J4)."""
+    """Records of `remote_records` that Kafka deletes once the candidate leads, regardless of retention (J4)."""
     remote_basis: tuple[tuple[RemoteBasis, int], ...] = ()
     """What shows that remote storage has `remote_records`, and how many of them, weakest first."""
     beside: tuple[CopyBeside, ...] = ()
@@ -191,14 +191,14 @@ class CandidateCost:
 
     @property
     def lost_acknowledged(self) -> int:
-        """Records lost that may have been acknowledged with acks=all."""
+        """Lost records that may have been acknowledged with acks=all."""
         return self.lost_committed + self.lost_possible
 
 
 def candidate_costs(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
 ) -> tuple[CandidateCost, ...]:
-    """The costs of every replica as leader, by broker id, under the audit's protocol; none without a case.
+    """The costs of every replica as leader, by broker id, under the audit's protocol; empty without a case.
 
     `batches` (`BATCH_DTYPE`) are those that the plan asked for. Without `read` the markers of transactions are not compared.
     """
@@ -245,14 +245,14 @@ def replicas_of(case: Case) -> list[ReplicaFacts]:
 
 
 def copies_beside(case: Case) -> list[ReplicaFacts]:
-    """Copies that Kafka does not serve from. They are not candidates; records that only they hold are lost."""
+    """Copies that Kafka does not serve from. They are no candidates, and records that only they hold are lost."""
     return [item.follower for item in case.beside]
 
 
 def holdings_of(
     case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: CandidateCuts
 ) -> dict[CopyKey, ReplicaRecords]:
-    """Records of each replica and of each copy beside them, by copy; `cuts` are those of the candidates."""
+    """Records of each replica and of each other copy, by copy; `cuts` are those of the candidates."""
     copies = (*replicas_of(case), *copies_beside(case))
     wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
     found = {}
@@ -274,9 +274,8 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[
 
 
 def may_have_lost_tail(case: Case) -> bool:
-    """True if the reference may have lost its tail, so that an earlier copy alone does not explain its short log: its broker was
-    killed, or its own checkpoints lie past the end.
-    """
+    """True if the reference may have lost its tail, so that its short log need not be due to an earlier copy: its broker was
+    killed, or its own checkpoints lie past the end."""
     facts = case.reference.facts
     if facts.killed or facts.may_have_lost_tail:
         return True
@@ -363,7 +362,7 @@ def _cost(
 
 
 def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[CommittedRange]:
-    """What of `unserved` the remote store still has, undamaged as far as it was read."""
+    """The parts of `unserved` that the remote store still has, undamaged as far as it was read."""
     there: dict[int, list[OffsetRange]] = {}
     absent: dict[int, list[OffsetRange]] = {}
     for _, epoch, own, sound in _copied(case):
@@ -382,9 +381,8 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
 def _deleted_as_it_leads(
     case: Case, candidate: ReplicaFacts, in_store: Iterable[CommittedRange]
 ) -> Iterator[CommittedRange]:
-    """What of it Kafka deletes once the candidate leads, whatever retention is: segments all of whose epochs are before the first
-    that the leader has (J4). A log without records begins with the epoch in which it leads.
-    """
+    """The parts of `in_store` that Kafka deletes once the candidate leads, regardless of retention: segments all of whose
+    epochs precede the leader's first (J4). A log without records begins with the epoch in which it leads."""
     served = _served(candidate)
     first = served[0][0] if served else None
     staying: dict[int, list[OffsetRange]] = {}
@@ -466,7 +464,7 @@ class _FollowingLog(NamedTuple):
     dropped: list[CommittedRange]
     """Lost here, except what retention, DeleteRecords or a cleaner deleted."""
     committed_dropped: int
-    """Records above its cut that are proven committed."""
+    """Number of proven committed records above its cut."""
 
 
 def follow(
@@ -502,7 +500,7 @@ def follow(
     dropped = []
     for item in gone:
         counted = lost_past_end(item, may_have, is_doubtful or case.reference.is_before(item.leader_epoch))
-        # Of a batch that the candidate's log start goes through, the beginning was deleted.
+        # The log start cuts a batch: its beginning was deleted.
         part = None if counted is None else counted.above(candidate.log_start_offset)
         if part is not None and not (is_compacted and _was_cleaned(candidate, part)):
             dropped.append(part)
@@ -525,7 +523,7 @@ def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> Co
 
 
 def _only_here(own: ReplicaRecords, holdings: Mapping[int, ReplicaRecords], aside: Sequence[ReplicaRecords]) -> int:
-    """Records that no other replica holds; what is about to be deleted elsewhere is as good as only here."""
+    """Records that no other replica holds; a copy about to be deleted does not count."""
     others = [one for one in holdings.values() if one is not own]
     others += [one for one in aside if not one.facts.is_about_to_go]
     cleaned = [one.facts for one in others if one.facts.compacted]
@@ -536,7 +534,7 @@ def _only_here(own: ReplicaRecords, holdings: Mapping[int, ReplicaRecords], asid
 def _beside(
     candidate: ReplicaFacts, holding: ReplicaRecords, may_have: bool, is_doubtful: bool
 ) -> Iterator[CommittedRange]:
-    """Records above the candidate's local log start in a copy that neither leads nor follows, and that are lost with it."""
+    """Records above the candidate's local log start that are lost with it, in a copy that neither leads nor follows."""
     is_compacted = holding.facts.compacted or candidate.compacted
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
@@ -551,9 +549,8 @@ def _cuts(
     holdings: Mapping[int, ReplicaRecords],
     cuts: Mapping[CopyKey, int],
 ) -> dict[int, int]:
-    """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it, unless its
-    own start cuts that before.
-    """
+    """Log end of each broker once the candidate leads. Under the reference it is the audit's own result, unless the reference's
+    own start cuts its log first."""
     own = {candidate.broker_id: candidate.following_end_offset}
     if candidate is case.reference.facts and candidate.following_end_offset >= candidate.log_end_offset:
         return own | {item.follower.broker_id: item.replays[case.options.protocol].kept_to for item in case.comparisons}

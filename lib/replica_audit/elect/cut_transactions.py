@@ -1,4 +1,4 @@
-"""Transactions that an election leaves without their end: open on the candidate, or aborted there, and decided in what is cut.
+"""Transactions that an election leaves without their end: open on the candidate, or aborted there, and decided in records that are cut.
 
 A marker ends the transaction of its producer in one partition (`TransactionStateManager`, KIP-98); headers do not tell COMMIT
 from ABORT, so the two markers of a transaction that ends on both sides of a fork are read.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class MarkerReader:
-    """The outcomes in markers, each read once. A log known from text or a table has none that can be read."""
+    """Outcomes in markers, each read once. A log known from text or a table has no readable ones."""
 
     def __init__(self, read: RecordSource | None) -> None:
         self._read = read
@@ -70,13 +70,13 @@ class CandidateTransactions:
         return cls(case, candidate, own, end, left_open, markers)
 
     def cut_in(self, holding: ReplicaRecords, cut: int, may_be_newer: bool) -> Iterator[int]:
-        """Producers whose transaction goes on or ends in what `holding` loses, cut at `cut`.
+        """Producers whose transaction continues or ends in what `holding` loses, cut at `cut`.
 
-        `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
+        `may_be_newer`: the candidate leads and was copied earlier, so it may have records past its end.
         """
         for transaction in self.left_open.values():
             part = holding.cut_part(transaction, cut)
-            # A marker alone may be that of another transaction: the coordinator knows.
+            # A marker alone may belong to another transaction: the coordinator knows.
             if part is None or not (part.was_open or is_ended(self.case, transaction)):
                 continue
             is_due = part.batch.is_control and is_marker_due(self.case, transaction.producer_id)
@@ -90,7 +90,7 @@ class CandidateTransactions:
     def _aborted(self, holding: ReplicaRecords, cut: int) -> Iterator[OpenTransaction]:
         """Transactions open at `cut`, where both logs are alike, that the candidate's log aborts and `holding` commits.
 
-        Where a marker cannot be read they may differ.
+        A marker that cannot be read may differ.
         """
         ours = self.own.batches
         theirs = holding.batches
@@ -123,9 +123,8 @@ def _ended_producers(batches: Batches) -> NDArray[np.int64]:
 def _open_below(
     facts: ReplicaFacts, batches: Batches, end: int, producers: NDArray[np.int64] | None = None
 ) -> dict[int, OpenTransaction]:
-    """The transactions that a log would leave open if it ended at `end`, of `producers` only where they are given; of the
-    segment that `end` lies in as far as its `batches` were asked for.
-    """
+    """The transactions that a log would leave open if it ended at `end`, restricted to `producers` if given. The segment that
+    contains `end` is known as far as its `batches` were read."""
     bases = [segment.base_offset for segment in facts.segments]
     whole = [
         segment
@@ -137,6 +136,6 @@ def _open_below(
     rest = TransactionFinder(open_at_end(whole))
     rest.watch(rows if producers is None else rows[np.isin(rows["producer_id"], producers)])
     found = {one.producer_id: one for one in rest.open_transactions()}
-    # What the whole log leaves open was open at `end`, too, if it had begun.
+    # Transactions that the whole log leaves open were open at `end`, too, if they had begun.
     found |= {key: one for key, one in open_at_end(facts.segments).items() if one.first_offset < end}
     return found if producers is None else {key: one for key, one in found.items() if key in producers}

@@ -1,4 +1,4 @@
-"""The decision for each partition: the candidate that loses the least, or the one that was asked for; and the consumer groups that it affects."""
+"""The decision for each partition: the candidate that loses the least, or the one asked for; and the consumer groups that it affects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica_audit.text import count, name_brokers
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a group committed: the next one it will read, and the leader epoch of the last record it read."""
+    """A group's committed offset: the next one to read, with the leader epoch of the last record read."""
 
     group: str
     topic: str
@@ -30,7 +30,8 @@ class CommittedOffset(NamedTuple):
 
 
 def committed_offsets(results: Results) -> list[CommittedOffset] | None:
-    """Offsets that groups have committed, by the audit; None if it knows none. Those of an earlier topic do not count."""
+    """Offsets that groups have committed, by the audit; None if it knows none. Those of an earlier topic of the same name do
+    not count."""
     names = CommittedOffset._fields
     return [
         CommittedOffset(*(getattr(row, name) for name in names))
@@ -40,12 +41,12 @@ def committed_offsets(results: Results) -> list[CommittedOffset] | None:
 
 
 def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
-    """The groups that each candidate affects, of each partition with rows of `elections` and `group_offsets`."""
+    """The groups that each candidate affects, for each partition with rows of `elections` and `group_offsets`."""
     matrix = Matrix(results)
     of_place = by_place(committed_offsets(results) or ())
     state = present_state(results, parse_kafka_version(results.options.get("kafka_version")))
     found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
-    # In the order in which they are packed.
+    # In the order of the packed parts.
     for place in sorted(of_place.keys() & matrix.rows.keys()):
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
@@ -60,7 +61,7 @@ def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
 def groups_hit(
     matrix: Matrix, place: Place, candidate_id: int, leader: int | None, groups: Iterable[CommittedOffset]
 ) -> frozenset[str] | None:
-    """The groups of a partition that a candidate affects, given that they read from `leader` so far; None without its log."""
+    """The groups of a partition that a candidate affects, if they read from `leader` so far; None without the candidate's log."""
     row = matrix.rows[place][candidate_id][candidate_id]
     replica = matrix.replicas[place].get(candidate_id)
     if replica is None:
@@ -71,11 +72,11 @@ def groups_hit(
 
 
 def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: int, shared_end: int) -> frozenset[str]:
-    """Groups of one partition that have read past what a log has of what they read.
+    """Groups of one partition that have read records which a log does not have.
 
     `lineage` and `end_offset` are the candidate's; `shared_end` is where it diverges from the log that was read. The latter
-    limits offsets without an epoch, or of an epoch that the candidate's log does not have. For an unknown epoch the end of
-    the epoch before is a limit too, since the records may have been read from a third log.
+    limits offsets without an epoch, or of an epoch that the candidate's log does not have. For an unknown epoch the end of the
+    epoch before is a limit too, since the records may have been read from a third log.
     """
     hit = set()
     for one in offsets:
@@ -92,7 +93,7 @@ def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: i
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 
 
-#: No choice may rest on logs whose ends nobody has seen, or that may be damaged.
+#: No choice may rest on logs whose ends were not seen, or that may be damaged.
 _UNSEEN = {
     "unseen_tail": "what {brokers} may have above the high watermark",
     "unseen_head": "what {brokers} may have below the first offset that was read",
@@ -120,7 +121,7 @@ MOVES_BESIDE = (
 
 
 def _say_awaited(wanted: Mapping[int, int]) -> str:
-    """`wanted` are the bytes of each broker."""
+    """Clause on bytes to bring; `wanted` has their number for each broker."""
     return (
         f"{count(sum(wanted.values()), 'byte')} of {name_brokers(sorted(wanted))} that were not collected are needed to know what an "
         "election costs: bring them, and elect again"
@@ -134,10 +135,10 @@ def decide(
     candidate_id: int | None,
     groups: Sequence[CommittedOffset] | None,
 ) -> tuple[list[Decision], list[Conflict]]:
-    """Decisions for the partitions `asked` for, by default all that have costs, and the partitions that can have none.
+    """Decisions for the partitions `asked` for (by default all with costs), and the partitions that cannot be decided.
 
-    `candidate_id` replaces the best candidate of every partition with such a replica. Raises UsageError if a partition that
-    was asked for has none, or no partition has.
+    `candidate_id` replaces the best candidate of every partition that has such a replica. Raises UsageError if a requested
+    partition has none, or no partition has.
     """
     found = []
     conflicts = []
@@ -186,7 +187,7 @@ def decide(
 
 
 def _stays_as_it_is(matrix: Matrix, state: PresentState, place: Place) -> bool:
-    """True if nothing has to be decided though checksums are not known: who leads is the best choice, and goes on leading."""
+    """True if there is nothing to decide although checksums are unknown: the leader is the best choice, and stays."""
     best = matrix.best(place)
     registration = state.partitions.get(place)
     if best is None or registration is None or registration.leader_id != best or best in state.down:
@@ -199,7 +200,7 @@ def _stays_as_it_is(matrix: Matrix, state: PresentState, place: Place) -> bool:
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
     """Among equal candidates prefer the one that leads most partitions: with fewer leaders, fewer are stopped for others.
 
-    Present leaders stay. Where nothing says who is assigned there is no plan, and nobody is stopped.
+    Present leaders stay. Partitions of unknown assignment have no plan, and stop nobody.
     """
     leading: Counter[int] = Counter()
     free = []
@@ -223,9 +224,8 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
 
 
 def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Decision:
-    """Prefer the broker that the controller elects in place of a leader that is down, unless it loses more acknowledged records:
-    stopping it for another one would gain nothing.
-    """
+    """Prefer the broker that the controller elects in place of a leader that is down, unless it loses more acknowledged
+    records: stopping it for another one would gain nothing."""
     place = place_of(decision)
     leader = state.elected_by_itself(place)
     best = decision.chosen

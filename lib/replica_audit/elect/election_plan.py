@@ -1,4 +1,4 @@
-"""The plan for a whole cluster: what is saved, elected, put back and mended, in this order."""
+"""The plan for a whole cluster: what to save, elect, put back and mend, in this order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results, place_of
 from replica_audit.text import count, name_brokers
 
-#: Names in the commands of a plan.
+#: File names in a plan's commands.
 PLAN_FILE = "plan.json"
 SALVAGED = "salvaged"
 
@@ -31,9 +31,8 @@ SALVAGED = "salvaged"
 def salvage_steps(
     results: Results, decisions: Sequence[Decision], made_with: Sequence[str], partitions: Sequence[str]
 ) -> Iterator[Step]:
-    """One step that salvages everything the plan's leaders lack and a copy has, and one on what it cannot read in the store given.
-    `made_with` are the options of `elect` that make this plan, `partitions` those that it was asked for.
-    """
+    """A step that salvages everything a copy has and the plan's leaders lack, and one on what cannot be read in the given
+    store. `made_with` are the options of `elect` that make this plan, `partitions` those that it was asked for."""
     store = results.remote_store
     worth_it = _worth_it(decisions, store)
     if worth_it:
@@ -65,7 +64,7 @@ def salvage_steps(
 def restore_steps(
     results: Results, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
 ) -> Iterator[Step]:
-    """One step that produces the salvaged records again; none while one of their partitions has no plan."""
+    """A step that produces the salvaged records again; none while one of their partitions has no plan."""
     places = tuple(map(place_of, _worth_it(decisions, results.remote_store)))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
@@ -83,7 +82,7 @@ def restore_steps(
 
 
 def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[str]:
-    """A condition if the snapshot has a text or table in place of a log that salvage has to read."""
+    """A condition if the snapshot has only a text or table in place of a log that salvage has to read."""
     needed = {
         (*place_of(one), broker)
         for one in decisions
@@ -99,17 +98,17 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
 
 
 def _worth_it(decisions: Sequence[Decision], store: str | None) -> list[Decision]:
-    """Those whose choice loses possibly acknowledged records which a copy still has, or the remote store that was given."""
+    """Decisions that lose possibly acknowledged records which a copy, or the given remote store, still has."""
     return [one for one in _losing(decisions) if _salvageable(one, store)]
 
 
 def _losing(decisions: Sequence[Decision]) -> list[Decision]:
-    """Those with a plan whose choice loses possibly acknowledged records."""
+    """Planned decisions that lose possibly acknowledged records."""
     return [one for one in decisions if one.loses_acknowledged and one.procedure != "unplanned"]
 
 
 def _salvageable(decision: Decision, store: str | None) -> int:
-    """How many records the sources hold, each counted for every one of them."""
+    """Number of records that the sources hold, counted once for each source."""
     of_copies = sum(source.records for source in decision.salvage)
     return of_copies if store is None else of_copies + decision.chosen.remote_records - decision.chosen.remote_unread
 
@@ -127,12 +126,11 @@ def plan_elections(
     made_with: Sequence[str] = (),
     premises: bool = True,
 ) -> Plan:
-    """The plan for the partitions `asked` for, all that have something to decide where none is.
+    """The plan for the partitions `asked` for, or for all that need a decision.
 
-    `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
-    go before what fencing and flags show; `groups` before the rows of `group_offsets`. Raises UsageError for a candidate
-    that a partition does not have. `made_with` are the options that make this plan again; without `premises` nothing can be checked
-    against it later.
+    `results` have rows of `elections` for these. `candidate_id` is chosen instead of the best; `up` and `stopped_cleanly`
+    override fencing and flags, and `groups` the rows of `group_offsets`. Raises UsageError for a candidate that a partition
+    does not have. `made_with` are the options that make this plan again; without `premises` nothing can be checked against it later.
     """
     options = results.options
     version = parse_kafka_version(options.get("kafka_version"))
@@ -185,16 +183,15 @@ def plan_elections(
 
 
 class _Everything:
-    """All partitions, and the snapshot itself."""
+    """A container of every partition, and of the snapshot itself."""
 
     def __contains__(self, place: object) -> bool:
         return True
 
 
 def advise(results: Results) -> Plan:
-    """The plan for everything in `results` that has something to decide or to do: what headline, Do first, What to do, page,
-    summary and `elect` render. It is worked out once, without premises, which only plan.json has.
-    """
+    """The plan for everything in `results` that needs a decision or an action, as headline, Do first, What to do, page, summary
+    and `elect` show it. Cached; without premises, which only plan.json has."""
     plan = results.remembered.get("plan")
     if not isinstance(plan, Plan):
         plan = results.remembered["plan"] = plan_elections(results, premises=False)

@@ -1,7 +1,7 @@
 """The steps that carry decisions out, tried on simulated clusters first (docs/semantics.md, H and H.2).
 
-The sequences are those that worked on real brokers: the candidate alone, an unclean election on request, then the others one
-at a time. The simulation shows what elections would do by themselves meanwhile, to any partition of the snapshot.
+The sequences are those that worked on real brokers: the candidate alone, an unclean election on request, then the others one at
+a time. The simulation shows what elections would do by themselves meanwhile, to any partition of the snapshot.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _CONTROLLERS_UP = "The controllers are up: where they are down, start them first
 _OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
 
 
-#: Most conditions of one kind that a step lists.
+#: Most conditions of one kind in a step.
 _MOST_CONDITIONS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDecisions:
-    """Decisions with their procedures, and how they are carried out."""
+    """Decisions with their procedures and steps."""
 
     decisions: tuple[Decision, ...]
     steps: tuple[Step, ...]
@@ -46,13 +46,13 @@ class PlannedDecisions:
     conflicts: tuple[Conflict, ...]
     alternatives: tuple[Alternative, ...]
     outrun: tuple[tuple[int, Place], ...]
-    """(leader, partition) where the leader is stopped for others, and one that is started before it may lead with less."""
+    """(leader, partition): the leader is stopped for other partitions, and a broker started before it may lead with fewer records."""
 
 
 def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> PlannedDecisions:
     """All steps for all decisions, in one order; a decision that no order serves is a conflict.
 
-    Of candidates that lose the same another one is taken where the best has no order, or stops leaders of more partitions.
+    If the best candidate has no order, or stops leaders of more partitions, an equal one is tried.
     """
     outcome, stopped = _serve(state, matrix, decisions, tools)
     if stopped:
@@ -75,7 +75,7 @@ def _instead(decision: Decision, candidate: int, matrix: Matrix, why: str) -> De
 
 
 def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
-    """Partitions to be elected, by broker that would lose as much as the chosen one."""
+    """Partitions to be elected, by each broker that would lose as much as the chosen one."""
     found: dict[int, set[Place]] = defaultdict(set)
     for one in decisions:
         if one.procedure != "elect" or one.asked:
@@ -88,9 +88,8 @@ def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
 def _serve(
     state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
 ) -> tuple[PlannedDecisions, frozenset[Place]]:
-    """The outcome for these candidates, or for equal ones where they have no order, and the partitions whose leader it stops
-    though they are to keep it.
-    """
+    """The outcome for these candidates, or for equal ones if they have no order, and the partitions whose leader should stay
+    but is stopped."""
     tried = {(place_of(one), one.candidate_id) for one in decisions}
     while True:
         outcome, unserved, stopped = _try(state, matrix, decisions, tools)
@@ -115,7 +114,7 @@ def _serve(
 def _try(
     state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
 ) -> tuple[PlannedDecisions, frozenset[Place], frozenset[Place]]:
-    """The outcome for these very candidates, the partitions that no order serves, and those that lose a leader on the way."""
+    """The outcome for exactly these candidates, the partitions that no order serves, and those that lose a leader on the way."""
     sorted_out = [sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
@@ -139,7 +138,7 @@ def _try(
             new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
             if not new:
                 break
-            # Their own steps go; those for others may serve, or give up, others than before.
+            # Their own steps go; steps for other partitions may then serve, or give up, others than before.
             given_up |= new
             decisions = [replace(one, procedure="unplanned") if place_of(one) in new else one for one in decisions]
         forbidden |= attempt.risky if way is not None else frozenset()
@@ -161,18 +160,18 @@ def _try(
 
 
 def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
-    """The decision with the procedure that it wants, and for `unplanned` the reason. The first line that holds decides.
+    """The decision with its procedure, and for `unplanned` the reason. The first condition that holds decides.
 
-    | what is so | procedure |
+    | condition | procedure |
     |---|---|
-    | the metadata logs are in doubt, or what says who leads is older than the logs | unplanned |
+    | the metadata logs are in doubt, or the source of leadership is older than the logs | unplanned |
     | a replica was not captured and may hold more, and nobody asked for the candidate | unplanned |
     | the metadata log has an assigned broker up that has lost the end of a log | unplanned |
-    | nothing says who is assigned; the candidate leads, and is up | none |
+    | the assignment is unknown; the candidate leads, and is up | none |
     | as before, and it may be down | confirm |
-    | nothing says who is assigned | unplanned |
+    | the assignment is unknown | unplanned |
     | the candidate leads | none |
-    | it is the registered leader and may be down, or is elected by itself | confirm |
+    | it is the registered leader and may be down, or is elected without a request | confirm |
     | it is not assigned, or no tool of this version elects a replica | unplanned |
     | every replica is up, one leads, and the candidate is in sync | reorder |
     | none of these | elect |
@@ -198,7 +197,7 @@ def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Dec
 
 
 def _why_nothing(state: PresentState, decision: Decision, registration: Registration | None) -> str | None:
-    """The reason to leave a partition alone, as a clause; None if its brokers may be started, stopped and elected."""
+    """Clause on why a partition must be left alone; None if its brokers may be started, stopped and elected."""
     if state.doubted is not None:
         return _NO_METADATA
     if place_of(decision) in state.overtaken:
@@ -226,7 +225,7 @@ def _by_leader(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 def _lead_alone(state: PresentState) -> bool:
-    """False where the controllers have no majority before a broker that is one of them is up."""
+    """False if the controllers have no majority until a broker that is one of them is up."""
     return not state.voters or 2 * len(state.voters - state.brokers) > len(state.voters)
 
 
@@ -240,7 +239,7 @@ def _may_be_down(brokers: Collection[int]) -> str:
 
 
 class _Attempt:
-    """An attempt at all steps, which first forbids unclean elections of the `forbidden` topics."""
+    """An attempt at all steps; it first forbids unclean elections for the `forbidden` topics."""
 
     def __init__(
         self,
@@ -264,9 +263,9 @@ class _Attempt:
         self.unserved: dict[Place, str] = {}
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()
-        """Topics of which somebody would be elected uncleanly by itself."""
+        """Topics in which an unclean election would happen by itself."""
         self.dragged: set[Place] = set()
-        """Partitions whose leader is the best and is stopped for others, while another broker can take them to their harm."""
+        """Partitions whose leader is best but is stopped for others, while another broker can take over to their harm."""
         self.interrupted: set[Place] = set()
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, Place]] = set()
@@ -276,14 +275,14 @@ class _Attempt:
             for place in self._kinds.one_of_each(self._harmful)
             if place in state.partitions
         }
-        """By representative and leader, the followers that it harms."""
+        """Followers harmed by each leader, by representative partition."""
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
         self._starts_controllers = bool(state.controllers) and (state.controllers_are_down or not state.up)
 
     def _treatment(self, place: Place) -> Hashable:
-        """All that the steps for a partition depend on, besides its registration."""
+        """Everything that the steps for a partition depend on, besides its registration."""
         decision = self.decisions.get(place)
         is_forbidden = place[0] in self._forbidden
         if decision is None:
@@ -291,7 +290,7 @@ class _Attempt:
         return is_forbidden, decision.candidate_id, decision.equals, decision.procedure, self._harmful.get(place)
 
     def carry_out(self) -> None:
-        """All steps, in order."""
+        """Make all steps, in order."""
         moving = [place for place, how in self.procedures.items() if how == "reorder"]
         choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
         confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
@@ -315,12 +314,12 @@ class _Attempt:
         self.list.verify(self._now)
 
     def chosen_first(self, place: Place) -> tuple[int, ...]:
-        """The assignment with the chosen replica first, else as it is."""
+        """The assignment with the chosen replica first."""
         choice = self._choice(place)
         return (choice, *(one for one in self._state.partitions[place].replicas if one != choice))
 
     def held(self) -> list[KeepStopped]:
-        """Brokers that must not be started before a step: they would lead, or be found by the election."""
+        """Brokers that must not be started before a step: they would lead, or the election would choose them."""
         elections = [step.number for step in self.list.steps if step.action in ("elect", "check")]
         found: dict[int, KeepStopped] = {}
         for step in self.list.steps:
@@ -348,7 +347,7 @@ class _Attempt:
         return None
 
     def _reorder(self, places: Sequence[Place]) -> None:
-        """H9: the candidate first in the assignment, then a preferred election; all replicas have to be up."""
+        """Put the candidate first in the assignment, then run a preferred election (H9); all replicas have to be up."""
         orders = {place: self.chosen_first(place) for place in places}
         led: dict[int, list[Place]] = defaultdict(list)
         for place in places:
@@ -388,7 +387,7 @@ class _Attempt:
         self.list.check(self._now, one)
 
     def _look_for_quorum(self, one: Round) -> None:
-        """Give a round up in which brokers have to be down that the controllers' quorum needs (H16)."""
+        """Give up a round that would stop brokers which the controllers' quorum needs (H16)."""
         voters = self._state.voters
         down = (voters & self._state.brokers) - self._now.perhaps_up
         left = len(voters) - len(down)
@@ -403,7 +402,7 @@ class _Attempt:
             self._give_up(place, reason)
 
     def _still_uncut(self, candidate: int, places: Collection[Place]) -> list[str]:
-        """Conditions for a candidate that may be up and follow a leader that cuts it: it may have been cut after its copy."""
+        """Conditions for a candidate that may be following a leader that cuts it: that may have happened since it was copied."""
         found = []
         for place in places:
             cutting = {leader for leader, broker in self._harmful.get(place, ()) if broker == candidate}
@@ -421,7 +420,7 @@ class _Attempt:
         return found
 
     def _how_far(self, place: Place) -> str:
-        """A condition that the chosen log meets, and one that was cut and has grown again does not: its end, and its last epoch."""
+        """A condition that only the uncut chosen log meets: its end and its last epoch."""
         chosen = self.decisions[place].chosen
         far = f"up to offset {chosen.log_end_offset}"
         epochs = self._matrix.replicas[place][chosen.candidate_id].epochs
@@ -430,7 +429,7 @@ class _Attempt:
         return f"{far}, and the last entry of its leader-epoch-checkpoint below that offset is still {epochs[-1][0]} {epochs[-1][1]}"
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
-        """Conditions before the start of a candidate, which meanwhile may lead `taken`, for which others are chosen."""
+        """Conditions before the start of a candidate that may meanwhile lead `taken`, for which others are chosen."""
         before = [self._controllers_lead] if not self._now.up and _lead_alone(self._state) else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
@@ -460,9 +459,9 @@ class _Attempt:
         return True
 
     def _rivals(self, one: Round, taken: Sequence[Place]) -> list[int]:
-        """Brokers that have to be down while the candidate is elected; those that lead now are stopped last.
+        """Brokers that have to be down while the candidate is elected; present leaders are stopped last.
 
-        Also those that hold what `taken`, which the candidate may lead meanwhile, would lose.
+        Includes brokers that hold what `taken`, which the candidate may lead meanwhile, would lose.
         """
         earlier = {self._choice(place) for place in self._done}
         up = self._now.perhaps_up - {one.candidate_id}
@@ -472,7 +471,7 @@ class _Attempt:
             partition = self._now.ways[0].partitions[place]
             for broker in set(partition.replicas) & up:
                 before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
-                # One that was elected in a round before stays, unless it would be found in place of this candidate.
+                # A broker elected in an earlier round stays up, unless this election would choose it.
                 if broker not in earlier or before or broker in takers(place):
                     found.add(broker)
         for place in self._kinds.one_of_each(taken):
@@ -507,7 +506,7 @@ class _Attempt:
             self.list.copy_again(self._now, broker, places)
 
     def _written_since(self, brokers: Collection[int]) -> dict[int, list[Place]]:
-        """By broker the partitions that it leads and another one is to lead: producers may have written to it since it was copied."""
+        """By broker, the partitions that it leads and another one is to lead: producers may have written to it since it was copied."""
         choices = [place for place, how in self.procedures.items() if how == "elect" and place not in self._done]
         found: dict[int, list[Place]] = defaultdict(list)
         for broker in brokers:
@@ -520,7 +519,7 @@ class _Attempt:
         return any(way.leader(place) == broker for way in self._now)
 
     def _is_outrun(self, place: Place, stopped: int) -> bool:
-        """True if the leader that was stopped has more records than a broker that is down and would lead as soon as it is up."""
+        """True if the stopped leader has more records than a broker that is down and would lead as soon as it is up."""
         rows = self._matrix.replicas[place].items()
         ends = {broker: row.log_end_offset for broker, row in rows if row.log_end_offset is not None}
         if self._state.partitions[place].leader_id != stopped or stopped not in ends:
@@ -541,13 +540,12 @@ class _Attempt:
         self.list.start(self._now, broker, text, tuple(before))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
-        """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds` last,
-        since their logs may diverge most.
-        """
+        """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds`
+        last, since their logs may diverge most."""
         partitions = [self._state.partitions[place] for one in rounds for place in one.places]
         down = {broker for one in partitions for broker in one.replicas} | self._stopped
         if rounds and not self._state.up | self._state.unknown:
-            # The whole site is down, and nobody is left out for a reason of its own.
+            # The whole site is down, and no broker has a reason of its own to stay down.
             down |= self._state.down - {
                 broker for place in self._open() for broker in self._state.partitions[place].replicas
             }
@@ -559,7 +557,7 @@ class _Attempt:
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 
     def _open(self) -> Iterator[Place]:
-        """Partitions of which nothing tells what a start does to them: without a plan, or not decided though they may differ."""
+        """Partitions that a start may affect in unknown ways: without a plan, or undecided though their replicas may differ."""
         for place in self._state.partitions:
             decided = self.procedures.get(place, "unplanned") != "unplanned"
             is_calm = place not in self._matrix.rows and self._matrix.lost.get(place) == 0
@@ -574,15 +572,15 @@ class _Attempt:
         return change.right == "unclean" and not change.ordered
 
     def _harm(self, way: Scenario) -> Iterator[tuple[Place, int, int]]:
-        """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
+        """Partition, leader, and a follower that is cut and loses the last copy of records, though the choice would keep them."""
         for place, followers in self._cut_by.items():
             leader = way.partitions[place].leader_id
-            # Who leads after a reassignment has followed the chosen replica, which it removed.
+            # A leader after a reassignment has followed the chosen replica, which the reassignment removed.
             if leader in followers and not (place in self._done and self._is_removed(way, place)):
                 yield from ((place, leader, follower) for follower in followers[leader] if follower in way.up)
 
     def _is_removed(self, way: Scenario, place: Place) -> bool:
-        """True if a reassignment removed the chosen replica, after the replicas that it adds were in sync with it."""
+        """True if a reassignment removed the chosen replica, after the added replicas were in sync with it."""
         return way.is_reassigned(place) and self._choice(place) not in way.partitions[place].replicas
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""Steps for when records are safe and every partition has a leader: end hanging transactions, apply the catalogue's remedies."""
+"""Steps once records are safe and every partition has a leader: end hanging transactions, apply the catalogue's remedies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from replica_audit.text import capitalise
 #: Codes for which the plan has steps of its own, with or without a decision.
 _OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
 
-#: Codes of what evidence does not have, and of logs that are not compared for that.
+#: Codes for missing evidence, and for logs that are not compared because of it.
 _OF_EVIDENCE = (CAP_NOT_CAPTURED.code, CAP_MOVED.code, CAP_SECOND_HAND.code)
 
 #: Codes whose remedy is part of every decision: copy the records first, then start replicas in the right order.
@@ -53,9 +53,7 @@ def mending_steps(
     about: Container[Place],
     deleted: Container[FindingPlace] = (),
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first, for the partitions that the plan is `about`; of `deleted` topics there is nothing
-    to mend.
-    """
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none."""
     found = [
         row
         for row in results.findings
@@ -64,7 +62,7 @@ def mending_steps(
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
     waiting = matrix.wanted.keys() | matrix.moved
-    # Where a step brings what was not captured, or asks for a copy, another audit follows.
+    # A step that brings missing data, or asks for a copy, is followed by another audit.
     captured = [
         row
         for row in found
@@ -77,7 +75,7 @@ def mending_steps(
 def _transactions(
     found: Sequence[FindingRow], matrix: Matrix, moving: Collection[Place], tools: Tools
 ) -> Iterator[Step]:
-    """Hanging transactions that may be ended: not where another log has the marker, or another leader is to be elected."""
+    """Steps for hanging transactions, unless another log has the marker or another leader is to be elected."""
     decided = {place_of(row) for row in found if row.code == TXN_MARKER_LOST.code}
     for row in found:
         if row.code != TXN_HANGING.code or row.topic is None or row.partition is None or row.start_offset is None:
@@ -104,15 +102,14 @@ def _transactions(
 def _remedies(
     found: Sequence[FindingRow], results: Results, decided: Collection[Place], moving: Collection[Place]
 ) -> Iterator[Step]:
-    """The catalogue's remedies for loud findings, a step for each code, worst first.
+    """The catalogue's remedies for findings of medium severity or worse, a step for each code, worst first.
 
-    None for partitions that get another leader: a remedy for a replica may contradict the plan, and another audit
-    follows.
+    None for partitions that get another leader: a remedy for a replica may contradict the plan, and another audit follows.
     """
     lagging = {place_of(row) for row in results.partitions if row.verdict == "LAGGING"}
     loud = [row for row in found if _is_loud(row, decided) and place_of(row) not in moving]
     if not loud and not decided:
-        # Nothing is loud: what keeps the followers behind is worth a line all the same.
+        # Without such findings, say at least what keeps followers behind.
         behind = [row for row in found if place_of(row) in lagging]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
@@ -141,7 +138,7 @@ def _places(rows: Sequence[FindingRow]) -> set[Place]:
 
 
 def _is_loud(row: FindingRow, decided: Collection[Place]) -> bool:
-    """True if a remedy needs a step: it is loud, and the plan has no step of its own for it."""
+    """True if a finding needs a step: it is of medium severity or worse, and the plan has no step of its own for it."""
     is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
     is_decided = row.code in _DECIDED and place_of(row) in decided
     return _is_medium(row) and not is_own and not is_decided
@@ -160,7 +157,7 @@ def _worst_of_each(found: Sequence[FindingRow]) -> list[FindingRow]:
 
 
 def _where(rows: Sequence[FindingRow]) -> str:
-    """Places of findings, brokers of one partition together: orders-0 on brokers 1 and 2."""
+    """Places of findings, grouped by partition: orders-0 on brokers 1 and 2."""
     brokers: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         of_place = brokers["" if row.topic is None else f"{row.topic}-{row.partition}"]
@@ -179,7 +176,7 @@ def _name_place(name: str, brokers: Sequence[int]) -> str:
 
 
 def name_remedy(remedy: str, broker_ids: Iterable[int | None]) -> str:
-    """A remedy of the catalogue as a sentence, with brokers by name: never "this broker" where nobody knows which."""
+    """A remedy of the catalogue as a sentence, with "this broker" and "this replica" replaced by names as far as known."""
     remedy = re.sub(r"^None\b", "Nothing to do", remedy)
     brokers = sorted({one for one in broker_ids if one is not None})
     one = f"broker {brokers[0]}" if len(brokers) == 1 else "that broker"

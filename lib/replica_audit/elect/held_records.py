@@ -1,7 +1,7 @@
 """The records of each replica of a partition, as ranges that are counted once however many replicas hold them.
 
-A record is proven committed as in the audit: below the proven high watermark in a log that agrees with the reference, else
-by its divergent range (docs/semantics.md F.0). It is possibly committed if the bounds of the high watermark, or the promise of
+A record is proven committed as in the audit: below the proven high watermark in a log that agrees with the reference, else by
+its divergent range (docs/semantics.md F.0). It is possibly committed if the bounds of the high watermark, or the promise of
 acks=all, leave that open.
 """
 
@@ -28,22 +28,22 @@ from replica_audit.segments.open_transactions import next_part
 
 @dataclass(frozen=True, slots=True)
 class CommittedRange:
-    """A range of records, and the offset below which they may have been committed (`committed_end`: proven committed).
+    """A range of records, with the offset below which they may have been committed (`committed_end`: proven committed).
 
-    Batches that follow each other with a record at every offset, one epoch and the same marks are one piece.
+    Consecutive batches with a record at every offset, the same epoch and the same marks form one range.
     """
 
     piece: RecordRange
     possible_end: int
     leader_epoch: int | None
     is_ahead: bool = False
-    """Past the reference's end, and its leadership does not contradict it."""
+    """True past the reference's end, where its leadership does not contradict the records."""
     place: tuple[int, int] | None = None
-    """[start, end) in the replica's own log, where the piece has the offsets that the reference has its records at."""
+    """[start, end) in the replica's own log, if `piece` uses the reference's offsets of the same records."""
 
     @property
     def is_plain(self) -> bool:
-        """True if the range is counted by its offsets alone, so that it may be joined with the next or cut."""
+        """True if the range is counted by its offsets alone, so that it may be joined or cut."""
         return self.piece.dense and self.piece.exact and self.leader_epoch is not None and self.place is None
 
     def follows(self, before: CommittedRange) -> bool:
@@ -59,7 +59,7 @@ class CommittedRange:
         )
 
     def above(self, offset: int) -> CommittedRange | None:
-        """The part from `offset` on, of a piece that cannot be cut all of it; None where nothing reaches so far."""
+        """The part from `offset` on, or the whole range if it cannot be cut; None if it ends before `offset`."""
         if self.piece.end_offset <= offset:
             return None
         cut = self.is_plain and self.piece.start_offset < offset
@@ -71,21 +71,21 @@ class CommittedRange:
         return CommittedRange(self.piece.committed_to(-1), possible_end, self.leader_epoch, self.is_ahead)
 
     def between(self, start: int, end: int) -> CommittedRange:
-        """The part in [start, end) of a piece that is plain."""
+        """The part in [start, end) of a plain range."""
         return CommittedRange(self.piece.between(start, end), self.possible_end, self.leader_epoch, self.is_ahead)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionPart:
-    """A batch of a transaction, of its data or its marker."""
+    """A batch of a transaction's data, or its marker."""
 
     batch: Batch
     is_possible: bool
-    """It may have been committed."""
+    """True if it may have been committed."""
     is_ahead: bool
     """As in `CommittedRange`."""
     was_open: bool
-    """The transaction had begun below the cut, where the two logs are alike."""
+    """True if the transaction had begun below the cut, where the two logs are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ReplicaRecords:
     case: Case
     facts: ReplicaFacts
     batches: Batches
-    """Of the chunks in `loaded`."""
+    """Batches of the chunks in `loaded`."""
     loaded: frozenset[int]
     marked: tuple[CommittedRange, ...]
     """In order of offset."""
@@ -106,7 +106,7 @@ class ReplicaRecords:
         return tally_from(self.facts, self._first_dropped(truncate_to), self.batches, self.loaded)
 
     def parted(self, truncate_to: int) -> tuple[list[CommittedRange], list[CommittedRange]]:
-        """(kept, dropped) of the pieces: a batch that the cut goes through is dropped whole."""
+        """(kept, dropped) of the ranges; a batch across the cut is dropped whole."""
         first = self._first_dropped(truncate_to)
         at = int(self.batches.reach.searchsorted(first, side="right"))
         edge = min(first, int(self.batches.starts[at])) if at < len(self.batches) else first
@@ -124,9 +124,8 @@ class ReplicaRecords:
         return kept, dropped
 
     def cut_part(self, transaction: OpenTransaction, truncate_to: int) -> TransactionPart | None:
-        """The first part of a transaction that truncation drops; of one that begins above the cut, in the other log, a marker
-        without any data before it. None where there is no such part.
-        """
+        """The first part of a transaction that truncation drops; None if there is none. For a transaction that begins above the
+        cut, in the other log, this is a marker without data before it."""
         first = self._first_dropped(truncate_to)
         own = self.batches
         dropped = (own.ends > first) & (own.rows["producer_id"] == transaction.producer_id)
@@ -143,7 +142,7 @@ class ReplicaRecords:
         return max(truncate_to, self.facts.log_start_offset)
 
 
-#: Its place in the log tells a batch from all others of it, however it was read; besides its base offset these.
+#: Besides its base offset, the columns that identify a batch in its log, however it was read.
 _PLACE = ("last_offset", "position")
 
 
@@ -153,13 +152,13 @@ class Places:
 
     runs: Sequence[DivergentRange]
     run: np.ndarray
-    """Index of the run that it is part of; -1: of none, -2: of several."""
+    """Index of the run that it is part of; -1: none, -2: several."""
     several: Mapping[int, Sequence[DivergentRange]]
-    """By the batch's index, the runs that it is part of, where they are several."""
+    """The runs of each batch that is in several, by the batch's index."""
     again: np.ndarray
-    """Index of the run that has it as written again; -1: none has."""
+    """Index of the run in which it was written again; -1: none."""
     ahead: np.ndarray
-    """Mask of those past the reference's end that its leadership does not contradict."""
+    """Mask of batches past the reference's end that its leadership does not contradict."""
 
     @classmethod
     def of(cls, item: Comparison | None, batches: Batches) -> Places:
@@ -189,12 +188,12 @@ class Places:
 
 
 def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
-    """Mask of a replica's batches, given by their places, that are among some `batches` of it."""
+    """Mask of a replica's batches, identified by `place`, that are among `batches`."""
     return find_rows(place, Batches.in_order(batches.rows).columns(*_PLACE)) >= 0
 
 
 def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> ReplicaRecords:
-    """The records of one of a case's replicas, given its batches of the chunks `loaded`."""
+    """The records of one replica of a case, given its batches of the chunks `loaded`."""
     item = case.comparison_of(facts)
     places = Places.of(item, batches)
     twins = {} if item is None else _twins(item)
@@ -205,14 +204,14 @@ def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset
         if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
     ]
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
-    # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
+    # A cleaner leaves parts of batches, so in compacted logs each is looked up by itself.
     return ReplicaRecords(case, facts, batches, loaded, tuple(marked if facts.compacted else _joined(marked)), places)
 
 
 def _pieces(
     case: Case, facts: ReplicaFacts, batches: Batches, places: Places, twins: Mapping[tuple[int, int, int], Batch]
 ) -> Iterator[CommittedRange]:
-    """The pieces of a replica's batches, from the log start on: those that follow each other with the same marks are one."""
+    """The ranges of a replica's batches, from the log start on; consecutive batches with the same marks form one."""
     known = _as_written_again(batches, places)
     odd = places.ahead | (places.run == -2)
     if twins:
@@ -222,7 +221,7 @@ def _pieces(
         odd |= (places.run == number) & ~inside
     plain = known.is_plain & ~odd & (not facts.compacted)
     chosen = known.data & (batches.ends > facts.log_start_offset)
-    # Of what is not plain each is a piece, or more, for itself.
+    # A batch that is not plain forms one or more ranges of its own.
     single = np.where(plain, -1, np.arange(len(batches)))
     for low, high in known.stretches(chosen | odd, known.epochs, places.run, single):
         if plain[low]:
@@ -246,9 +245,8 @@ def _pieces(
 
 
 def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
-    """The reference's batch for each of the follower's that is the same at another offset or in another epoch: its producer
-    sent it again, or its header was changed on the follower's disk.
-    """
+    """The reference's batch for each of the follower's batches that is the same at another offset or in another epoch: its
+    producer sent it again, or its header was changed on the follower's disk."""
     found = {_key(part.batches[0]): part.twin for part in item.alignment.differences if part.twin is not None}
     for pair in item.alignment.corrupt:
         if pair.odd is not None and pair.right is not None and pair.bad_broker_id == item.follower.broker_id:
@@ -257,7 +255,7 @@ def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
 
 
 def _as_written_again(batches: Batches, places: Places) -> Batches:
-    """The batches, with the reference's epoch where it has the same records in its own epoch: each is one record, whoever leads."""
+    """The batches, with the reference's epoch where it rewrote the same records in its own: each counts as one record, whoever leads."""
     again = places.again >= 0
     if not again.any():
         return batches
@@ -290,7 +288,7 @@ def _key(batch: Batch) -> tuple[int, int, int]:
 def _marked(
     case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[DivergentRange], is_ahead: bool
 ) -> Iterator[CommittedRange]:
-    """A batch from the log start on, in pieces: the parts that are the reference's, and those of runs, in order."""
+    """A batch from the log start on, in pieces: the parts shared with the reference, and those of runs, in order."""
     start = max(batch.base_offset, facts.log_start_offset)
     if is_ahead:
         yield replace(_piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch)), is_ahead=True)
@@ -311,8 +309,7 @@ def _marked(
 
 def _as_other(part: CommittedRange, facts: ReplicaFacts) -> CommittedRange:
     """Mark records as different from the reference's at the same offsets and epoch: the batch's CRC identifies them, except in
-    compacted logs, where every cleaner writes its own batches.
-    """
+    compacted logs, where every cleaner writes its own batches."""
     piece = part.piece
     return replace(part, piece=replace(piece, identity=(*piece.identity, 0 if facts.compacted else piece.crc)))
 
@@ -325,9 +322,8 @@ def _piece(
 
 
 def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
-    """(proven, possible) ends of what is committed of records from `start` on that are in no run. They are of the reference's own
-    history, except below its log start, where nothing may show that.
-    """
+    """(proven, possible) committed ends for records from `start` on that are in no run. These are of the reference's own
+    history, except below its log start, where that may be unproven."""
     mark = case.high_watermark
     item = case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start

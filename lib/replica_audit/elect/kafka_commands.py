@@ -1,9 +1,9 @@
-"""Commands of Kafka's own tools, by the version that they come with.
+"""Command lines of Kafka's own tools, by version.
 
 Options that changed names: kafka-leader-election.sh exists since 2.4 (KIP-460) and takes --admin.config, from 4.2 on
---command-config (KIP-1147); kafka-configs.sh alters topics through brokers since 2.5 (KIP-543), before that through
-ZooKeeper; kafka-reassign-partitions.sh goes through brokers since 2.6 (KIP-455), kafka-topics.sh since 2.2 (KIP-377);
-kafka-server-stop.sh takes --node-id since 3.7 (KIP-979); kafka-transactions.sh exists since 3.0 (KIP-664).
+--command-config (KIP-1147); kafka-configs.sh alters topics through brokers since 2.5 (KIP-543), before that through ZooKeeper;
+kafka-reassign-partitions.sh goes through brokers since 2.6 (KIP-455), kafka-topics.sh since 2.2 (KIP-377); kafka-server-stop.sh
+takes --node-id since 3.7 (KIP-979); kafka-transactions.sh exists since 3.0 (KIP-664).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.model import Place
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
 
-#: kafka-leader-election.sh does not exist in earlier versions.
+#: First version with kafka-leader-election.sh.
 FIRST_VERSION = (2, 4)
 _FIRST_KRAFT = (3, 0)
-#: Most names in a command; more are in a file that it reads, since command lines are limited.
+#: Most names in a command line, which is limited in length; more names go into a file that it reads.
 MOST_NAMES = 100
-#: Placeholders for addresses that were not given.
+#: Placeholders for unknown addresses.
 BOOTSTRAP = "HOST:PORT"
 ZOOKEEPER = "ZOOKEEPER:2181"
 
@@ -41,9 +41,9 @@ class Tools:
     kafka_version: tuple[int, ...] | None = None
     bootstrap: str = BOOTSTRAP
     client_config: str | None = None
-    """File with the client's properties, for clusters that want TLS or SASL."""
+    """Client properties file, for clusters with TLS or SASL."""
     mode: str | None = None
-    """kraft or zookeeper; None where nothing tells."""
+    """kraft or zookeeper; None if unknown."""
 
     def has_elections(self) -> bool:
         """True if the version has a tool for elections."""
@@ -54,9 +54,8 @@ class Tools:
         return self._since((3, 0))
 
     def describe(self, topics: Iterable[str], *, is_any_version: bool = False) -> list[str]:
-        """Commands that show leaders and ISR of each topic, or of all if they are many; `is_any_version`: also of versions without
-        a tool for elections.
-        """
+        """Commands that show leaders and ISR of each topic, or of all topics if there are many; `is_any_version`: also in
+        versions without a tool for elections."""
         names = sorted(set(topics))
         asked: list[tuple[str, ...]] = [("--describe", "--topic", topic) for topic in names]
         if len(names) > MOST_NAMES:
@@ -69,7 +68,7 @@ class Tools:
         )
 
     def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
-        """Unclean elections switched off for each topic, by a way that `way_to_configure` found."""
+        """Commands that turn unclean elections off for each topic, in the `way` that `way_to_configure` found."""
         names = sorted(set(topics))
         return [
             command
@@ -78,17 +77,16 @@ class Tools:
         ]
 
     def keep_remote(self, topic: str, way: str | None) -> list[str]:
-        """The topic's settings shown, then its retention switched off: neither age nor size moves its log start.
+        """Commands that show the topic's settings, then turn off its retention: neither age nor size moves its log start.
 
-        Tiered topics are of 3.6 and later.
+        Tiered topics exist since 3.6.
         """
         off = _of_topic(topic, "--alter", "--add-config", "retention.ms=-1,retention.bytes=-1")
         return [self._configs(way, *_of_topic(topic, "--describe")), self._configs(way, *off)]
 
     def way_to_configure(self, *, is_any_up: bool) -> str | None:
-        """The way to change a topic's setting: through a broker, or if none is up through a controller (KRaft since 3.7,
-        KIP-919) or ZooKeeper (before 3.0); None: not at all.
-        """
+        """The way to change a topic's setting: through a broker or, if none is up, a controller (KRaft since 3.7, KIP-919) or
+        ZooKeeper (before 3.0); None if impossible."""
         if is_any_up:
             return BROKER
         if self.mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
@@ -96,30 +94,31 @@ class Tools:
         return CONTROLLER if self.mode == "kraft" and self._since((3, 7)) else None
 
     def restore_unclean(self, topic: str, value: bool | None) -> list[str]:
-        """Commands that restore the topic's setting; None if it had none of its own."""
+        """Commands that restore the topic's setting; a `value` of None removes it."""
         if value is None:
             return self._configure(topic, "--delete-config", UNCLEAN)
         return self._configure(topic, "--add-config", f"{UNCLEAN}={str(value).lower()}")
 
     def elect(self, kind: str, file: str) -> list[str]:
-        """An election, unclean or preferred, of the partitions in `file`."""
+        """Commands for an election, unclean or preferred, of the partitions in `file`."""
         arguments = ("--election-type", kind, "--path-to-json-file", file)
         options = ("--command-config", "--admin.config") if self.client_config else ("--command-config",)
         calls = [self._call("kafka-leader-election.sh", *arguments, config_option=one) for one in options]
         return self._by_version((4, 2), calls[:1], calls[-1:])
 
     def reassign(self, file: str, *, verify: bool = False) -> list[str]:
-        """The assignment in `file` put into force, or looked after."""
+        """Commands that carry out the assignment in `file`, or check its progress."""
         does = "--verify" if verify else "--execute"
         arguments = ("--reassignment-json-file", file, does)
         before = shlex.join(["kafka-reassign-partitions.sh", "--zookeeper", ZOOKEEPER, *arguments])
         return self._by_version((2, 6), [self._call("kafka-reassign-partitions.sh", *arguments)], [before])
 
     def stop(self, broker_ids: Sequence[int]) -> list[str]:
-        """Clean stops one after the other, each on the broker's host. Before 3.7 the script stops every broker of the host.
+        """Commands that stop brokers cleanly, one after the other, each on the broker's host. Before 3.7 the script stops every
+        broker of the host.
 
-        Both commands return before the broker has ended: the next one is stopped only then, since the order in which
-        brokers leave the ISR decides who may lead (KIP-966).
+        Both commands return before the broker has ended: the next one is stopped only then, since the order in which brokers
+        leave the ISR decides who may lead (KIP-966).
         """
         since, before = (
             _one_after_the_other(broker_ids, command)
@@ -130,8 +129,8 @@ class Tools:
     def end_transaction(self, place: Place, start_offset: int) -> list[str]:
         """Commands that find a hanging transaction and abort it.
 
-        Brokers before 3.0 do not report producers: only a later tool can end a transaction there, given the producer.
-        A topic may begin with a dash.
+        Brokers before 3.0 do not report producers: only a later tool can end a transaction there, given the producer. A topic
+        may begin with a dash.
         """
         partition = (f"--topic={place[0]}", "--partition", str(place[1]))
         whose = ("--producer-id", "PRODUCER_ID", "--producer-epoch", "PRODUCER_EPOCH", "--coordinator-epoch", "EPOCH")
@@ -148,14 +147,15 @@ class Tools:
         )
 
     def describe_quorum(self) -> list[str]:
-        """Commands that show who leads the controllers' quorum and how far each node is; controllers answer since 3.7 (KIP-919)."""
+        """Commands that show the leader of the controllers' quorum and the progress of each node; controllers answer since 3.7
+        (KIP-919)."""
         return [
             self._call("kafka-metadata-quorum.sh", "describe", what, server=self._controllers())
             for what in ("--status", "--replication")
         ]
 
     def replace_voter(self, node_id: int, old_directory_id: str) -> list[str]:
-        """A voter that was formatted anew, put in the place of the one from its old directory (KIP-853, since 3.9).
+        """Commands that replace a voter from an old directory by one that was formatted anew (KIP-853, since 3.9).
 
         It is removed first: an id that is among the voters cannot be added. The second command is for its own host.
         """
@@ -177,26 +177,27 @@ class Tools:
 
     @staticmethod
     def format_voter(node_id: int, cluster_id: str, *, is_dynamic: bool) -> str:
-        """Format a voter's empty disk; of a dynamic quorum (KIP-853) it has no voters of its own. A formatted one stays as it is."""
+        """Command that formats a voter's empty disk; in a dynamic quorum (KIP-853) without voters of its own. A formatted disk
+        is left as it is."""
         own = ["--no-initial-controllers"] if is_dynamic else []
         place = ["--cluster-id", cluster_id, "--config", f"SERVER_PROPERTIES_OF_{node_id}"]
         return shlex.join(["kafka-storage.sh", "format", *place, "--ignore-formatted", *own])
 
     @staticmethod
     def start(broker_id: int) -> str:
-        """A start, on the broker's host, with the properties that it always has."""
+        """Command that starts a broker, on its host, with its usual properties."""
         return f"kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_{broker_id}"
 
     @staticmethod
     def start_as_controller(node_id: int) -> str:
-        """A start of a node that is broker and controller, as the latter only."""
+        """Command that starts a combined node as a controller only."""
         listeners = f"--override listeners=CONTROLLER_LISTENER_OF_{node_id}"
         return f"{Tools.start(node_id)} --override process.roles=controller {listeners}"
 
     @staticmethod
     def restart(node_id: int) -> list[str]:
-        """A clean stop, whatever options the node was started with, and a start with the properties that it always has."""
-        # By its options kafka-server-stop.sh does not find it.
+        """Commands that stop a node cleanly, whatever options it was started with, and start it with its usual properties."""
+        # kafka-server-stop.sh does not find a node started with such options.
         return [f"kill -TERM PID_OF_{node_id}", f"tail --pid=PID_OF_{node_id} -f /dev/null", Tools.start(node_id)]
 
     def _configure(self, topic: str, *change: str, way: str = "") -> list[str]:
@@ -222,7 +223,7 @@ class Tools:
         return shlex.join([tool, *(server or ("--bootstrap-server", self.bootstrap)), *config, *arguments])
 
     def _by_version(self, first: tuple[int, ...], since: list[str], before: list[str]) -> list[str]:
-        """The commands of the version, those before `first` or those since; both, labelled, where that is not known."""
+        """The commands for the version, `since` or `before` the version `first`; both, labelled, if it is unknown."""
         if self.kafka_version is not None or since == before:
             return since if self._since(first) else before
         if self.mode == "kraft" and first <= _FIRST_KRAFT:
@@ -235,14 +236,13 @@ class Tools:
 
 
 def _of_topic(topic: str, does: str, *change: str) -> list[str]:
-    """Arguments of kafka-configs.sh."""
     return [does, "--entity-type", "topics", "--entity-name", topic, *change]
 
 
 def for_names(
     names: Collection[str], file: str, command: Callable[[str], Sequence[str]]
 ) -> tuple[list[str], dict[str, str]]:
-    """`command` of each name; of many once for all names in `file`, and the file by name."""
+    """`command` for each name; for many names a single one that reads them from `file`, and that file's content by its name."""
     if len(names) <= MOST_NAMES:
         return [one for name in names for one in command(name)], {}
     called = (one if one.startswith("#") else f"xargs --arg-file={file} -I TOPIC {one}" for one in command("TOPIC"))
@@ -250,7 +250,7 @@ def for_names(
 
 
 def in_order(*groups: Sequence[str]) -> list[str]:
-    """Commands one group after the other; a label of versions ends where a group without one follows."""
+    """Groups of commands in sequence; a label for versions is ended where a group without one follows."""
     commands: list[str] = []
     is_labelled = False
     for group in filter(None, groups):
@@ -261,43 +261,43 @@ def in_order(*groups: Sequence[str]) -> list[str]:
     return commands
 
 
-#: The archive of the chosen metadata log.
+#: Archive of the chosen metadata log.
 CHOSEN_LOG = "chosen-metadata.tgz"
 
 
 def pack_metadata(node_id: int) -> str:
-    """The metadata log of a node packed without its quorum-state, which says whom this node voted for."""
+    """Command that packs a node's metadata log without its quorum-state, which records the node's own vote."""
     begin = ["tar", "-czf", CHOSEN_LOG, "--exclude=quorum-state", "-C", f"LOG_DIR_OF_{node_id}"]
     return shlex.join([*begin, "--", f"./{METADATA_PARTITION}"])
 
 
 def put_metadata_aside(node_id: int, *then: str) -> list[str]:
-    """The metadata log of a node moved out of its log dir, whether there is one or not, and only then what comes into its place."""
+    """Commands that move a node's metadata log, if any, out of its log dir, and then put another in its place."""
     own = f"LOG_DIR_OF_{node_id}/{METADATA_PARTITION}"
     moved = shlex.join(["mv", "-T", own, f"put-aside-{node_id}"])
     return [shlex.join(["mkdir", "-p", own]), " && ".join((moved, *then))]
 
 
 def unpack_metadata(node_id: int) -> str:
-    """The packed log put into a node's log dir."""
+    """Command that unpacks the chosen log into a node's log dir."""
     return shlex.join(["tar", "-xzf", CHOSEN_LOG, "-C", f"LOG_DIR_OF_{node_id}"])
 
 
 def restore_stray(broker_id: int, name: str, directory: str) -> str:
-    """A directory -stray under its partition's name again; fails where that is taken."""
+    """Command that gives a -stray directory its partition's name back; fails if the name is taken."""
     log_dir = f"LOG_DIR_OF_{broker_id}"
     return shlex.join(["mv", "-T", "--", f"{log_dir}/{name}", f"{log_dir}/{directory}"])
 
 
 def set_directory_id(node_id: int, directory_id: str) -> str:
-    """The id of a log dir, from which a voter is known, written into its meta.properties."""
-    # Added before what is there is deleted: of a file without one, or with it in its last line, nothing is missed.
+    """Command that writes a log dir's id, by which a voter is known, into its meta.properties."""
+    # Added before old lines are deleted, so that it works on a file without the line, or with it as the last.
     edits = ("-e", f"$adirectory.id={directory_id}", "-e", "/^directory[.]id=/d")
     return shlex.join(["sed", "-i", *edits, f"LOG_DIR_OF_{node_id}/{META_PROPERTIES}"])
 
 
 def put_quorum_state(node_id: int, file: str) -> str:
-    """A quorum-state of the plan put beside a node's metadata log."""
+    """Command that puts a quorum-state of the plan beside a node's metadata log."""
     return shlex.join(["cp", file, f"LOG_DIR_OF_{node_id}/{METADATA_PARTITION}/quorum-state"])
 
 
@@ -316,24 +316,24 @@ def quorum_state_file(voters: Iterable[int], leader_epoch: int, *, is_dynamic: b
 
 
 class Copies:
-    """Commands that copy directories on a broker's host, each into an archive of its own."""
+    """Commands that copy directories on a broker's host, each into its own archive."""
 
     def __init__(self, of: str = "") -> None:
-        """`of` tells the archives from those of others."""
+        """`of` is part of the archives' names, to tell them from others."""
         self._of = f"-{of}" if of else ""
         self._archives: Counter[int] = Counter()
         self._files: dict[str, tuple[str, str]] = {}
 
     def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
-        """The copy of partitions' directories."""
+        """Command that copies partition directories."""
         return self.of_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
 
     def of_metadata(self, node_id: int, kind: str = "broker") -> str:
-        """The copy of a node's metadata log, with what says whose it is (node.id and directory.id)."""
+        """Command that copies a node's metadata log, with the file that identifies the node (node.id and directory.id)."""
         return self.of_directories(node_id, [META_PROPERTIES, str(METADATA_PARTITION)], kind)
 
     def of_directories(self, node_id: int, names: Iterable[str], kind: str = "broker") -> str:
-        """The copy of what is directly below a log dir; a name that begins with a dash is a name."""
+        """Command that copies entries of a log dir; names may begin with a dash."""
         self._archives[node_id] += 1
         number = self._archives[node_id]
         archive = f"{kind}-{node_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
@@ -348,17 +348,17 @@ class Copies:
         return command
 
     def files_of(self, commands: Iterable[str]) -> dict[str, str]:
-        """Files with the names of what `commands` copy, where these are too many for a command."""
+        """Files that list what `commands` copy, for those with too many names for a command line."""
         return dict(self._files[command] for command in commands if command in self._files)
 
 
 def election_file(places: Iterable[Place]) -> str:
-    """Input of kafka-leader-election.sh: the partitions, one a line."""
+    """Input of kafka-leader-election.sh: the partitions, one per line."""
     return _file({}, [{"topic": topic, "partition": number} for topic, number in places])
 
 
 def reassignment_file(assignments: Iterable[tuple[Place, tuple[int, ...]]]) -> str:
-    """Input of kafka-reassign-partitions.sh: the replicas in order, a partition a line."""
+    """Input of kafka-reassign-partitions.sh: one partition per line, with its replicas in order."""
     partitions = [
         {"topic": topic, "partition": number, "replicas": list(replicas)} for (topic, number), replicas in assignments
     ]

@@ -1,6 +1,6 @@
-"""A plan: whom to elect for each partition, and the steps that carry this out, in order (docs/reference.md, elect).
+"""A plan: the leader to elect for each partition, and the steps that carry this out, in order (docs/reference.md, elect).
 
-plan.json is written and read by the types of these classes: a field is added here and nowhere else.
+plan.json follows from these classes: a field is added here and nowhere else.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ class SalvageSource:
     end_offset: int
     records: int
     directory: str | None = None
-    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk; or the
-    `.deleted` files in one (`names.deleted_in`).
-    """
+    """The copy's directory in the snapshot if Kafka does not serve from it: -future, -stray, another disk, or the `.deleted`
+    files in one (`names.deleted_in`)."""
 
     @property
     def name(self) -> str | None:
@@ -66,25 +65,25 @@ class Candidate:
     lost_at_most: bool
     cut_transactions: int
     hidden_records: int
-    """Records that it lacks and another replica keeps, where no truncation finds them."""
+    """Records that it lacks and another replica keeps, where no truncation detects them."""
     groups_hit: int | None
-    """Consumer groups that have read records it loses; None where no group's offsets are known."""
+    """Number of consumer groups that have read records it loses; None if no group's offsets are known."""
     damage: tuple[str, ...]
-    """Codes of what is damaged in its files."""
+    """Codes of damage in its files."""
     remote_records: int = 0
-    """Of the records that it loses, those that remote storage still has."""
+    """Records it loses that remote storage still has."""
     remote_unread: int = 0
-    """Of these, those that salvage cannot take out of the store given; 0 where none was."""
+    """Records of `remote_records` that salvage cannot extract from the given store; 0 without a store."""
     remote_encrypted: int = 0
-    """Of `remote_unread`, those that the brokers' plugin can read."""
+    """Records of `remote_unread` that only the brokers' plugin can read."""
     remote_deleted: int = 0
-    """Of `remote_records`, those that Kafka deletes there once it leads, whatever retention is."""
+    """Records of `remote_records` that Kafka deletes once it leads, regardless of retention."""
     remote_basis: tuple[RemoteShare, ...] = ()
     """What shows that remote storage has `remote_records`, weakest first."""
 
     @property
     def loss(self) -> tuple[int, int, int, int]:
-        """The order of candidates (`rank_loss`)."""
+        """Sort key of candidates (`rank_loss`)."""
         return rank_loss(self)
 
     @property
@@ -107,17 +106,17 @@ class Decision:
     candidate_id: int
     reason: str
     asked: bool
-    """The candidate was given, not chosen."""
+    """True if the candidate was given, not chosen."""
     present_leader_id: int | None
     kafka_choice_id: int | None
-    """The broker that the controller would elect in the present state; None for nobody."""
+    """The broker that the controller would elect in the present state, if any."""
     kafka_choice_right: str | None
     """stays, isr, elr, last_known or unclean."""
     procedure: str
-    """none; confirm where it may lead already; start, elect, reorder; unplanned where no step brings it about (`conflicts`)."""
+    """none; confirm (it may lead already); start, elect, reorder; unplanned (no step brings it about, see `conflicts`)."""
     candidates: tuple[Candidate, ...]
     salvage: tuple[SalvageSource, ...]
-    """Logs that the lost records can be salvaged from."""
+    """Logs from which the lost records can be salvaged."""
     depends_on: tuple[int, ...]
     """Brokers that were not captured and may hold records that change the costs."""
 
@@ -147,13 +146,13 @@ class Decision:
 
     @property
     def open_question(self) -> str:
-        """The information that is needed before a decision, as a clause."""
+        """Clause on the information needed before a decision."""
         replicas = len(self.depends_on)
         who = f"the replica{'' if replicas == 1 else 's'} on {name_brokers(self.depends_on)}"
         return f"{who} {say_uncaptured(replicas)}: {ask_for_copies(replicas, None)}"
 
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
-        """Another candidate in place of the best, with where what it loses can be taken from, and the reason."""
+        """The decision with another candidate, the sources of what it loses, and the reason."""
         own = next(one for one in self.candidates if one.candidate_id == candidate_id)
         loses = own.loss_told
         before = self.chosen.loss_told
@@ -168,20 +167,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A replica's log after a step: of a partition, or, of `quorum`, a node's metadata log before it starts. A restart adds epochs, so
-    that `leader_epoch` is the least that it can be.
-    """
+    """State of a replica's log after a step; for `quorum`, of a node's metadata log before it starts. Restarts add epochs, so
+    `leader_epoch` is a lower bound."""
 
     topic: str
     partition: int
     broker_id: int
     leader_id: int | None
-    """None where nobody leads yet."""
+    """None while nobody leads."""
     leader_epoch: int | None
     truncate_to: int | None
-    """Where its log is cut as it begins to follow; None where it is not cut, or leads."""
+    """Offset at which its log is cut as it begins to follow; None if it is not cut, or leads."""
     dropped_records: int
-    """In the batches above the cut."""
+    """Records in the batches above the cut."""
     log_end_offset: int
     """Its log end after it has followed, if nothing is written meanwhile."""
 
@@ -195,18 +193,18 @@ class Step:
     """A step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
 
     number: int = 0
-    """From 1 on; 0 as long as the plan is not complete."""
+    """Counted from 1; 0 until the plan is complete."""
     action: str
     """keep_remote, check_remote, capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore,
     restore_config, verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch, put_back and replace_voter."""
     text: str
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
-    """Those that are not brokers too."""
+    """Controllers that are not brokers too."""
     partitions: tuple[PlaceObject, ...] = ()
     commands: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
-    """Files that the commands read, by name: their content."""
+    """Content of the files that the commands read, by name."""
     before: tuple[str, ...] = ()
     """Conditions that must hold before it."""
     after: tuple[Prediction, ...] = ()
@@ -225,7 +223,7 @@ class KeepStopped:
     broker_id: int
     until_step: int
     is_down: bool
-    """It is down already; otherwise the plan stops it."""
+    """True if it is down already; otherwise the plan stops it."""
     reason: str
 
 
@@ -240,7 +238,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The way through the Admin API (H10): the same replicas in another order, then an unclean election."""
+    """The alternative through the Admin API (H10): the same replicas in another order, then an unclean election."""
 
     topic: str
     partition: int
@@ -293,11 +291,11 @@ class Plan:
     alternatives: tuple[Alternative, ...] = ()
     rests_on: tuple[PlannedPartition, ...] = ()
     leaderless: tuple[Place, ...] = ()
-    """Partitions that nobody leads now: no leader is registered, or it is down."""
+    """Partitions without a leader now: none is registered, or it is down."""
 
     @property
     def is_at_rest(self) -> bool:
-        """True if every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
+        """True if every partition is led by its best choice, and loses nothing that may have been acknowledged."""
         return self.is_quiet and not self.leaderless
 
     @property
@@ -323,7 +321,7 @@ def plan_object(plan: Plan) -> dict[str, object]:
 
 
 def parse_plan(content: object) -> Plan:
-    """The plan in a plan.json that was parsed as JSON. Raises UsageError for anything else and for another version."""
+    """The plan in a plan.json that was parsed as JSON. Raises UsageError for anything else, and for another version."""
     plan = parse_written(Plan, content, _WRITTEN)
     for one in plan.decisions:
         if all(candidate.candidate_id != one.candidate_id for candidate in one.candidates):
@@ -334,5 +332,5 @@ def parse_plan(content: object) -> Plan:
 
 
 def read_plan(path: str, option: str) -> Plan:
-    """The plan in the file at `path`, which `option` named; raises UsageError."""
+    """Read the plan at `path`, named by `option`. Raises UsageError."""
     return read_written(path, option, parse_plan, _WRITTEN)

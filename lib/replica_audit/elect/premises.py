@@ -1,4 +1,4 @@
-"""The premises of a plan: leaders, ISRs, epochs and log ends as it found them, and what of them has changed since."""
+"""The premises of a plan: leaders, ISRs, epochs and log ends as it found them, and which of them have changed since."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ChangedPremise:
 def moved_since(before: Plan, cluster_id: str | None, rests_on: Iterable[PlannedPartition]) -> Iterator[ChangedPremise]:
     """Differences between the premises of `before` and those that a plan of the present snapshot would have.
 
-    Values that either side does not know are not compared.
+    Values unknown to either side are not compared.
     """
     present = {place_of(one): one for one in rests_on}
     if before.cluster_id and cluster_id and before.cluster_id != cluster_id:
@@ -79,7 +79,7 @@ def moved_since(before: Plan, cluster_id: str | None, rests_on: Iterable[Planned
         for name in ("topic_id", "leader_id", "leader_epoch", "isr", "elr"):
             old = getattr(then, name)
             new = getattr(today, name)
-            # Without a leader is a state of its own if the epoch is known.
+            # No leader is a value of its own, if the epoch is known.
             if old != new and (name == "leader_id" or None not in (old, new)):
                 yield ChangedPremise(then.topic, then.partition, None, _WORDS[name], old, new)
         yield from _moved_replicas(then, today)

@@ -24,7 +24,7 @@ from replica_audit.text import count, name_brokers, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 
-#: The fate of a directory that Kafka does not serve from (docs/semantics.md H8, H15).
+#: What happens to a directory that Kafka does not serve from (docs/semantics.md H8, H15).
 _FATE = {
     "future": "Kafka cuts it to the current log as the broker starts",
     "delete": "Kafka deletes it",
@@ -61,7 +61,7 @@ def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: C
 def _copy_deleted(
     broker: int, found: Sequence[tuple[Place, SalvageSource, str]], state: PresentState, copies: Copies
 ) -> Step:
-    """The directories with `.deleted` files of one broker, a command for each of its log dirs."""
+    """Step that copies one broker's directories with `.deleted` files, a command for each log dir."""
     names: dict[str, list[str]] = defaultdict(list)
     for _, _, directory in found:
         log_dir, _, name = directory.rpartition("/")
@@ -81,13 +81,13 @@ def _copy_deleted(
 
 @dataclass(frozen=True, slots=True)
 class RecordsAtRisk:
-    """Records of one partition that a broker has and that are gone once it follows the log that the others are compared with."""
+    """Records of one partition that a broker loses once it follows the log that the others are compared with."""
 
     place: Place
     records: int
     committed: int
     directories: tuple[str, ...]
-    """In the snapshot, relative to it; none where only a text or table tells of them."""
+    """Directories relative to the snapshot; empty if only a text or table describes the log."""
 
 
 def safeguard_steps(
@@ -99,9 +99,8 @@ def safeguard_steps(
     copies: Copies,
     about: Container[Place],
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete, what
-    was not captured, what only one broker holds, who has to stay up.
-    """
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete,
+    what was not captured, what only one broker holds, who has to stay up."""
     planned = [one for one in decisions if one.procedure != "unplanned"]
     waiting = [one for one in planned if not one.is_deleting]
     # Whoever copies what is being deleted sees whether it is there; to keep the rest takes nothing that was not seen for granted.
@@ -117,7 +116,7 @@ def safeguard_steps(
 
 
 def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
-    """A step for the partitions of which Kafka deletes records in remote storage as soon as the plan's leader leads (J4)."""
+    """A step for the partitions whose records in remote storage Kafka deletes as soon as the plan's leader leads (J4)."""
     leaving = [one for one in decisions if one.chosen.remote_deleted]
     if not leaving:
         return
@@ -161,9 +160,8 @@ def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[S
 def _keep_remote(
     results: Results, state: PresentState, decisions: Sequence[Decision], tools: Tools, about: Container[Place]
 ) -> Iterator[Step]:
-    """A step for the topics of which remote storage has records that no log has, or none will have under the plan's leader:
-    they are deleted once the log start has passed them.
-    """
+    """A step for the topics with records in remote storage that no log has, or none will have under the plan's leader: they are
+    deleted once the log start has passed them."""
     rows = [row for row in results.findings if row.code == TIER_ORPHAN.code and row.status != "resolved"]
     found = {(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None}
     found |= {
@@ -177,7 +175,7 @@ def _keep_remote(
     about_them = [one for one in decisions if place_of(one) in places]
     unread, encrypted = unread_records(about_them)
     known = ", as far as is known without a look at it," if any(one.chosen.remote_unseen for one in about_them) else ""
-    # Whoever leads may have them, and nothing is salvaged before that is known.
+    # Any leader may have them, and nothing is salvaged before that is known.
     unsure = {(row.topic, row.partition) for row in rows if row.confidence == "suspect"} & set(places)
     ends, until = [], ""
     if unread:
@@ -213,13 +211,14 @@ def _keep_remote(
 
 
 def unread_records(decisions: Iterable[Decision]) -> tuple[int, int]:
-    """Records in remote storage that salvage cannot take out of the store given, and those that are so for being encrypted."""
+    """Numbers of records in remote storage that salvage cannot extract from the given store, and of those among them that are
+    encrypted."""
     chosen = [one.chosen for one in decisions]
     return sum(one.remote_unread for one in chosen), sum(one.remote_encrypted for one in chosen)
 
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
-    """The metadata logs, where they contradict each other or too few can vote: a controller that starts may cut the only good one."""
+    """Copy the metadata logs if they contradict each other or too few can vote: a controller that starts may cut the only good one."""
     holders = state.doubted or state.lost
     if holders is None:
         return
@@ -240,7 +239,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
 
 
 def _bring(results: Results, matrix: Matrix, state: PresentState, about: Container[Place]) -> Iterator[Step]:
-    """A step for all bytes that evidence does not have, and that an answer needs, and for what has to be collected again."""
+    """A step for all bytes that evidence lacks and an answer needs, and for what has to be collected again."""
     places = [place for place in sorted(matrix.wanted) if place in about]
     moved = [place for place in sorted(matrix.moved) if place in about]
     sizes: Counter[int] = Counter()
@@ -271,7 +270,7 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
 
 
 def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place]) -> Iterator[Step]:
-    """Replicas that were not captured and without which nothing is certain; brokers of which the same is said together."""
+    """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
         if place in about:
@@ -335,9 +334,8 @@ def _copy(
 def _find_other(
     matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
 ) -> dict[int, list[Place]]:
-    """Partitions, by broker, with other records that exist only once or that the choice loses, or a log that it cuts where it loses
-    the end of a transaction; none if the leader stays and lacks only records that were never committed.
-    """
+    """Partitions, by broker, with other records that exist only once or that the choice loses, or whose log the choice cuts and
+    with it the end of a transaction; empty if the leader stays and lacks only records that were never committed."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
@@ -393,7 +391,7 @@ def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable
 
 
 def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[Step]:
-    """Leaders that are stopped for other partitions, and in whose place one that has less may lead meanwhile."""
+    """Steps that copy leaders stopped for other partitions, in whose place one with fewer records may lead meanwhile."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for broker, place in outrun:
         wanted[broker].append(place)
@@ -414,7 +412,7 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[
 
 
 def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[RecordsAtRisk]]:
-    """By broker what it loses under the log that the others are compared with, most committed records first."""
+    """By broker, what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
     for place in matrix.holding:
         if place not in about:
@@ -452,7 +450,7 @@ def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> 
 
 
 def _hold(brokers: Sequence[int], state: PresentState) -> str:
-    """Instruction for equally live brokers until the log directory of one of them is copied."""
+    """Instruction for brokers of equal liveness until the log directory of one of them is copied."""
     several = len(brokers) > 1
     whose = "the log directory of one of them" if several else "its log directory"
     name = f"broker {' or '.join(map(str, sorted(brokers)))}"
@@ -465,7 +463,7 @@ def _hold(brokers: Sequence[int], state: PresentState) -> str:
 
 
 def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
-    """Instruction for equally live brokers until the log directory of each is copied."""
+    """Instruction for brokers of equal liveness until the log directory of each is copied."""
     names = name_brokers(brokers)
     liveness = state.liveness(min(brokers))
     if liveness == "down":
@@ -494,7 +492,7 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
 
 
 def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
-    """Subject and verb: the leader, or who stands in for leaders that were not captured, or do not exist."""
+    """Subject and verb: the leader, or the stand-in for leaders that were not captured or do not exist."""
     references = {place: matrix.reference(place) for place in places}
     rows = [matrix.replicas[place][one] for place, one in references.items() if one is not None]
     if all(row.role == "leader" for row in rows):

@@ -49,14 +49,14 @@ class LeaderChange:
     leader_id: int
     right: str
     ordered: bool
-    """The plan asked for the election; it did not happen by itself."""
+    """True if the plan asked for the election; False if it happened by itself."""
 
 
 class Kinds:
-    """Partitions grouped by kind: those that are registered and treated alike fare alike, so that one stands for all."""
+    """Partitions grouped by kind: those with equal registration and treatment behave alike, so that one stands for all."""
 
     def __init__(self, state: PresentState, treatment: Callable[[Place], Hashable]) -> None:
-        """`treatment` is all that steps and their judgement depend on for a partition."""
+        """`treatment` returns everything else that steps and their judgement depend on for a partition."""
         self._first: dict[Place, Place] = {}
         self._members: dict[Place, list[Place]] = defaultdict(list)
         first: dict[tuple[int, Hashable], Place] = {}
@@ -75,7 +75,7 @@ class Kinds:
         return self._members.keys()
 
     def assigned_to(self, broker_id: int) -> Sequence[Place]:
-        """The representatives that have been assigned to a broker."""
+        """Representatives of partitions that have been assigned to a broker."""
         return self._of_broker.get(broker_id, ())
 
     def first(self, place: Place) -> Place:
@@ -98,9 +98,8 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """All partitions of a snapshot, one for each of their `kinds`, and the brokers that are up. Every step returns another
-    scenario, and leaves this one as it is.
-    """
+    """All partitions of a snapshot, one for each of their `kinds`, and the brokers that are up. Immutable: every step returns
+    another scenario."""
 
     kinds: Kinds
     partitions: Mapping[Place, Registration]
@@ -108,11 +107,11 @@ class Scenario:
     clean: frozenset[int]
     """Brokers that are down and were stopped cleanly."""
     changes: tuple[LeaderChange, ...] = ()
-    """Since the scenario began, in order."""
+    """Changes since the scenario began, in order."""
     reassigned: frozenset[Place] = frozenset()
     """Those of `partitions` whose reassignment has ended."""
     unsettled: frozenset[Place] = frozenset()
-    """Those of which replicas that are alive may be out of sync."""
+    """Those of `partitions` whose live replicas may be out of sync."""
 
     @classmethod
     def of(
@@ -125,9 +124,8 @@ class Scenario:
         up: Iterable[int],
         fenced: Sequence[int] = (),
     ) -> Scenario:
-        """`unclean` says for each partition whether unclean elections are allowed at first; brokers that are not `up` are
-        fenced in the order of `fenced`, as the controller does when it no longer hears from them.
-        """
+        """`unclean` tells for each partition whether unclean elections are allowed at first; brokers that are not `up` are
+        fenced in the order of `fenced`, as the controller does when it no longer hears from them."""
         begin = {
             allowed: kinds.change(
                 ("begin", has_elr, allowed), frozenset(), partial(_begun, has_elr=has_elr, unclean=allowed)
@@ -158,13 +156,13 @@ class Scenario:
         return self.kinds.first(place) in self.reassigned
 
     def forbidden(self, topics: Collection[str]) -> Scenario:
-        """After unclean.leader.election.enable=false for the topics."""
+        """The scenario after unclean.leader.election.enable=false for the topics."""
         forbid = self.kinds.change("forbid", frozenset(), lambda one, _: replace(one, unclean=False))
         partitions = {place: forbid(one) if place[0] in topics else one for place, one in self.partitions.items()}
         return replace(self, partitions=partitions)
 
     def stopped(self, broker_id: int) -> Scenario:
-        """After SIGTERM: the broker leaves cleanly. The same if it is down."""
+        """The scenario after SIGTERM, by which the broker leaves cleanly; unchanged if it is down."""
         if broker_id not in self.up:
             return self
         left = self.up - {broker_id}
@@ -173,7 +171,7 @@ class Scenario:
         return down._moved(self.kinds.assigned_to(broker_id), change)
 
     def started(self, broker_id: int) -> Scenario:
-        """After the broker has started, and every replica that is alive has caught up with its leader."""
+        """The scenario after the broker has started, and every live replica has caught up with its leader."""
         clean = broker_id in self.clean
         up = self.up | {broker_id}
         back = replace(self, up=up, clean=self.clean - {broker_id})
@@ -182,17 +180,17 @@ class Scenario:
         return back._moved(own, change)._settled(own)
 
     def elected(self, places: Iterable[Place]) -> Scenario:
-        """After an unclean election that an operator asked for."""
+        """The scenario after an unclean election requested by an operator."""
         change = self.kinds.change("elect", self.up, partial(elect, unclean=True))
         return self._moved(self.kinds.one_of_each(places), change, ordered=True)._settled()
 
     def reordered(self, place: Place, replicas: tuple[int, ...]) -> Scenario:
-        """After the assignment was reordered and its first broker elected (H9)."""
+        """The scenario after the assignment was reordered and its first broker elected (H9)."""
         partitions = {**self.partitions, place: replace(self.partitions[place], replicas=replicas)}
         return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 
     def _settled(self, more: Iterable[Place] = ()) -> Scenario:
-        """After time enough for all that are alive to be in sync; of partitions of `more` another one is alive than before."""
+        """The scenario once all live replicas are in sync; `more` are partitions with a replica that just came up."""
         after = self.kinds.change("settle", self.up, catch_up)
         partitions, ended = dict(self.partitions), set()
         for place in self.unsettled.union(more):
@@ -221,16 +219,15 @@ class Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Scenarios:
-    """A cluster in every state that its snapshot leaves open: with or without eligible leader replicas; unclean elections allowed
-    or not for topics that do not show it; brokers up or down that nothing tells of; and each order in which the controller
-    may have fenced those that went down, which decides who stays in sync (H14).
-    """
+    """A cluster in every state that its snapshot leaves open: with or without eligible leader replicas; unclean elections
+    allowed or not for topics that do not show it; brokers of unknown state up or down; and each order in which the controller
+    may have fenced those that went down, which decides who stays in sync (H14)."""
 
     kinds: Kinds
     ways: tuple[Scenario, ...]
-    """At first the one in which nothing is allowed that is not shown."""
+    """The first one allows nothing that the snapshot does not show."""
     first_epochs: Mapping[Place, int]
-    """Leader epochs of the snapshot, by the partition of each kind."""
+    """Leader epochs of the snapshot, by the representative of each kind."""
 
     @classmethod
     def of(cls, state: PresentState, treatment: Callable[[Place], Hashable] = lambda place: place) -> Scenarios:
@@ -281,7 +278,7 @@ class Scenarios:
         return all(way.leader(place) == broker_id for way in self.ways)
 
     def takers(self, place: Place) -> set[int]:
-        """Brokers that would lead the partition in any scenario as soon as they are up and nobody leads."""
+        """Brokers that would lead the partition, in any scenario, as soon as they are up and nobody leads."""
         first = self.kinds.first(place)
         return set().union(*(takers(way.partitions[first]) for way in self.ways))
 
@@ -302,14 +299,13 @@ def takers(partition: Registration) -> set[int]:
     return {*partition.isr, *partition.elr, *last}
 
 
-#: Most brokers that are down for which every order of fencing is simulated; of more, each one comes last once.
+#: Most brokers down for which every order of fencing is simulated; with more, each one comes last once.
 _FEW = 3
 
 
 def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Orders in which the controller may fence the brokers that are down; one, if no partition has two of them in sync or
-    eligible.
-    """
+    """Orders in which the controller may fence the brokers that are down; a single one if no partition has two of them in sync
+    or eligible."""
     gone = frozenset(down)
     if not any(len((one.isr | one.elr) & gone) > 1 for one in state.partitions.values()):
         yield tuple(down)
@@ -327,7 +323,7 @@ def _begun(one: Registration, _: frozenset[int], *, has_elr: bool, unclean: bool
 
 
 def _stop(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:
-    # A reassignment may have taken it away from the broker.
+    # A reassignment may have taken the partition from the broker.
     return stop_broker(one, broker_id, alive) if broker_id in one.replicas else one
 
 
@@ -336,7 +332,7 @@ def _start(broker_id: int, clean: bool, one: Registration, alive: frozenset[int]
 
 
 def _fence(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:
-    """After the controller fenced a broker; no change if it has done so before: no leader, and only this broker in sync."""
+    """The registration after the controller fenced a broker; unchanged if it did so before: no leader, and only this broker in sync."""
     is_known = broker_id not in one.isr or (one.leader_id is None and one.isr == {broker_id})
     return one if is_known and one.leader_id != broker_id else stop_broker(one, broker_id, alive)
 

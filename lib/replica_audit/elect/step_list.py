@@ -1,4 +1,4 @@
-"""The text of an election's steps: words, commands, conditions, and the log of each replica after them."""
+"""Texts of the steps of elections: words, commands, conditions, and the log of each replica after them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAJORITY = (
 
 
 class StepList:
-    """The steps so far. Whoever adds one gives the scenarios after it, which say who leads then."""
+    """The steps so far. Each is added with the scenarios after it, which show who leads then."""
 
     def __init__(
         self, state: PresentState, matrix: Matrix, decisions: Mapping[Place, Decision], tools: Tools, now: Scenarios
@@ -66,7 +66,7 @@ class StepList:
         )
 
     def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]], uncut: Sequence[str] = ()) -> None:
-        """`uncut`: conditions for replicas that may have been cut since they were copied."""
+        """Add the step; `uncut`: conditions for replicas that may have been cut since they were copied."""
         file = "reassign.json"
         preferred = "elect-preferred.json"
         self._add(
@@ -97,7 +97,7 @@ class StepList:
         perhaps: Sequence[int],
         before: Sequence[str] = (),
     ) -> None:
-        """`without`: partitions that have no leader from then on; `perhaps`: brokers that may be down already."""
+        """Add the step; `without`: partitions that have no leader from then on; `perhaps`: brokers that may be down already."""
         costs = f"; {list_places(without)} {verb(len(without), 'has', 'have')} no leader meanwhile" if without else ""
         order = ", in this order" if len(brokers) > 1 else ""
         unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
@@ -129,7 +129,7 @@ class StepList:
         )
 
     def start_controllers(self, after: Scenarios, *, are_enough: bool) -> None:
-        """The controllers, without which nobody is elected; `are_enough`: they are a majority without any broker."""
+        """Start the controllers, without which nobody is elected; `are_enough`: they are a majority without any broker."""
         nodes = self._state.controllers
         several = len(nodes) > 1
         before = []
@@ -172,7 +172,7 @@ class StepList:
         )
 
     def elect(self, after: Scenarios, one: Round, *, by_itself: bool) -> None:
-        """`by_itself`: the broker may lead already, which cannot be known beforehand."""
+        """Add the step; `by_itself`: the broker may lead already, which cannot be known beforehand."""
         file = f"elect-broker-{one.candidate_id}.json"
         single = len(one.places) == 1
         self._add(
@@ -194,7 +194,8 @@ class StepList:
         )
 
     def confirm(self, after: Scenarios, places: Collection[Place]) -> None:
-        """`places`: partitions whose leader is the best choice but may be down, or leads once the controller has elected it."""
+        """Confirm leaders; `places`: partitions whose leader is the best choice but may be down, or leads once the controller
+        has elected it."""
         leaders: dict[int, list[Place]] = {}
         for place in places:
             leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
@@ -305,7 +306,7 @@ class StepList:
         )
 
     def _predict(self, after: Scenarios, places: Iterable[Place]) -> Iterator[Prediction]:
-        """Logs of replicas that now follow the leader of the plan, each told once; not those that a reassignment removes."""
+        """Logs of replicas that now follow the planned leader, each predicted once; not those that a reassignment removes."""
         kinds = after.kinds
         gained = cache(after.epochs_gained)
         for place in kinds.where(places, lambda one: after.is_led_by(one, self._decisions[one].candidate_id)):
@@ -338,7 +339,7 @@ class StepList:
 
 
 def list_names(names: Iterable[str], limit: int = 5) -> str:
-    """`a`, `a and b`, `a, b and 4 more`; "" of none."""
+    """`a`, `a and b`, `a, b and 4 more`; "" for no names."""
     names = list(names)
     if len(names) > limit:
         names = [*names[: limit - 1], f"{len(names) - limit + 1} more"]

@@ -1,4 +1,4 @@
-"""What events make of registrations, worked out once: in whichever scenario and attempt, and at whichever step a partition is registered so."""
+"""Outcomes of events on registrations, cached across scenarios, attempts and steps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable
 
 from replica_audit.protocol.controller import Registration
 
-#: A registration after an event, with the brokers that are alive then.
+#: A registration after an event, given the live brokers.
 Event = Callable[[Registration, frozenset[int]], Registration]
 
 
 class Transition:
-    """What an event makes of registrations while some brokers are alive; a registration that stays as it is is the same object."""
+    """An event's effect on registrations while some brokers are alive; an unchanged registration stays the same object."""
 
     def __init__(self, event: Event, alive: frozenset[int], alike: _KnownOutcomes) -> None:
         self._event, self._alive, self._alike = event, alive, alike
@@ -27,7 +27,7 @@ class Transition:
 
 
 class _KnownOutcomes:
-    """What an event makes of registrations: it depends on those of their brokers only that are alive."""
+    """An event's outcomes by registration; they depend only on which of its brokers are alive."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, frozenset[int]], tuple[Registration, Registration]] = {}
@@ -37,20 +37,20 @@ class _KnownOutcomes:
         found = self._known.get((id(one), own))
         if found is None:
             after = event(one, alive)
-            # With the first, so that no other gets its identity.
+            # Kept with its key, so that no other object gets the same identity.
             found = self._known[id(one), own] = one, one if after == one else after
         return found[1]
 
 
 class Transitions:
-    """Changes by the name of their event, which stands for one function."""
+    """Transitions by the name of their event; a name stands for one function."""
 
     def __init__(self) -> None:
         self._changes: dict[tuple[Hashable, frozenset[int]], Transition] = {}
         self._alike: dict[Hashable, _KnownOutcomes] = defaultdict(_KnownOutcomes)
 
     def change(self, name: Hashable, alive: frozenset[int], event: Event) -> Transition:
-        """What the event makes of registrations while the brokers `alive` are."""
+        """The event's effect on registrations while the brokers `alive` are."""
         found = self._changes.get((name, alive))
         if found is None:
             found = self._changes[name, alive] = Transition(event, alive, self._alike[name])

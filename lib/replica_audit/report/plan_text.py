@@ -380,8 +380,7 @@ _INDENT = "   "
 
 def wrap_command(command: str) -> Iterator[str]:
     """A command of a step, for a POSIX shell, in lines that are short enough, each but the last with a backslash at its end; a
-    comment is one line.
-    """
+    comment is one line."""
     if command.startswith("#"):
         yield f"{_INDENT}{clean(command)}"
         return

@@ -238,6 +238,7 @@ WITHOUT_HEADERS = "without headers"
 
 
 def text_of(options: RestoreOptions) -> str:
+    """`WITH_HEADERS` or `WITHOUT_HEADERS`."""
     return WITH_HEADERS if options.headers else WITHOUT_HEADERS
 
 

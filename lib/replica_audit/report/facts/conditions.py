@@ -75,9 +75,8 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
 
 
 def find_compared(results: Results, waiting: Collection[Place] = ()) -> Compared:
-    """Compare the number of copies of each partition with the number of replicas that it has; of those that are `waiting` for bytes
-    what was compared is not known yet.
-    """
+    """Compare the number of copies of each partition with the number of replicas that it has; of those that are `waiting` for
+    bytes what was compared is not known yet."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
     copies = Counter(place_of(row) for row in results.replicas if row.role in COMPARED)
     alone: list[Place] = []
@@ -109,9 +108,8 @@ def is_of_voter(row: CaptureRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """The last replica in sync dropped out without having been stopped in order, and led again by a clean election: it may
-    have lost the end of its log in a crash, and whoever follows it then has lost the same.
-    """
+    """The last replica in sync dropped out without having been stopped in order, and led again by a clean election: it may have
+    lost the end of its log in a crash, and whoever follows it then has lost the same."""
 
     place: Place
     time_ms: int
@@ -193,9 +191,8 @@ class Conditions:
 
 
 def find_conditions(results: Results) -> Conditions:
-    """The conditions of the partitions of `results`, which may be some of an audit, except `needed`; what a baseline resolved is
-    over, what it knows is not.
-    """
+    """The conditions of the partitions of `results`, which may be some of an audit, except `needed`; what a baseline resolved
+    is over, what it knows is not."""
     found = present(results.findings)
     gone = {place_of(row) for row in found if row.code == "HWM-GONE"}
     captures = results.captures
