@@ -245,7 +245,7 @@ def replicas_of(case: Case) -> list[ReplicaFacts]:
 
 
 def copies_beside(case: Case) -> list[ReplicaFacts]:
-    """Copies that Kafka does not serve from. They are no candidates, and records that only they hold are lost."""
+    """Copies that Kafka does not serve from. They cannot lead, so records that only they hold are lost."""
     return [item.follower for item in case.beside]
 
 
