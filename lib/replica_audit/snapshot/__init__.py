@@ -1,1 +1,1 @@
-"""A directory or store, and what it holds: log dirs, checkpoints, listings, tables, coordinators' logs."""
+"""A directory or store, and its contents: log dirs, checkpoints, listings, tables, coordinators' logs."""

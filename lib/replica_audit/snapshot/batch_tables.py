@@ -1,7 +1,7 @@
-"""Batch or record metadata as JSONL, CSV or Parquet in place of segments: whose it is, and its batches.
+"""Batch or record metadata as JSONL, CSV or Parquet in place of segments: whose log it describes, and its batches.
 
-A batch table has the columns of the bronze table `batches`, a record table a row for each record. Columns that are not
-known are passed over; what a missing one leaves unproven is said. Contents of records have no column.
+A batch table has the columns of the bronze table `batches`, a record table a row for each record. Unknown columns are ignored;
+what a missing one leaves unproven is noted. There is no column for record contents.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from replica_audit.snapshot.storage import Snapshot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The columns of the table `batches`, numbers as wide as they can be: one that does not fit its field is named later.
+#: The columns of the table `batches`, with the widest number types: values that do not fit their field are reported later.
 BATCH_TABLE = {
     column.name: {"string": pa.string(), "boolean": pa.bool_()}.get(column.type, pa.int64())
     for column in BRONZE_TABLES["batches"]
@@ -59,9 +59,9 @@ _REQUIRED: dict[SegmentSource, tuple[str, ...]] = {
     "record_table": ("broker_id", "topic", "partition", "offset"),
 }
 COLUMNS = {"batch_table": BATCH_TABLE, "record_table": RECORD_TABLE}
-#: Other names that are taken for a column.
+#: Other names accepted for a column.
 ALIASES = {"broker": "broker_id", "epoch": "leader_epoch"}
-#: What pyarrow raises for a table that it cannot read, with names that are not UTF-8 or a column that is there twice too.
+#: Errors of pyarrow for an unreadable table, including names that are not UTF-8 and duplicate columns.
 TABLE_ERRORS = (pa.ArrowException, UnicodeDecodeError, KeyError)
 _HINT = "docs/capture.md lists the columns and their types"
 _HEAD_BYTES = 1 << 20
@@ -69,7 +69,7 @@ _QUOTED = re.compile(r"(, got \d+|couldn't parse):.*|:?\s['\"].*")
 
 
 class LogKey(NamedTuple):
-    """Key of the segment that a row belongs to; without `segment_base_offset` a whole log counts as one segment."""
+    """Segment that a row belongs to; without `segment_base_offset` a whole log counts as one segment."""
 
     broker_id: int
     log_dir: str
@@ -79,7 +79,7 @@ class LogKey(NamedTuple):
 
 
 class LogRows(NamedTuple):
-    """Number of rows and extent of what a table has of one segment."""
+    """Rows that a table has of one segment: least offset and number."""
 
     least_offset: int
     row_count: int
@@ -95,7 +95,7 @@ def table_kind(snapshot: Snapshot, path: str) -> SegmentSource | None:
 
 
 def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
-    """The columns that a table has, in the order of `COLUMNS`; JSONL may have some in later lines only.
+    """Known columns of a table, in the order of `COLUMNS`; in JSONL some may first appear in later lines.
 
     Raises OSError and FormatError.
     """
@@ -110,7 +110,7 @@ def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
 
 
 def count_table(snapshot: Snapshot, path: str, kind: SegmentSource) -> dict[LogKey, LogRows]:
-    """The segments that a table has rows of, by one pass over it. Raises OSError and FormatError."""
+    """Segments that a table has rows of, from one pass over it. Raises OSError and FormatError."""
     offset = "base_offset" if kind == "batch_table" else "offset"
     found: dict[LogKey, LogRows] = {}
     for batch in read_table(snapshot, path, kind):
@@ -128,9 +128,9 @@ def count_table(snapshot: Snapshot, path: str, kind: SegmentSource) -> dict[LogK
 
 
 def read_table(snapshot: Snapshot, path: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """A table's rows in their order, in the columns of `COLUMNS`; a column that is not there is null.
+    """A table's rows in file order, with the columns of `COLUMNS`; a missing column is null.
 
-    Raises OSError, and FormatError for a value that is not of its column's type.
+    Raises OSError, and FormatError for a value that does not fit its column's type.
     """
     types = COLUMNS[kind]
     accepted = {**types, **{alias: types[name] for alias, name in ALIASES.items() if name in types}}
@@ -162,7 +162,7 @@ def _open_table(snapshot: Snapshot, path: str, types: Mapping[str, pa.DataType])
 
 
 def _reason(error: Exception) -> str:
-    """Error text of pyarrow without the row and value that it quotes, since columns that are not used may hold records."""
+    """Error text of pyarrow without the row and value that it quotes, since unused columns may hold records."""
     return _QUOTED.sub(r"\1", str(error).splitlines()[0])[:200]
 
 
@@ -189,7 +189,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _column_names(snapshot: Snapshot, path: str) -> set[str]:
-    """Names of a table's columns, aliases put right; of JSONL those of the first line."""
+    """Column names of a table, with aliases replaced; for JSONL those of the first line."""
     with snapshot.open_file(path) as stream:
         if path.endswith(".parquet"):
             try:
@@ -217,7 +217,7 @@ def _json_names(head: str) -> Sequence[str]:
     return list(row) if isinstance(row, dict) else []
 
 
-#: What a batch table leaves unproven without a column.
+#: Words of `UNPROVEN` for what a batch table without a column leaves unproven.
 _BATCH_COLUMNS = {
     "crc": ("batch_checksums", "contents"),
     "crc_valid": ("checksum_verdicts",),
@@ -228,7 +228,7 @@ _BATCH_COLUMNS = {
     "base_timestamp": ("first_timestamps",),
     "producer_id": ("producers",),
 }
-#: Columns of a record table that a record is known by, with what is unproven without them.
+#: Columns that identify a record, with the words of `UNPROVEN` for those that are missing.
 _RECORD_COLUMNS = {
     "timestamp": (),
     "key_size": (),
@@ -243,7 +243,7 @@ _RECORD_COLUMNS = {
 def read_table_rows(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     """The rows of `file.parts` about the segment `file`. Raises OSError and FormatError."""
     table = pa.concat_tables(list(_tables(snapshot, file)))
-    # A table exported twice, in parts that overlap, or joined to another: equal rows are of one batch or record.
+    # A table may be exported twice, in overlapping parts, or joined to another: equal rows are of one batch or record.
     table = table.group_by(table.column_names, use_threads=False).aggregate([])
     columns = {name for part in file.parts for name in part.columns}
     assemble = _assemble_batches if file.source == "batch_table" else _assemble_records
@@ -362,7 +362,7 @@ def _check_offsets(batches: NDArray[np.void], file: SegmentFile) -> None:
 
 
 def _without_overlap(batches: NDArray[np.void]) -> list[int]:
-    """Indexes of the batches, in order of position, that begin where the one before ended or later."""
+    """Indexes of the batches, in order of position, that do not overlap the one before."""
     kept, end = [], 0
     for index, (position, size) in enumerate(zip(batches["position"].tolist(), batches["size"].tolist(), strict=True)):
         if position >= end:

@@ -1,8 +1,7 @@
-"""Lines of `server.log`, `state-change.log` and `controller.log` that say what a broker did to a replica (D.4).
+"""Events in `server.log`, `state-change.log` and `controller.log`: what a broker did to a replica (D.4).
 
-Optional evidence: who began to lead in which epoch from which offset with which high watermark, where a log was cut and
-why, how the ISR changed. Each version, 0.10 to 4.x, words it in its own way; a line of another shape is not an error
-and is ignored.
+Optional evidence: who began to lead in which epoch from which offset with which high watermark, where a log was cut and why,
+how the ISR changed. Versions 0.10 to 4.x word this differently; lines of any other form are ignored.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"(?:server|state-change|controller|kafkaServer)\.(?:log|out)(?:[.-][\w.-]*)?")
-#: What is looked at of a line; none of ours says anything after that.
+#: Part of a line that is read; none of the known lines has anything after that.
 _LONGEST_LINE = 8 << 10
 _PACKED = (".gz", ".zip", ".bz2", ".zst", ".xz")
 _BROKER_FOLDER = re.compile(r"(?:^|/)broker-(\d+)(?=/)")
-# Every repetition is bounded, and a name begins where no other character of a name stands before it: time grows with
-# the length of a line, not with its square.
+# Every repetition is bounded, and a name begins only where no name character precedes it, so that time grows linearly with the
+# length of a line.
 _TP = r"(?<![A-Za-z0-9._-])(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})(?!\d)"
 _OLD_TP = r"\[(?P<topic>[A-Za-z0-9._-]{1,249}),(?P<number>\d{1,10})\]"
 _TIME = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d):(\d\d):(\d\d)[,.](\d{3})")
@@ -34,8 +33,8 @@ _ON_PARTITION = re.compile(
     r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?"
     r"(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})[ ,\]]"
 )
-#: kind, word, pattern, in which `\d+` is a number of at most 19 digits; the first that is found counts. The words are
-#: cheap to look for, and most lines have none of them.
+#: (kind, word, pattern); the first match counts. `\d+` in a pattern is a number of at most 19 digits. Words are cheap to search
+#: for, and most lines contain none.
 _SHAPES = tuple(
     (kind, word, re.compile(pattern.replace(r"\d+", r"\d{1,19}(?!\d)"), re.ASCII))
     for kind, word, pattern in (
@@ -125,19 +124,19 @@ _PLACE = re.compile(r"for partition " + _TP)
 
 
 def is_broker_log(path: str) -> bool:
-    """True for the name of a broker's log, rotated ones included; packed ones cannot be read."""
+    """True for the name of a broker's log, rotated ones included; False for packed ones, which cannot be read."""
     name = path.rpartition("/")[2]
     return _NAME.fullmatch(name) is not None and not name.endswith(_PACKED)
 
 
 def broker_of_path(path: str) -> int | None:
-    """The broker id in the last directory called `broker-<id>` on the way."""
+    """The broker id of the innermost directory `broker-<id>` on the path."""
     found = _BROKER_FOLDER.findall(path)
     return int(found[-1]) if found else None
 
 
 def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Iterator[BrokerLogEvent | QuarantineRow]:
-    """Events of a log of the snapshot; a quarantine row where it cannot be read, and the audit goes on."""
+    """Events of a log in the snapshot; if it cannot be read, a quarantine row."""
     try:
         with snapshot.open_file(path) as stream:
             yield from parse_broker_log(_lines(stream), path, broker_id)
@@ -147,7 +146,7 @@ def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Ite
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines of a file, whatever reader it is; what is longer than any line of ours comes in pieces."""
+    """Lines of a file from any reader; a line longer than a megabyte comes in pieces."""
     rest = b""
     while chunk := stream.read(1 << 20):
         *whole, rest = (rest + chunk).split(b"\n")
@@ -160,9 +159,9 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def parse_broker_log(lines: Iterable[bytes], path: str, broker_id: int | None) -> Iterator[BrokerLogEvent]:
-    """Events of a log in the order of its lines; of a log that could be anybody's, cuts below a high watermark only."""
+    """Events of a log in line order. Without a broker id, only cuts below a high watermark."""
     for number, raw in enumerate(lines, 1):
-        # A line that we look for is UTF-8.
+        # Known lines are UTF-8.
         text = raw[:_LONGEST_LINE].decode("utf-8", "replace")
         if any(word in text for word in _WORDS):
             event = _parse_line(text, path, number, broker_id)
@@ -213,7 +212,7 @@ def _event(
 
 
 def _state(text: str | None, path: str) -> dict | None:
-    """A partition's state as JSON, None where the line has none; raises ValueError for anything else."""
+    """A partition's state from JSON, None if the line has none. Raises ValueError for anything else."""
     if text is None:
         return None
     state = parse_json(text, path, "")

@@ -22,10 +22,9 @@ _HINT = "Kafka refuses such a file or reads other values from it: compare with t
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
-    """Entries of a `*-offset-checkpoint`, in file order; an empty file has no entries. If a partition occurs twice,
-    the last line counts, as in Kafka. Raises FormatError for another version, a number of lines that is not the one
-    said, words, negative numbers and numbers past their type.
-    """
+    """Entries of a `*-offset-checkpoint`, in file order; an empty file has no entries. If a partition occurs twice, the last
+    line counts, as in Kafka. Raises FormatError for another version, a wrong number of lines, malformed fields, and numbers
+    that are negative or too large for their type."""
     entries: dict[TopicPartition, int] = {}
     for line, fields in _parse_entries(data, path, 3, "`topic partition offset`"):
         partition = line.number(fields[1], INT32, "partition")
@@ -34,10 +33,9 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
 
 
 def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...]:
-    """Entries (leader epoch, start offset) of a `leader-epoch-checkpoint` in file order, also where they decrease.
+    """Entries (leader epoch, start offset) of a `leader-epoch-checkpoint` in file order, even if they decrease.
 
-    What Kafka makes of entries that contradict each other is not decided here. An empty file has no entries. Errors as
-    in `parse_offset_checkpoint`.
+    What Kafka makes of contradictory entries is decided elsewhere. An empty file has no entries. Errors as in `parse_offset_checkpoint`.
     """
     return _epochs_as_written(data) or tuple(
         (line.number(fields[0], INT32, "leader epoch"), line.number(fields[1], INT64, "start offset"))
@@ -46,9 +44,8 @@ def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...
 
 
 def _epochs_as_written(data: bytes) -> tuple[tuple[int, int], ...] | None:
-    """The entries of a file that is as Kafka writes it, all at once, for files of a million lines; None for any other, which
-    is read line by line to say where it is wrong.
-    """
+    """The entries of a file exactly as Kafka writes it, parsed all at once, for files of a million lines; None for any other,
+    which is read line by line to report what is wrong."""
     words = data.split()
     between = b"\n\n" + b" \n" * (len(words) // 2 - 1)
     if len(words) < 2 or not data.endswith(b"\n") or data.translate(None, b"0123456789") != between:
@@ -78,7 +75,7 @@ def parse_partition_metadata(data: bytes, path: str) -> str:
 
 
 def parse_uuid(text: str, line: Line) -> str:
-    """A Kafka `Uuid`: 16 bytes of base64url, not all zero; without padding, which Kafka does not mind."""
+    """A Kafka `Uuid`: 16 bytes of base64url, not all zero; padding, which Kafka accepts, is removed."""
     bare = text.rstrip("=")
     try:
         raw = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
@@ -99,9 +96,9 @@ class MetaProperties:
 
 
 def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
-    """`node.id`, else `broker.id`, `cluster.id` and `directory.id`, each None where absent. Raises FormatError.
+    """`node.id`, else `broker.id`, `cluster.id` and `directory.id`, each None if absent. Raises FormatError.
 
-    An id that is not a number from 0 on is an error; an empty file has no id, which is for the caller to judge.
+    An id that is not a number of 0 or more is an error; an empty file has no id, which the caller has to judge.
     """
     properties: dict[str, tuple[Line, str]] = {}
     for line in _lines(data, path):
@@ -125,7 +122,7 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a text file, and where it is."""
+    """One line of a text file, and its position."""
 
     path: str
     index: int
@@ -133,25 +130,25 @@ class Line:
     text: str
 
     def error(self, expected: str) -> FormatError:
-        """The error that this line is not `expected`."""
+        """The error that this line is not as `expected`."""
         shown = self.text if len(self.text) <= 80 else self.text[:77] + "..."
         return FormatError(self.path, self.position, f"in line {self.index} {expected}", repr(shown), _HINT)
 
     def number(self, text: str, greatest: int, name: str) -> int:
-        """`text` as a whole number from 0 to `greatest`; raises FormatError."""
-        value = parse_whole(text.removeprefix("+"), 0, greatest)  # Java takes a plus
+        """`text` as an integer from 0 to `greatest`. Raises FormatError."""
+        value = parse_whole(text.removeprefix("+"), 0, greatest)  # Java accepts a plus sign
         if value is None:
             raise self.error(f"{name} from 0 to {greatest}")
         return value
 
 
 def _lines(data: bytes, path: str) -> Iterator[Line]:
-    """Lines as `BufferedReader.readLine` gives them."""
+    """Lines as `BufferedReader.readLine` splits them."""
     # latin-1 keeps byte positions; topic names, numbers and keys are ASCII.
     text = data.decode("latin-1")
     for index, match in enumerate(_LINE.finditer(text), 1):
         if match.start() == len(text):
-            return  # after the last line end comes no line
+            return  # no line follows the last line end
         yield Line(path, index, match.start(), match.group(1))
 
 
@@ -163,7 +160,7 @@ def _parse_entries(data: bytes, path: str, width: int, shape: str) -> Iterator[t
     if first.number(first.text, INT32, "version") != 0:
         raise first.error("version 0")
     second = next(lines, None)
-    # Kafka takes a file that ends after its version for an empty one.
+    # Kafka treats a file that ends after its version as empty.
     if second is None:
         return
     expected = second.number(second.text, INT32, "the number of entries")

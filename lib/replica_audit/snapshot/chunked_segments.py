@@ -1,7 +1,7 @@
-"""Segments as Aiven's plugin stores them: cut into chunks, each of which is transformed by itself, with a manifest that says how.
+"""Segments as Aiven's plugin stores them: cut into chunks, each transformed on its own, with a manifest that describes them.
 
-Source: `SegmentManifestV1`, `FixedSizeChunkIndex`, `VariableSizeChunkIndex`, `ChunkSizesBinaryCodec`, `CompressionChunkEnumeration`
-and `EncryptionChunkEnumeration` of github.com/Aiven-Open/tiered-storage-for-apache-kafka.
+Source: `SegmentManifestV1`, `FixedSizeChunkIndex`, `VariableSizeChunkIndex`, `ChunkSizesBinaryCodec`,
+`CompressionChunkEnumeration` and `EncryptionChunkEnumeration` of github.com/Aiven-Open/tiered-storage-for-apache-kafka.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from replica_audit.segments.compression import GREATEST_EXPANSION, ZSTD, CodecEr
 from replica_audit.segments.streams import PositionedReads
 
 _HINT = "give the store of a version of Aiven's plugin that writes manifests of version 1"
-#: Of the sizes of all chunks, in bytes (`TransformedChunksDeserializer.MAX_DECOMPRESSED_SIZE`), and in number.
+#: Limits for the list of chunk sizes, in bytes (`TransformedChunksDeserializer.MAX_DECOMPRESSED_SIZE`), and for the number of chunks.
 _GREATEST_INDEX, _GREATEST_NUMBER = 10 << 20, 1 << 20
-#: More than this is expanded of large chunks only.
+#: Only large chunks are expanded beyond this size.
 _PLENTY = 32 << 20
 
 
@@ -34,27 +34,27 @@ class ChunkedSegment:
     size_bytes: int
     chunk_bytes: int
     stored: Sequence[int]
-    """Size of each chunk in the object, in which they follow each other."""
+    """Size of each chunk in the object, in order."""
     is_compressed: bool
-    """Each chunk is a zstd frame, below its encryption."""
+    """True if each chunk is a zstd frame, encrypted or not."""
     is_encrypted: bool
 
     @cached_property
     def ends(self) -> Sequence[int]:
-        """Where each chunk ends in the object."""
+        """End of each chunk in the object."""
         return tuple(accumulate(self.stored))
 
     def size_of(self, chunk: int) -> int:
-        """Bytes of the segment that a chunk has."""
+        """Number of segment bytes in a chunk."""
         return min(self.chunk_bytes, self.size_bytes - chunk * self.chunk_bytes)
 
     def bytes_in(self, object_bytes: int) -> int:
-        """Bytes of the segment in an object of that size: those of the chunks that are whole."""
+        """Number of segment bytes in an object of that size: those of its complete chunks."""
         return min(self.size_bytes, self.chunk_bytes * bisect_right(self.ends, object_bytes))
 
 
 def parse_manifest(data: bytes, path: str) -> ChunkedSegment:
-    """The manifest at `path`. Raises FormatError for one that the plugin would refuse, or that is of another version."""
+    """The manifest at `path`. Raises FormatError for one that the plugin would reject, or of another version."""
     value = parse_json(data, path, _HINT)
     index = {"type": str, "originalChunkSize": int, "originalFileSize": int}
     if not fits(value, {"version": str, "chunkIndex": index, "compression": bool}) or value["version"] != "1":
@@ -93,9 +93,8 @@ def _stored_sizes(index: dict, number: int) -> Sequence[int]:
 
 
 def _decode_sizes(data: bytes) -> Sequence[int]:
-    """What `ChunkSizesBinaryCodec` wrote: count; of several, a base and the width of what is added to it for each but the last;
-    the last. Raises ValueError.
-    """
+    """Decode the output of `ChunkSizesBinaryCodec`: count; if above 1, a base, and the width of what is added to it for each
+    size but the last; the last size. Raises ValueError."""
     count = int.from_bytes(data[:4], "big")
     if count == 0:
         if len(data) != 4:
@@ -115,10 +114,10 @@ def _decode_sizes(data: bytes) -> Sequence[int]:
 
 
 class DecompressedChunks(PositionedReads):
-    """The segment that a compressed object holds, as a seekable stream. Memory: a chunk of it, at most `GREATEST_EXPANSION`.
+    """The segment in a compressed object, as a seekable stream. Memory: one chunk, at most `GREATEST_EXPANSION`.
 
-    A chunk that is broken, or not all there, reads as zeros, of which no batch is made: the scan tells which offsets are
-    missing, and goes on after it. OSError is raised where one expands to more than is ever expanded.
+    A chunk that is broken or incomplete reads as zeros, which hold no batch: the scan reports the missing offsets, and
+    continues after it. Raises OSError for a chunk that expands beyond the limit.
     """
 
     def __init__(self, stream: BinaryIO, segment: ChunkedSegment, path: str) -> None:

@@ -1,8 +1,7 @@
-"""The group coordinator's log `__consumer_offsets`: which offsets consumer groups committed last.
+"""The group coordinator's log `__consumer_offsets`: the offsets that consumer groups committed last.
 
-Of its records the bookkeeping is taken: group, topic, partition, offset, leader epoch, time, topic id. What a client
-wrote beside its offset (`metadata`) is not. Kafka: `CoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue`;
-before 4.0 `GroupMetadataManager`.
+Only bookkeeping is read: group, topic, partition, offset, leader epoch, time, topic id; not what a client wrote beside its
+offset (`metadata`). Kafka: `CoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue`; before 4.0 `GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, Topi
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
-#: Versions of a key that is an offset; those above are of groups, members and assignments.
+#: Key versions of offsets; higher ones are for groups, members and assignments.
 _KEY_VERSIONS = (0, 1)
 _GREATEST_VALUE_VERSION = 4
-#: The first version with a leader epoch, the one with an expiry, and the first flexible one (KIP-320, KIP-211, KIP-915).
+#: The first version with a leader epoch, the only one with an expiry, and the first flexible one (KIP-320, KIP-211, KIP-915).
 _WITH_EPOCH, _WITH_EXPIRY, _FLEXIBLE = 3, 1, 4
 _TOPIC_ID = 0
 _NO_TOPIC_ID = "A" * 22
@@ -31,9 +30,9 @@ _Key = tuple[str, str, int]
 
 
 def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[GroupOffset]:
-    """The offsets that one copy leaves: the last commit of each key, without those deleted since. Raises OSError and FormatError.
+    """Committed offsets in one copy: the last commit of each key, unless deleted since. Raises OSError and FormatError.
 
-    Offsets committed within a transaction count from its marker on.
+    Offsets committed in a transaction count from its marker on.
     """
     latest: dict[_Key, GroupOffset] = {}
     pending: dict[int, list[tuple[_Key, GroupOffset | None]]] = {}
@@ -54,7 +53,7 @@ def _apply(
     latest: dict[_Key, GroupOffset],
     pending: dict[int, list[tuple[_Key, GroupOffset | None]]],
 ) -> None:
-    """Take the commits of one batch over: at once, or with the marker of the transaction that they are part of."""
+    """Apply the commits of one batch: at once, or with the marker of their transaction."""
     producer = int(header["producer_id"])
     if int(header["attributes"]) & CONTROL:
         if {COMMIT, ABORT} & set(commits):
@@ -77,7 +76,7 @@ def _take(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key,
 
 
 def _commits(header: np.void, records: Iterable[RecordFields]) -> Iterator[tuple[_Key, GroupOffset | None] | int]:
-    """Commits of one batch, None for a deleted one; of a control batch the types of its records."""
+    """Commits of one batch, None for a deletion; for a control batch the types of its records."""
     control = bool(int(header["attributes"]) & CONTROL)
     for _, _, key, value, _ in records:
         fields = FieldReader(key or b"")

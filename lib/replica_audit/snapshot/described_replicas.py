@@ -1,6 +1,6 @@
-"""Texts and tables that stand in for segments: whose log they show, and the replicas that are known from them.
+"""Texts and tables in place of segments: whose log they describe, and the replicas known from them.
 
-They are used only where the snapshot has no segment of the replica; otherwise they are counted.
+They are used only for replicas without a segment in the snapshot; otherwise they are counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BROKER = re.compile(r"broker-([0-9]{1,9})")
 #: `broker-1.orders-0.dump.txt`, `broker-1_orders-0.dump.txt`, `broker-2.batches.txt`
 _BROKER_PREFIX = re.compile(r"broker-([0-9]{1,9})(?![0-9])[._-]?")
-#: Characters of `00000000000000000000.log`, with which the name of a text without `Dumping` lines may begin.
+#: Length of `00000000000000000000.log`, with which the name of a text without `Dumping` lines may begin.
 _LOG_NAME = 24
 _NO_BROKER = (
     "neither the Dumping line nor the path of the text has a directory or name broker-<id>: rename the file to "
@@ -42,11 +42,11 @@ _NO_PARTITION = "neither the Dumping line nor the path of the text has <topic>-<
 
 
 class UnownedError(ValueError):
-    """A listing of which nothing says whose log it shows."""
+    """The owner of a listing is unknown."""
 
 
 class DumpedPath(NamedTuple):
-    """A segment of a current replica that was dumped."""
+    """The path of a dumped segment of a current replica."""
 
     broker_id: int
     folder: str
@@ -85,7 +85,7 @@ def read_dumped_path(
 
 
 def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
-    """The log dir of the snapshot that a path names, as it is or with more before it; None if it names none."""
+    """The log dir of the snapshot that a path ends with, the longest if several; None if there is none."""
     found = [
         one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
     ]
@@ -102,7 +102,7 @@ def _broker_of(parts: Iterable[str]) -> int | None:
 
 
 def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -> int | None:
-    """From the log dir that the text lies in, else from its name and the directories above it."""
+    """Broker id from the log dir that contains the text, else from its name and the directories above it."""
     inside = [
         one
         for one in log_dirs
@@ -118,7 +118,7 @@ def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -
 
 
 def _partition_of(path: str) -> TopicPartition | None:
-    """From the text's name, else from the nearest directory above it that is called like a partition."""
+    """Partition from the text's name, else from the nearest directory above it with a partition's name."""
     *folders, name = path.split("/")
     stem = name.removesuffix(".txt").removesuffix(".dump")
     stem = stem[match.end() :] if (match := _BROKER_PREFIX.match(stem)) else stem
@@ -129,7 +129,7 @@ def _partition_of(path: str) -> TopicPartition | None:
     return None
 
 
-#: Most trusted first: a replica that has text is not taken from a table too.
+#: Most trusted first: a replica that has a text is not taken from a table too.
 SOURCES = ("dump_text", "batch_table", "record_table")
 
 
@@ -137,7 +137,7 @@ class Found(NamedTuple):
     """Contents of the snapshot besides texts and tables."""
 
     log_dirs: Sequence[LogDir]
-    """Those of brokers of this cluster."""
+    """Log dirs of brokers of this cluster."""
     offset_files: Mapping[str, Mapping[str, OffsetFile]]
     """By path of the log dir, then by name."""
     replicas: Sequence[ReplicaDir]
@@ -145,24 +145,23 @@ class Found(NamedTuple):
 
 
 class StandIns(NamedTuple):
-    """All replicas and segments, those of texts and tables included."""
+    """All replicas and segments, including those from texts and tables."""
 
     replicas: tuple[ReplicaDir, ...]
     segments: tuple[SegmentFile, ...]
     topics: tuple[str, ...]
     counts: Mapping[str, int]
-    """Of listings of one segment each that are not used: segments or a text are there too, or the replica is not a
-    current one."""
+    """Number of unused listings of one segment: its segment or a text is there too, or the replica is not a current one."""
     quarantine: tuple[QuarantineRow, ...]
 
 
 class _Log(NamedTuple):
-    """One replica's log as one source shows it."""
+    """One replica's log in one source."""
 
     source: SegmentSource
     broker_id: int
     folder: str
-    """The log dir as the source names it."""
+    """The log dir named in the source."""
     topic_partition: TopicPartition
 
 
@@ -173,7 +172,7 @@ def read_stand_ins(
     found: Found,
     is_wanted: Callable[[str], bool],
 ) -> StandIns:
-    """Look into every text and table, and take those logs that no segment is there of."""
+    """Read every text and table, and take those logs that have no segment."""
     reader = _StandIns(snapshot, found, is_wanted)
     for path in dump_paths:
         reader.look_into(path, reader.read_text)
@@ -202,7 +201,7 @@ class _StandIns:
             self._quarantine.append(QuarantineRow.of("CAP-UNREADABLE", path, error))
 
     def read_text(self, path: str) -> None:
-        """Note the listings of one text of kafka-dump-log."""
+        """Note the listings in one text of kafka-dump-log."""
         with self._snapshot.open_file(path) as stream:
             sections = find_sections(stream)
             is_other = not sections and not shows_files(stream)
@@ -227,8 +226,8 @@ class _StandIns:
         self._quarantine += [QuarantineRow.of("CAP-UNREADABLE", path, problem) for problem in sorted(nameless)]
 
     def read_table(self, path: str) -> None:
-        """Note the logs that one table is about."""
-        # Here, since pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
+        """Note the logs in one table."""
+        # Imported here: pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
         from replica_audit.snapshot.batch_tables import count_table, table_columns, table_kind
 
         kind = table_kind(self._snapshot, path)
@@ -254,7 +253,7 @@ class _StandIns:
             log = _Log(kind, key.broker_id, key.log_dir, topic_partition)
             segments = self._logs[log]
             if key.segment_base_offset is None and segments:
-                # Rows of one log in several tables: together they are its one segment.
+                # Rows of one log in several tables are its one segment.
                 known = min(segments)
                 segments[min(known, base)] = segments.pop(known)
                 base = min(known, base)
@@ -270,7 +269,7 @@ class _StandIns:
         return True
 
     def finish(self) -> StandIns:
-        """The replicas and segments of the snapshot with those of the logs that were noted."""
+        """The replicas and segments of the snapshot, with those of the noted logs."""
         replicas = {(one.broker_id, one.log_dir, one.topic, one.partition): one for one in self._found.replicas}
         segments = list(self._found.segments)
         taken: dict[tuple[int, TopicPartition], str] = {}
@@ -305,7 +304,7 @@ class _StandIns:
         )
 
     def _replica(self, log: _Log, files: Sequence[SegmentFile], known: Mapping[tuple, ReplicaDir]) -> ReplicaDir:
-        """The directory that is there without segments, else what is known of one that is not."""
+        """The directory that exists without segments, else what is known of a missing one."""
         at = log.topic_partition
         log_dir = self._log_dir(log)
         folder = log.folder if log_dir is None else log_dir.path
@@ -322,7 +321,7 @@ class _StandIns:
     def _not_there(self, log: _Log, folder: str, log_dir: LogDir | None, path: str) -> ReplicaDir:
         at = log.topic_partition
         files = {} if log_dir is None else self._found.offset_files.get(log_dir.path, {})
-        # A log dir with nothing but meta.properties does not show its checkpoints.
+        # A log dir with nothing but meta.properties tells nothing about its checkpoints.
         present = {name: file for name, file in files.items() if file.file.state != "missing"}
         replica = ReplicaDir(
             broker_id=log.broker_id,
@@ -339,7 +338,7 @@ class _StandIns:
         return with_offsets(replica, {**NO_OFFSETS, **present})
 
     def _log_dir(self, log: _Log) -> LogDir | None:
-        """The log dir of the snapshot that the log was in: of that path, else the broker's only one."""
+        """The log dir of the snapshot that held the log: by path, else the broker's only one."""
         own = [one for one in self._found.log_dirs if one.broker_id == log.broker_id]
         at = log.topic_partition
         holding = [one for one in own if (one.path, at.topic, at.partition) in self._with_directory]

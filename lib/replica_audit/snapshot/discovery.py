@@ -1,4 +1,4 @@
-"""What a snapshot holds: log dirs, replicas, segments, who leads. Nothing is skipped in silence."""
+"""Discovery of a snapshot's contents: log dirs, replicas, segments, leaders. Nothing is skipped silently."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
 def kind_by_name(path: str) -> str:
-    """replica_progress, broker_log, dump_text, batch_table or unknown."""
+    """replica_progress, remote_objects, broker_log, dump_text, batch_table or unknown."""
     if progress_form(path):
         return "replica_progress"
     if is_listing(path):
@@ -75,12 +75,12 @@ def kind_by_name(path: str) -> str:
 
 
 def is_put_beside(path: str) -> bool:
-    """Whether a file keeps its kind inside a log dir too: broker logs, and what stands in for segments."""
+    """True if a file keeps its kind inside a log dir too: broker logs, and texts and tables in place of segments."""
     return is_broker_log(path) or _stand_in(path) is not None
 
 
 def _stand_in(path: str) -> str | None:
-    """dump_text or batch_table by the name of a file."""
+    """dump_text or batch_table by a file's name; None for others."""
     folder, _, name = path.rpartition("/")
     if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
         return "dump_text"
@@ -96,12 +96,11 @@ _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spreading | None = None) -> Inventory:
     """Everything in `snapshot`; `topics` are shell patterns on whole names that replicas and segments must match.
 
-    With `spreading`, tasks read the directories of partitions where they are many: what they find is in `spread`, and not in `replicas`
-    and `segments`. What stands in for segments is looked up among all of these, so with it one pass reads all.
+    With `spreading`, tasks read the partition directories if there are many: their replicas are in `spread`, not in `replicas`
+    and `segments`. Texts and tables in place of segments are matched against all of these, so with such input one pass reads everything.
 
-    Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in
-    `quarantine`: CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not
-    input.
+    Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in `quarantine`:
+    CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not input.
     """
     spread = None if spreading is None else read_spread(snapshot, partial(_matches, topics), spreading)
     if spread is not None and any(_stand_in(entry.path) for entry in spread.tree.entries if not entry.is_dir):
@@ -114,12 +113,12 @@ def _matches(patterns: tuple[str, ...], topic: str) -> bool:
 
 
 def _matches_all(filters: Sequence[tuple[str, ...]], topic: str) -> bool:
-    """True for a topic that every one of `filters` lets pass: what one broker was not asked for cannot be compared."""
+    """True if a topic passes every one of `filters`: what one broker was not asked for cannot be compared."""
     return all(_matches(patterns, topic) for patterns in filters)
 
 
 class _Discovery:
-    """One pass over one snapshot, or over what tasks have left of it."""
+    """One pass over a snapshot, or over what tasks have left of it."""
 
     def __init__(self, snapshot: Snapshot, topics: tuple[str, ...], spread: SpreadTree | None) -> None:
         self._snapshot = snapshot
@@ -227,7 +226,7 @@ class _Discovery:
         )
 
     def _small_files(self) -> Iterator[str]:
-        """Files that will be read whole, judging by their names."""
+        """Files that will be read completely, judging by their names."""
         for entry in self._files:
             folder, _, name = entry.path.rpartition("/")
             if entry.size > GREATEST_AHEAD or name not in (META_PROPERTIES, *OFFSET_CHECKPOINTS, *PARTITION_FILES):
@@ -250,7 +249,7 @@ class _Discovery:
             self._quarantine.append(QuarantineRow(broker_id, *place, path or ".", None, None, code, problem.reason))
 
     def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
-        """Take the logs that only texts and tables show."""
+        """Add the logs that only texts and tables describe."""
         if not dumps and not tables:
             return
         found = Found(log_dirs, self._offset_files, self._replicas, self._segments)
@@ -290,7 +289,7 @@ class _Discovery:
         for name, entry in folder.files.items():
             parsed = parse_directory_name(name)
             if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
-                # A link that is not followed, say, where the directory of a partition is expected.
+                # Such as an unfollowed link in place of a partition directory.
                 partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
             number = len(partitions) + len(folder.unlisted)
@@ -313,7 +312,7 @@ class _Discovery:
         self._put_aside += [] if found is None else [found]
 
     def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
-        """Those of the copies that Kafka has put aside that are of the partitions that are wanted."""
+        """The copies put aside by Kafka that belong to wanted partitions."""
         found = list(found)
         asked = {(one.replica.topic_id, one.replica.partition) for one in found}
         names = {one.replica.topic_partition for one in found}
@@ -368,7 +367,7 @@ class _Discovery:
                 self._counts["log_superseded_by_swap"] += found.superseded
 
     def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
-        """The entries of a broker's leader-epoch-checkpoint, also of a topic that the filter leaves out."""
+        """Entries of a broker's leader-epoch-checkpoint, even of a topic that the filter leaves out."""
         at = TopicPartition(topic, partition)
         known = [(one.topic_id, one.checkpoint_epochs) for one in self._read.get((broker_id, at), ())]
         unread = [*self._unread.get((broker_id, at), ()), *self._read_by_tasks(broker_id, at)]
@@ -386,13 +385,13 @@ class _Discovery:
                 yield folder
 
     def _duplicates(self, log_dirs: Iterable[LogDir]) -> tuple[DuplicateReplica, ...]:
-        """Where each broker has one log dir, tasks have found none."""
+        """If each broker has one log dir, tasks have found no duplicates."""
         of_brokers = Counter(one.broker_id for one in log_dirs)
         several = max(of_brokers.values(), default=0) > 1
         return find_duplicates(chain(self._replicas, self._spread if several else ()))
 
     def _note_files(self, folder: Folder, kind: str, is_foreign: bool) -> None:
-        """Remember what the files below a directory of a log dir are counted as."""
+        """Remember the kinds under which files below a directory of a log dir are counted."""
         prefix = "foreign_" if is_foreign else ""
         for name, entry in folder.files.items():
             if is_put_beside(entry.path) and kind in ("current", "other") and not is_foreign:
@@ -403,7 +402,7 @@ class _Discovery:
             self._note_files(child, "other" if kind in ("current", "metadata") else kind, is_foreign)
 
     def _kind(self, path: str) -> str:
-        """What a file is counted as; `_look_into` has named those of log dirs."""
+        """Kind under which a file is counted; `_look_into` has set those in log dirs."""
         return self._kinds.get(path) or kind_by_name(path)
 
 

@@ -1,6 +1,6 @@
 """Evidence of brokers in a snapshot: files that stand for those of log dirs, listed and opened as if they were there.
 
-`snapshot.evidence_lists` reads which there are.
+`snapshot.evidence_lists` finds it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
 from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, METADATA_PARTITION, parse_directory_name
 
-#: What the names of its files at the root begin with.
+#: Prefix of evidence files at the root.
 PREFIX = "evidence"
 FORMAT = 1
-#: What to do where evidence cannot be used.
+#: Remedy for evidence that cannot be used.
 HINT = "collect this broker again"
 _FRAMES = ".frames"
 
@@ -30,37 +30,38 @@ Open = Callable[[str], BinaryIO]
 
 
 class Member(NamedTuple):
-    """Where the bytes of a part are."""
+    """Location of a part's bytes."""
 
     file: str
     offset: int
     size: int
     modified: int = 0
-    """Of a member of a tar, in seconds since the epoch."""
+    """Modification time of a tar's member, in seconds since the epoch."""
 
 
 class EvidencePart(NamedTuple):
-    """A part as a list names it."""
+    """A part named in a list."""
 
     member: Member
     sha256: str
 
 
 class ListedFile(NamedTuple):
-    """A file of a log dir, as a list names it."""
+    """A file of a log dir, named in a list."""
 
     kind: str
     """whole, frames or stub."""
     size: int
     parts: tuple[EvidencePart, ...]
     change: str
-    """Inode and time of the last change of its content, as `Snapshot.last_change` gives them, and a digest in place of the inode's."""
+    """Inode and time of the last change of its content, in the form of `Snapshot.last_change`, with a digest in place of the
+    inode's time."""
     source: str
-    """The file that names the list."""
+    """The file that contains the list."""
     brought: tuple[tuple[EvidencePart, ...], ...] = ()
     """Ranges that were collected later."""
     brought_changed: tuple[tuple[EvidencePart, ...], ...] = ()
-    """Those that were collected after the file had changed."""
+    """Ranges that were collected after the file had changed."""
 
 
 @dataclass(slots=True)
@@ -70,19 +71,19 @@ class EvidenceFiles:
     files: dict[str, ListedFile] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
     incomplete: dict[str, str] = field(default_factory=dict)
-    """What could not be read on the broker, with the reason."""
+    """Paths that could not be read on the broker, with the reason."""
     log_dirs: dict[str, CopiedLogDir] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
-    """The directory on the broker of each log dir."""
+    """The broker's directory for each log dir."""
     topics: list[tuple[str, ...]] = field(default_factory=list)
-    """Patterns of the topics that were collected, of each broker for which there were any."""
+    """Topic patterns of the collections that had any."""
     problems: list[Problem] = field(default_factory=list)
     brokers: dict[str, frozenset[int]] = field(default_factory=dict)
-    """The brokers of which each archive at the root has lists, as far as it could be read."""
+    """For each archive at the root, the brokers that it has lists of, as far as it could be read."""
     left: dict[str, frozenset[str]] = field(default_factory=dict)
     """By log dir, the partitions that were collected again since."""
     own: set[str] = field(default_factory=set)
-    """Its own files, in place of which the others are listed."""
+    """The evidence's own files, replaced in listings by the files that they stand for."""
     _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))
 
     def __bool__(self) -> bool:
@@ -113,13 +114,13 @@ class EvidenceFiles:
         return Tree(tuple(sorted(entries.values())), tuple(told))
 
     def children(self, folder: str, found: Iterable[TreeEntry], prefix: str = "") -> tuple[TreeEntry, ...]:
-        """What is directly in a directory, given what the storage has `found` there."""
+        """Entries of a directory, given those that the storage has `found` there."""
         entries = {one.path: one for one in found if one.path not in self.own and self._hides(one.path) is None}
         entries.update(self._children.get(folder, {}))
         return tuple(sorted(one for one in entries.values() if one.path.rpartition("/")[2].startswith(prefix)))
 
     def open(self, path: str, open_real: Open) -> BinaryIO:
-        """A file that the evidence stands for. Raises OSError, NotCapturedError and FormatError."""
+        """Open a file that the evidence stands for. Raises OSError, NotCapturedError and FormatError."""
         file = self.files[path]
         if file.kind == "stub":
             raise NotCapturedError(f"{path}: only its name is part of the evidence")
@@ -133,7 +134,7 @@ class EvidenceFiles:
         return FrameStream(FrameFile(path, read), file.size, brought, changed)
 
     def _hides(self, path: str) -> str | None:
-        """The log dir that was collected and of which a file or directory is a copy, as of another moment; None for all else."""
+        """The collected log dir that a file or directory is a copy of, from another moment; None for all others."""
         for top in () if path in self.directories else self.log_dirs:
             if path.startswith(f"{top}/"):
                 name = path[len(top) + 1 :].partition("/")[0]
@@ -142,11 +143,11 @@ class EvidenceFiles:
         return None
 
     def copies_of(self, broker_id: int, source: str) -> list[str]:
-        """Log dirs that stand for that directory of a broker, what was collected again among them."""
+        """Log dirs that stand for a broker's directory `source`, including partitions collected again."""
         return [top for top, one in self.log_dirs.items() if one.broker_id == broker_id and self.sources[top] == source]
 
     def same_files(self, path: str) -> list[str]:
-        """What was collected of a file, at any time."""
+        """Everything collected of a file, at any time."""
         top = next((one for one in self.log_dirs if path.startswith(f"{one}/")), None)
         if top is None:
             return []
@@ -154,9 +155,9 @@ class EvidenceFiles:
         return [one for copy in copies if (one := f"{copy}{path[len(top) :]}") in self.files]
 
     def leave(self, log_dirs: Iterable[str], partitions: Iterable[str]) -> None:
-        """Remember which partitions of log dirs were collected again, and forget the metadata log that they have, which was as well.
+        """Note that partitions of log dirs were collected again, and drop their metadata log, which was as well.
 
-        What they have of the partitions stays: it may have records that the broker lost since.
+        Their data of the partitions stays: it may have records that the broker has lost since.
         """
         for top in log_dirs:
             self.left[top] = self.left.get(top, frozenset()) | frozenset(partitions)
@@ -169,19 +170,19 @@ class EvidenceFiles:
             self._children.get(top, {}).pop(folder, None)
 
     def has(self, log_dir: str, partition: str) -> bool:
-        """True unless something else stands for what a log dir has of a partition: checkpoints of it do not count then."""
+        """True unless a later collection stands for a log dir's partition, whose checkpoints there then do not count."""
         only = self.log_dirs[log_dir].partitions if log_dir in self.log_dirs else ()
         return partition not in self.left.get(log_dir, ()) and (not only or partition in only)
 
     def add(self, path: str, file: ListedFile) -> None:
-        """Let `file` be at `path`."""
+        """Put `file` at `path`."""
         self.files[path] = file
         folder = path.rpartition("/")[0]
         self.add_directory(folder)
         self._children[folder][path] = TreeEntry(path, file.size, False)
 
     def add_directory(self, path: str) -> None:
-        """Let a directory be at `path`, and those above it."""
+        """Put a directory at `path`, and those above it."""
         while path and path not in self.directories:
             self.directories.add(path)
             above = path.rpartition("/")[0]
@@ -190,7 +191,7 @@ class EvidenceFiles:
 
 
 def read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> bytes:
-    """The bytes of a part. Raises OSError where they are not those that were collected; `source` names them."""
+    """The bytes of a part. Raises OSError if they are not those that were collected, naming `source`."""
     data = read_member(open_real, part.member)
     if len(data) != part.member.size or hashlib.sha256(data).hexdigest() != part.sha256:
         raise OSError(f"{path}: not the evidence that was collected (SHA-256 in {source}): {HINT}")
@@ -198,7 +199,7 @@ def read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> by
 
 
 def read_member(open_real: Open, member: Member) -> bytes:
-    """All that is there of a member. Raises OSError."""
+    """All available bytes of a member. Raises OSError."""
     with open_real(member.file) as stream:
         stream.seek(member.offset)
         return stream.read(member.size)

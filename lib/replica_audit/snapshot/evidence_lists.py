@@ -1,7 +1,7 @@
-"""Which evidence a snapshot has: reads the lists of its archives, and refuses by name what does not fit them.
+"""Search for a snapshot's evidence: reads the lists of its archives, and rejects by name what does not match them.
 
-`evidence-<broker>.json` at the snapshot's root, or at the root of a tar there, names lists of files, these the parts of each with
-their SHA-256 (docs/evidence.md).
+`evidence-<broker>.json` at the snapshot's root, or at the root of a tar there, names lists of files, and these the parts of
+each with their SHA-256 (docs/evidence.md).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _HEAD = re.compile(r"evidence-([0-9]{1,10})(\.bytes-[0-9]{1,16})?\.json")
 _BROUGHT = re.compile(r"evidence-([0-9]{1,10})-wanted-")
 _OF_BROUGHT = re.compile(r"\.bytes-([0-9]{1,16})(?:\.|$)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-#: No part of the evidence is larger; a list and the file that names them are far smaller.
+#: Greatest size of a part; lists and the file that names them are far smaller.
 _GREATEST_PART = (8 << 20) + 4096
 _KINDS: dict[object, CaptureKind] = {"live": "live", "stopped": "stopped", "killed": "killed"}
 
 
 def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
-    """The evidence of a snapshot, given the entries of its root. Nothing is raised: what cannot be used is in `problems`."""
+    """The evidence of a snapshot, given the entries of its root. Raises nothing: what cannot be used is in `problems`."""
     found = EvidenceFiles()
     places = list(_find_places(root, open_real, found))
     heads = list(_read_heads(places, open_real, found))
@@ -65,7 +65,7 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
 
 
 def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[ListReader]:
-    """A reader of each `evidence-<broker>.json`, and of each archive that broke off; what is neither is in `found.problems`."""
+    """A reader for each `evidence-<broker>.json`, and for each incomplete archive; anything else is in `found.problems`."""
     places = list(_find_places(root, open_real, found))
     yield from _read_heads(places, open_real, found)
     for place in places:
@@ -79,7 +79,7 @@ def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFil
 
 
 def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[Place]:
-    """The root, where files of evidence lie there, and the archives, each of one broker."""
+    """The root, if files of evidence lie there, and the archives, each of one broker."""
     heads = {one.path: Member(one.path, 0, one.size) for one in root if not one.is_dir and _HEAD.fullmatch(one.path)}
     if heads:
         yield Place("", heads)
@@ -106,7 +106,7 @@ def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFile
 
 
 def _read_heads(places: Iterable[Place], open_real: Open, found: EvidenceFiles) -> Iterator[HeadReader]:
-    """What was written last in each place that is whole; a place without counts as broken."""
+    """The `evidence-<broker>.json`, written last, in each complete place; a place without one counts as broken."""
     for place in places:
         names = sorted(name for name in place.members if _HEAD.fullmatch(name)) if not place.broken else []
         if not names and not place.broken:
@@ -119,11 +119,10 @@ def _read_heads(places: Iterable[Place], open_real: Open, found: EvidenceFiles) 
 
 
 def _take_over(readers: Iterable[HeadReader], found: EvidenceFiles) -> list[HeadReader]:
-    """Take over all that the readers list, and return those of which that holds; earlier evidence that another may name files of
-    is left to that.
-    """
+    """Take over everything that the readers list, and return those that succeeded; earlier evidence whose files a later one may
+    name is left to that one."""
     used: list[HeadReader] = []
-    # What names files of earlier evidence comes before that, the latest first.
+    # Evidence that names files of earlier evidence comes first, the latest of it before the others.
     for reader in sorted(readers, key=lambda one: (-one.started if one.after else 1, one.place.path, one.name)):
         newer = next((one for one in used if one.follows(reader)), None)
         if newer is not None:
@@ -139,9 +138,8 @@ def _take_over(readers: Iterable[HeadReader], found: EvidenceFiles) -> list[Head
 
 
 def _list_tar(open_real: Open, path: str, members: dict[str, Member]) -> None:
-    """Add the files of a tar to `members`; of several with one name the last. Raises OSError and tarfile's errors, and then has
-    added those up to there.
-    """
+    """Add the files of a tar to `members`; of several with one name the last. Raises OSError and tarfile's errors, after adding
+    those read so far."""
     with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for info in files_of(archive):
             members[info.name] = Member(path, info.offset_data, info.size, int(info.mtime))
@@ -161,21 +159,21 @@ def _with_brought(base: ListedFile, brought: ListedFile) -> ListedFile:
 
 @dataclass(slots=True)
 class Place:
-    """A tar of evidence, or the root of the snapshot with files of one that was unpacked."""
+    """A tar of evidence, or the root of the snapshot with files of an unpacked one."""
 
     path: str
     members: dict[str, Member]
     broken: str | None = None
     """Why the archive is incomplete, or has no last file."""
     is_unread: bool = False
-    """The storage did not give all of it, so there may be more."""
+    """True if the storage did not return all of it, so there may be more."""
 
     def broker_id(self) -> int | None:
-        """That of its lists, if there are any."""
+        """Broker id of its lists, if there are any."""
         return next((int(one[1]) for name in self.members if (one := LIST_NAME.fullmatch(name))), None)
 
     def brought(self) -> tuple[int, int] | None:
-        """Broker, and ms since the epoch, of wanted ranges that broke off; None for all else."""
+        """Broker, and ms since the epoch, of an incomplete archive of wanted ranges; None for all others."""
         named = _BROUGHT.match(self.path) if self.broken else None
         times = [one for name in self.members if (one := _OF_BROUGHT.search(name))]
         return (int(named[1]), int(times[0][1])) if named and len(times) == len(self.members) > 0 else None
@@ -190,22 +188,22 @@ class ListedLine(NamedTuple):
 
     path: str
     kind: str
-    """What it is in the evidence as."""
+    """Form of the file in the evidence."""
     fields: dict
 
     @property
     def identity(self) -> list[object]:
-        """What tells whether a file is the one that another line names, with its content."""
+        """Values that identify a file with its content."""
         return [self.fields.get(name) for name in IDENTITY]
 
     @property
     def key(self) -> int | None:
-        """The same as the collector's key; None where something of it is missing."""
+        """The collector's key for the file; None if a value is missing."""
         return None if None in self.identity else key_of(self.fields)
 
     @property
     def is_unchecked(self) -> bool:
-        """True if there are batches of it whose checksums nobody computed."""
+        """True if it has batches whose checksums were never computed."""
         return bool(self.fields.get("unchecked"))
 
 
@@ -214,9 +212,9 @@ class ListReader:
 
     broker_id: int
     started: int
-    """In ms since the epoch; of an archive that broke off, when the last of its lists was written, at the latest."""
+    """In ms since the epoch; for an incomplete archive an upper bound: the time of its last list."""
     is_later = False
-    """True where it is of ranges that were collected later."""
+    """True for ranges that were collected later."""
 
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, shown: str) -> None:
         self._found, self._open, self.place, self._shown = found, open_real, place, shown
@@ -269,7 +267,7 @@ class ListReader:
 
 
 class BrokenReader(ListReader):
-    """Reads the lists of a broker in an archive that broke off, which no last file vouches for."""
+    """Reads a broker's lists in an incomplete archive, which has no last file to confirm them."""
 
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int) -> None:
         super().__init__(found, open_real, place, place.path)
@@ -285,7 +283,7 @@ class BrokenReader(ListReader):
 
 
 class BrokenBringing(ListReader):
-    """Wanted ranges that broke off: nothing is read of them."""
+    """An incomplete archive of wanted ranges: nothing is read from it."""
 
     is_later = True
 
@@ -313,29 +311,29 @@ class HeadReader(ListReader):
         began = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
         self.started = int(brought[1]) if brought else began
         self.earlier: list[ListReader] = []
-        """Evidence that it may name files of."""
+        """Earlier evidence that this one may name files of."""
         self._same: dict[str, list[object]] = {}
 
     def log_dirs(self) -> list[str]:
-        """Those that it was collected of, by their names in the evidence."""
+        """Names in the evidence of the log dirs that it was collected from."""
         return [one.log_dir for one, _ in self._log_dirs]
 
     def topics(self) -> list[str]:
-        """The patterns of the topics that it was collected of; none: all."""
+        """Topic patterns of the collection; empty: all topics."""
         return sorted(self._head["topics"])
 
     def follows(self, other: HeadReader) -> bool:
-        """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""
+        """True if this is later evidence of the same log dirs, collected with --after."""
         tops, theirs = set(self.log_dirs()), set(other.log_dirs())
         return self.after and self.broker_id == other.broker_id and self.started > other.started and theirs <= tops
 
     def goes_on(self, place: Place) -> bool:
-        """True if this was collected after an archive that broke off, which may then have files that it names."""
+        """True if this was collected with --after, later than an incomplete archive, which may then have files that it names."""
         lists = place.lists(self.broker_id)
         return self.after and bool(lists) and self.started >= 1000 * max(place.members[one].modified for one in lists)
 
     def read(self) -> None:
-        """Take over all that it lists, but what `add_same` adds. Raises OSError and FormatError, and then nothing of it is taken."""
+        """Take over everything listed, except what `add_same` adds. Raises OSError and FormatError, and then takes nothing over."""
         for one, source in self._log_dirs:
             if other := next(iter(self._found.copies_of(one.broker_id, source)), None):
                 raise self._refuse_beside(one.log_dir, other)
@@ -347,7 +345,7 @@ class HeadReader(ListReader):
         return self._refuse(f"no other evidence of {other}", f"{one}: put each into a snapshot of its own")
 
     def _take(self, lines: list[ListedLine]) -> None:
-        """Take over all files and directories of `lines`, below its log dirs; nothing where it raises."""
+        """Take over all files and directories of `lines`, below its log dirs; nothing if it raises."""
         tops = self.log_dirs()
         if len(set(tops)) < len(tops):
             raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
@@ -381,8 +379,8 @@ class HeadReader(ListReader):
             self._found.sources[one.log_dir] = source
 
     def add_same(self) -> None:
-        """Take over what it names of earlier evidence, the latest whose checksums were computed, else the latest; what that does not
-        have is incomplete."""
+        """Take over the files of earlier evidence that it names: of each the latest with computed checksums, else the latest;
+        missing ones are incomplete."""
         waiting = dict(self._same)
         unchecked: dict[str, ListedFile] = {}
         for reader in sorted(self.earlier, key=lambda one: -one.started) if waiting else ():
@@ -405,15 +403,15 @@ class HeadReader(ListReader):
             self._found.incomplete[path] = "the earlier evidence that has it, as it has not changed since, is not here"
 
     def add_again(self) -> None:
-        """Let partitions that were collected again, whole, stand for what was collected of them before."""
+        """Let partitions that were collected again replace what was collected of them before."""
         tops = tuple(f"{one}/" for one in self.log_dirs())
         before = [top for one, source in self._log_dirs for top in self._found.copies_of(one.broker_id, source)]
         times = {self._found.log_dirs[top].finished_ms or 0 for top in before}
         if not tops or not before or self.started < max(times):
-            return  # of what has been collected since
+            return  # collected again before the present evidence
         kinds = {self._found.log_dirs[top].kind for top in before} - {None}
         if len(kinds) == 1:
-            # Whoever was down when it was collected first is, whatever --kind says now.
+            # A broker that was down at the first collection counts as down, whatever --kind says now.
             kind = kinds.pop()
             self._log_dirs = [(replace(one, kind=kind), source) for one, source in self._log_dirs]
         try:
@@ -424,7 +422,7 @@ class HeadReader(ListReader):
             self._found.leave(before, self._log_dirs[0][0].partitions)
 
     def add_brought(self) -> None:
-        """Add to files that are known the ranges that were collected later."""
+        """Add ranges that were collected later to known files."""
         try:
             for line in self.lines():
                 if line.kind != "bytes":

@@ -1,4 +1,4 @@
-"""Which archives of evidence are still needed: a later one may name files of an earlier one (docs/evidence.md)."""
+"""Selection of the archives of evidence still needed: a later one may name files of an earlier one (docs/evidence.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
 from replica_audit.snapshot.evidence_lists import BrokenReader, HeadReader, ListReader, read_archives
 from replica_audit.snapshot.storage import list_directory, local_is_directory, open_file
 
-#: Names that say of which broker an archive is, or a file of one that was unpacked.
+#: Names with a broker id, of archives and of files of unpacked ones.
 _OF_BROKER = re.compile(r"evidence-([0-9]{1,10})(?:\.|-after-|-broken-|-wanted-)")
 
 
@@ -26,45 +26,46 @@ class Archive(NamedTuple):
     path: str
     broker_id: int
     kind: str
-    """whole, broken off, or wanted: ranges that were brought later."""
+    """whole, broken off, or wanted (ranges that were collected later)."""
     started_ms: int
-    """When its collection began; of one that broke off, when the last that is known of it was written."""
+    """Beginning of its collection; for an incomplete archive the time of the last known write."""
     bytes: int
     named: int
-    """How many files of it one archive that is kept for itself names; where several do, the most."""
+    """Number of its files that an archive kept for its own sake names; the greatest over such archives."""
     needed: bool
-    """It began at `since` or later, no later evidence has all that it may have, its files are named, or nobody can know that."""
+    """True if it began at `since` or later, no later evidence has everything that it may have, its files are named, or that is
+    unknown."""
 
 
 class Collected(NamedTuple):
-    """One collection of a broker, and what decides whether a later one stands for it."""
+    """One collection of a broker, and what decides whether a later one replaces it."""
 
     reader: ListReader
     names: Counter[str]
-    """How many files it names of each archive before it."""
+    """Number of files that it names in each earlier archive."""
     unread: frozenset[str]
     filled: frozenset[str]
-    """Log dirs of which it has segments: a disk that is not mounted has none."""
+    """Log dirs with segments in it: an unmounted disk has none."""
 
     def replaces(self, other: Collected) -> bool:
-        """True if this is later and has all that the other may have but what was deleted on the broker."""
+        """True if this is later and has everything that the other may have, except what was deleted on the broker."""
         mine, theirs = self.reader, other.reader
         if not isinstance(mine, HeadReader) or mine.started <= theirs.started:
             return False
         if isinstance(theirs, HeadReader):
             topics, log_dirs = theirs.topics(), theirs.log_dirs()
         else:
-            # What broke off does not say what was asked for.
+            # An incomplete archive does not say what was asked for.
             topics, log_dirs = [], []
         same = mine.topics() in ([], topics) and set(mine.log_dirs()) >= set(log_dirs)
         return same and self.filled >= other.filled and self.unread <= other.unread
 
 
 def find_archives(directory: str, since: int) -> tuple[list[Archive], dict[str, str]]:
-    """The archives in a local directory, oldest first, and why others cannot be read, which count as needed, as do all of a broker
-    that one of these may be of.
+    """The archives in a local directory, oldest first, and the reasons why others cannot be read. Those count as needed, as do
+    all archives of a broker that they may belong to.
 
-    `since` is in ms since the epoch. Raises UsageError where there is no such directory, and OSError.
+    `since` is in ms since the epoch. Raises UsageError if there is no such directory, and OSError.
     """
     if not local_is_directory(directory):
         raise UsageError(f"{directory}: no such directory")
@@ -90,9 +91,10 @@ def find_archives(directory: str, since: int) -> tuple[list[Archive], dict[str, 
 
 
 def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> set[str]:
-    """Names of the log dirs that archives of a broker were collected of; `paths` are of all that may be of it. Raises OSError."""
+    """Names of the log dirs that a broker's archives were collected from; `paths` are all archives that may be its own. Raises
+    OSError."""
     own = set(map(os.path.basename, paths))
-    # What was unpacked counts too.
+    # Unpacked archives count too.
     root = [
         entry for entry in list_directory(directory, "", PREFIX) if entry.path in own or not entry.path.endswith(".tar")
     ]
@@ -102,15 +104,16 @@ def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> 
 
 
 def delete_archive(directory: str, archive: Archive) -> None:
-    """Raises OSError."""
+    """Delete an archive. Raises OSError."""
     os.unlink(os.path.join(directory, archive.path))
 
 
 @contextmanager
 def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
-    """False while a collection of the broker into the directory goes on; else none begins until the end. Raises OSError.
+    """True if the broker was claimed: no collection of it into the directory begins until the end; False while one is running.
+    Raises OSError.
 
-    The scripts of `capture-plan` have the same lock: a file, or a directory where there is no flock.
+    The scripts of `capture-plan` use the same lock: a file, or without flock a directory.
     """
     lock = os.path.join(directory, f".lock-{broker_id}")
     try:
@@ -121,7 +124,7 @@ def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may have removed it since.
+            # Its previous holder may have removed it since.
             is_mine = os.path.samestat(os.fstat(held), os.stat(lock))
         except (BlockingIOError, FileNotFoundError):
             is_mine = False
@@ -135,7 +138,7 @@ def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
 
 
 def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[Collected]:
-    """What the collections of a broker have, in the order of time; one that cannot be read gets into `problems`."""
+    """Contents of a broker's collections, in order of time; one that cannot be read is added to `problems`."""
     having: dict[int, str] = {}
     # As `HeadReader.add_same` chooses.
     checked: set[int] = set()
@@ -172,7 +175,7 @@ def _of_broker(
     kept |= {one.reader.place.path for one in collected if not any(later.replaces(one) for later in collected)}
     first = min((one.reader.started for one in collected if one.reader.place.path in kept), default=None)
     again = [one for one in readers if one.is_later and isinstance(one, HeadReader) and one.log_dirs()]
-    # What was collected again since belongs to what is kept.
+    # Partitions collected again belong to the evidence that is kept.
     kept |= {one.place.path for one in again if first is not None and one.started >= first}
     named: Counter[str] = Counter()
     for one in collected:
@@ -182,7 +185,7 @@ def _of_broker(
     for reader in readers:
         path = reader.place.path
         kind = "wanted" if reader.is_later else "broken off" if isinstance(reader, BrokenReader) else "whole"
-        # What was unpacked has no archive to delete.
+        # An unpacked archive has no file to delete.
         if path:
             needed = not is_known or path in kept or path in named
             found[path] = Archive(path, reader.broker_id, kind, reader.started, sizes[path], named[path], needed)

@@ -13,25 +13,25 @@ class TreeEntry:
     path: str
     """Relative to the root, with `/`."""
     size: int
-    """Bytes; 0 for directories."""
+    """In bytes; 0 for directories."""
     is_dir: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A path that could not be listed or is not an ordinary file, and why."""
+    """A path that could not be listed or is not an ordinary file, with the reason."""
 
     path: str
     reason: str
     is_told_elsewhere: bool = False
-    """Nothing is left out: what is there is read at another path."""
+    """True if its content is read at another path, so that nothing is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Everything below the root, sorted by path, and what could not be looked at."""
+    """Everything below the root, sorted by path, and what could not be examined."""
 
     entries: tuple[TreeEntry, ...]
     problems: tuple[Problem, ...]
     unlisted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of directories, by the path of the one above, that were left out with all that is below them."""
+    """Names of directories left out with everything below them, by the path of their parent."""

@@ -1,6 +1,4 @@
-"""Copies of partitions of Kafka's internal topics, each read as a whole; of each partition the copy that reaches furthest
-counts.
-"""
+"""Copies of partitions of Kafka's internal topics, each read completely; for each partition the copy that reaches furthest counts."""
 
 from __future__ import annotations
 
@@ -33,14 +31,14 @@ _Made = TypeVar("_Made")
 
 
 class Each(Protocol):
-    """Applies a function to every item, as the built-in `map` does; the caller decides where it runs."""
+    """Applies a function to every item, like the built-in `map`, in tasks or in this process."""
 
     def __call__(self, work: Callable[[_Item], _Made], items: Sequence[_Item], /) -> Iterable[_Made]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCopy:
-    """One broker's copy of one partition of such a topic: its segments, in order."""
+    """One broker's copy of one partition of an internal topic: its segments, in order."""
 
     partition: int
     path: str
@@ -57,7 +55,7 @@ class TopicCopy:
 
     @property
     def first_offset(self) -> int | None:
-        """Base offset of its first segment; None without any."""
+        """Base offset of its first segment; None without segments."""
         return min(
             (parse_file_name(one.path.rpartition("/")[2]).base_offset or 0 for one in self.segments), default=None
         )
@@ -68,9 +66,9 @@ class Extent:
     """Offsets that a copy covers, and the parts of it that could not be decoded."""
 
     first_offset: int | None
-    """Of its first segment; None without any."""
+    """Of its first segment; None without segments."""
     leader_epoch: int
-    """Of its last batch; -1 without any."""
+    """Of its last batch; -1 without batches."""
     end_offset: int
     unread: tuple[tuple[str, int | None, str], ...]
     """(path, position, reason)."""
@@ -87,20 +85,18 @@ class ReadCopy(Generic[_Said]):
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic(Generic[_Said]):
-    """An internal topic of Kafka, and the reader of a copy of one of its partitions. The reader raises OSError and
-    FormatError.
-    """
+    """An internal topic of Kafka, and the reader of a copy of one of its partitions. The reader raises OSError and FormatError."""
 
     name: str
     may_say: str
-    """A clause on what is missing with a copy that cannot be read."""
+    """Clause on what is missing with a copy that cannot be read."""
     read: Callable[[Snapshot, TopicCopy], ReadCopy[_Said]]
 
     def find(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
         return find_copies(snapshot, log_dirs, self.name)
 
     def try_read(self, snapshot: Snapshot, copy: TopicCopy) -> tuple[ReadCopy[_Said] | None, list[QuarantineRow]]:
-        """Entries of one copy, None if it cannot be read, with rows of quarantine for everything that could not."""
+        """Entries of one copy, None if it cannot be read, with quarantine rows for everything unread."""
         found: ReadCopy[_Said] | None = None
         unread: tuple[tuple[str, int | None, str], ...]
         try:
@@ -118,18 +114,16 @@ class InternalTopic(Generic[_Said]):
     def read_all(
         self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each = map
     ) -> tuple[list[_Said], list[QuarantineRow]]:
-        """Entries of the copies in `log_dirs`, of each partition those of the copy that reaches furthest, with rows of
-        quarantine as from `try_read`.
-        """
+        """Entries of the copies in `log_dirs`, for each partition of the copy that reaches furthest, with quarantine rows as
+        from `try_read`."""
         copies, rows = self.read_copies(snapshot, self.find(snapshot, log_dirs), each)
         return sorted(said for one in copies for said in one.said), rows  # type: ignore[type-var]
 
     def read_copies(
         self, snapshot: Snapshot, copies: Sequence[TopicCopy], each: Each = map
     ) -> tuple[list[ReadCopy[_Said]], list[QuarantineRow]]:
-        """Of each partition the one of `copies` that reaches furthest, with rows of quarantine as from `try_read`; empty ones are
-        not read.
-        """
+        """For each partition the one of `copies` that reaches furthest, with quarantine rows as from `try_read`; empty copies
+        are not read."""
         found = list(each(partial(self.try_read, snapshot), [one for one in copies if one.size]))
         return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
 
@@ -147,7 +141,7 @@ class InternalTopic(Generic[_Said]):
 
 
 def newest(copies: Iterable[ReadCopy[_Said]]) -> list[ReadCopy[_Said]]:
-    """The copy of each partition that reaches furthest, by leader epoch, then log end offset, the last of several that do."""
+    """The copy of each partition that reaches furthest, by leader epoch, then log end offset; on a tie the last."""
     best: dict[int, ReadCopy[_Said]] = {}
     for one in copies:
         known = best.get(one.copy.partition)
@@ -161,7 +155,7 @@ def _reach(one: ReadCopy) -> tuple[int, int]:
 
 
 def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list[TopicCopy]:
-    """All current copies of the partitions of `topic` in `log_dirs`; a log dir that is gone has none."""
+    """All current copies of the partitions of `topic` in `log_dirs`; a missing log dir has none."""
     found: list[TopicCopy] = []
     for log_dir in sorted(set(log_dirs)):
         for folder in snapshot.list_directory(log_dir, topic):
@@ -177,9 +171,9 @@ def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list
 def read_batches(
     snapshot: Snapshot, copy: TopicCopy, take: Callable[[np.void, Iterator[RecordFields]], None]
 ) -> Extent:
-    """Give `take` every batch of a copy in order: its header, and its records, which are taken apart as they are asked for.
+    """Call `take` with every batch of a copy in order: its header, and its records, decoded lazily.
 
-    Batches that cannot be, also for the MessageError of `take`, are passed over, and told. Raises OSError and FormatError.
+    Batches that cannot be decoded, or for which `take` raises MessageError, are skipped and noted. Raises OSError and FormatError.
     """
     unread: list[tuple[str, int | None, str]] = []
     last_epoch, end, first = -1, 0, None

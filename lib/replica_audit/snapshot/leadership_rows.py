@@ -1,4 +1,4 @@
-"""Leadership and its history as rows of `partition_states`, and back."""
+"""Conversion of leadership and its history to rows of `partition_states`, and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import PartitionStateRow
 
-#: Fields of a state that its row has, and those of them that are lists.
+#: Fields of a state that its row has, and those that are lists.
 _STATE_FIELDS = [name for name in PartitionStateRow._fields if name in {field.name for field in fields(PartitionState)}]
 
 _STATE_LISTS = (
@@ -18,7 +18,7 @@ _STATE_LISTS = (
 
 
 def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
-    """One row per state of the history; from a source without one, one row without a time."""
+    """A row for each state of the history; a source without history has one row without a time."""
     unknown = dict.fromkeys(PartitionStateRow._fields)
     unknown |= {"topic": leadership.topic, "partition": leadership.partition, "source": leadership.source}
     unknown |= {"topic_id": leadership.topic_id}
@@ -27,7 +27,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
         row = PartitionStateRow._make((unknown | values).values())._replace(
             entry=entry,
             configs=dict(sorted(state.configs.items())),
-            # Null where it was not, so that snapshots keep their ids.
+            # Null if false, so that snapshot ids stay stable.
             leader_stopped=state.leader_stopped or None,
             crashed=state.crashed or None,
         )
@@ -45,7 +45,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
             last_known_elr=leadership.last_known_elr,
             replicas=leadership.replicas,
             configs=dict(sorted(leadership.configs.items())),
-            # Null where it is not, so that snapshots keep their ids.
+            # Null if false, so that snapshot ids stay stable.
             overtaken=leadership.overtaken or None,
         )
 
@@ -53,7 +53,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
 def leadership_of_rows(rows: Iterable[PartitionStateRow]) -> Leadership | None:
     """The leadership of the most trusted source among one partition's rows, in any order; None without rows.
 
-    Of several listings' rows the one given last counts.
+    Of several listings' rows the last given counts.
     """
     states = list(rows)
     for source in LEADERSHIP_SOURCES:
@@ -105,7 +105,7 @@ def leadership_of_history(
     fenced: tuple[int, ...] | None,
     fenced_since: Mapping[int, int],
 ) -> Leadership:
-    """The last committed state of a history, which has one, with the history; of a deleted topic nobody is in sync or assigned."""
+    """The last committed state of a history, which must have one, with the history; in a deleted topic nobody is in sync or assigned."""
     last = next(state for state in reversed(history) if not state.uncommitted)
     exists = last.occasion != "deleted"
     return Leadership(

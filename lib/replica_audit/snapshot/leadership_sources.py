@@ -27,10 +27,10 @@ _HINT = (
 
 
 def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
-    """Leadership of the partitions named in a `leadership.json`, in their order.
+    """Leadership of the partitions in a `leadership.json`, in file order.
 
-    `leader` is a broker id, or -1 or null for none; without `isr` it is unknown. Raises FormatError, which names the
-    entry, for anything else, an unknown key or a partition named twice included.
+    `leader` is a broker id, or -1 or null for no leader; without `isr` the ISR is unknown. Raises FormatError, which names the
+    entry, for anything else, an unknown key or a duplicate partition included.
     """
     entries = parse_json(data, path, _HINT)
     if not isinstance(entries, list):
@@ -102,8 +102,8 @@ def marked_if_overtaken(told: Iterable[Leadership], replicas: Iterable[ReplicaDi
 def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
     """True if two brokers, one of them leading or in sync by the file, have records of a later epoch.
 
-    That is an epoch above the one that the file names, or, where it names none, above all that its leader knows. One changed
-    epoch file proves nothing: both brokers have the same entry.
+    That is an epoch above the one in the file or, if it has none, above all that its leader knows. One changed epoch file
+    proves nothing: both brokers must have the same entry.
     """
     named = next((one for one in copies if one.broker_id == told.leader_id), None)
     if named is None:
@@ -124,7 +124,7 @@ def _latest(copy: ReplicaDir) -> int:
 
 
 def _written(copy: ReplicaDir, known: int) -> Iterable[tuple[int, int]]:
-    """Entries of later epochs than `known` of which a checkpoint shows that they have records."""
+    """Entries of epochs later than `known` that have records, as a checkpoint shows."""
     marks = (copy.high_watermark_checkpoint, copy.recovery_point_checkpoint)
     reached = max((mark for mark in marks if mark is not None), default=-1)
     return ((epoch, start) for epoch, start in copy.checkpoint_epochs or () if epoch > known and start < reached)
@@ -137,7 +137,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 class RootFiles:
-    """The files beside the log dirs: read by name, with what each is counted as and what was wrong with it."""
+    """The files beside the log dirs: read by name, with the kind of each and the problems found."""
 
     def __init__(self, snapshot: Snapshot, names: tuple[str, ...]) -> None:
         self.names = names
@@ -146,7 +146,7 @@ class RootFiles:
         self._snapshot = snapshot
 
     def read(self, name: str, kind: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
-        """A file, parsed; None where it is missing or, with a row in `quarantine`, cannot be read."""
+        """A file, parsed; None if it is missing or, with a row in `quarantine`, cannot be read."""
         if name not in self.names:
             return None
         self.kinds[name] = kind
@@ -157,19 +157,18 @@ class RootFiles:
             return None
 
     def note(self, code: str, name: str, reason: str, position: int | None = None) -> None:
-        """A row for `quarantine`."""
+        """Add a row to `quarantine`."""
         self.quarantine.append(QuarantineRow(None, None, None, name, position, None, code, reason))
 
 
 def read_leaderships(
     root: RootFiles, metadata: MetadataReading, replicas: Iterable[ReplicaDir], is_wanted: Callable[[str], bool]
 ) -> tuple[tuple[Leadership, ...], tuple[str, ...], tuple[frozenset[int], ...] | None]:
-    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them; and of each partition of
-    `__remote_log_metadata` the brokers that lead it or are in sync (where nobody is, eligible or last), of the first one that is
-    not known none; None where no source has the topic.
+    """Leaderships of the wanted topics, sorted; the names of root files that they come from; and for each partition of
+    `__remote_log_metadata` the brokers that lead it or are in sync (if nobody is, eligible or last known), up to the first
+    unknown partition, None if no source has the topic.
 
-    The epoch files of `replicas`, given in order of partition as often as they are iterated, tell which of the files are older than
-    the logs.
+    The epoch files of `replicas`, in order of partition and iterated several times, show which files are older than the logs.
     """
     found: _Found = {}
     counts: dict[str, int] = {}
@@ -178,7 +177,7 @@ def read_leaderships(
     if told_by_user is not None:
         paths.append("leadership.json")
         found.update(_by_place(marked_if_overtaken(told_by_user, replicas)))
-    # A metadata log whose newest part cannot be read is older than a listing that somebody made.
+    # A metadata log whose newest part cannot be read is older than a listing made by hand.
     listed = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(_by_place(one for one in metadata.leaderships if (one.topic, one.partition) not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
@@ -187,15 +186,14 @@ def read_leaderships(
 
 
 def _having_all(one: Leadership) -> set[int]:
-    """Brokers that have every committed record: who leads, is in sync or eligible (KIP-966); of none of them, who was last."""
+    """Brokers that have every committed record: the leader, those in sync, eligible ones (KIP-966); without any of them, the
+    last known."""
     leads = () if one.leader_id is None else (one.leader_id,)
     return {*leads, *(one.isr or ()), *one.elr} or set(one.last_known_elr)
 
 
 def _in_sync(found: Iterable[Leadership], listed: int | None) -> tuple[frozenset[int], ...] | None:
-    """As `read_leaderships` has it: by the metadata log, else by a listing, of whose partitions so many were `listed` (None: nothing
-    says how many there are).
-    """
+    """The third result of `read_leaderships`: by the metadata log, else by a listing with `listed` partitions (None: number unknown)."""
     told: dict[str, dict[int, Leadership]] = defaultdict(dict)
     for one in found:
         if one.topic == REMOTE_SEGMENTS.name and not one.is_deleted:
@@ -223,7 +221,7 @@ def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Foun
         if listing is None:
             continue
         paths.append(name)
-        # Of several listings the last by name counts; a date in the name makes that the newest.
+        # Of several listings the last by name counts; with a date in the name that is the newest.
         found.update(_by_place(marked_if_overtaken(listing.leaderships, replicas)))
         counts.update(listing.counts)
         for problem in listing.problems:

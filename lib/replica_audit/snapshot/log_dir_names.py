@@ -20,7 +20,7 @@ OFFSET_CHECKPOINTS = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFS
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 
-#: Other files of a log dir, with the kind that the inventory counts them under.
+#: Other files of a log dir, with the kind under which the inventory counts them.
 LOG_DIR_FILES = {
     META_PROPERTIES: "meta_properties",
     CLEAN_SHUTDOWN: "clean_shutdown",
@@ -30,7 +30,7 @@ LOG_DIR_FILES = {
 }
 
 _SUFFIXED = re.compile(r"(.*)\.([0-9a-f]{32})-(delete|future|stray)", re.S)
-#: What the name of a segment, or of what stands beside it, ends in; and what it is while it is replaced or removed.
+#: Suffixes of a segment and the files beside it, and of files being replaced or removed.
 SEGMENT_SUFFIXES = ("log", "index", "timeindex", "txnindex", "snapshot")
 SEGMENT_STATES = ("deleted", "cleaned", "swap")
 
@@ -58,9 +58,8 @@ class DirectoryName(NamedTuple):
 class FileName(NamedTuple):
     """A file of a partition directory.
 
-    `kind` is log, index, timeindex, txnindex, snapshot, epoch_checkpoint, partition_metadata, quorum_state,
-    kraft_snapshot, tmp or unknown; `state` is live, deleted, cleaned, swap or part; `base_offset` is the number in the
-    name, None if there is none.
+    `kind` is log, index, timeindex, txnindex, snapshot, epoch_checkpoint, partition_metadata, quorum_state, kraft_snapshot, tmp
+    or unknown; `state` is live, deleted, cleaned, swap or part; `base_offset` is the number in the name, if any.
     """
 
     kind: str
@@ -69,14 +68,14 @@ class FileName(NamedTuple):
 
     @property
     def counted_as(self) -> str:
-        """The word of the inventory: the kind, with the state unless it is live."""
+        """Kind in the inventory, with the state unless it is live."""
         return self.kind if self.state == "live" else f"{self.kind}_{self.state}"
 
 
-# Each broker has the same names, and each file of a directory asks for its.
+# All brokers have the same names, and every file of a directory parses its name.
 @lru_cache(maxsize=1 << 16)
 def parse_directory_name(name: str) -> DirectoryName:
-    """Kind and partition of a directory directly below a log dir; the topic of -delete and -stray may have been cut short."""
+    """Kind and partition of a directory directly below a log dir; the topic in -delete and -stray names may be shortened."""
     kind, stem = "current", name
     match = _SUFFIXED.fullmatch(name)
     if match:
@@ -105,15 +104,13 @@ def parse_file_name(name: str) -> FileName:
 
 
 def parse_snapshot_name(name: str) -> tuple[int, int] | None:
-    """End offset and controller epoch of a KRaft snapshot by its name; None for any other file, and for an incomplete
-    snapshot.
-    """
+    """End offset and controller epoch in a KRaft snapshot's name; None for any other file, and for an incomplete snapshot."""
     match = _KRAFT_SNAPSHOT.fullmatch(name)
     return None if match is None or match.group(3) else (int(match.group(1)), int(match.group(2)))
 
 
 def deleted_in(path: str) -> str:
-    """The `log_dir` that stands for the `.deleted` segments in the directory `path`: the files, as a shell names them."""
+    """The `log_dir` that stands for the `.deleted` segments in the directory `path`: the files as a shell pattern."""
     return f"{path}/{_DELETED}"
 
 
@@ -123,9 +120,9 @@ def directory_of_deleted(log_dir: str) -> str | None:
 
 
 def kind_of_copy(path: str, log_dir: str) -> str:
-    """current, future, stray, delete or deleted_segments: what a copy of a partition at `path` is.
+    """Kind of a partition's copy at `path`: current, future, stray, delete or deleted_segments.
 
-    The `log_dir` of one that Kafka has put aside is its own directory, since a log dir may have several, or `deleted_in` one.
+    The `log_dir` of a copy that Kafka has put aside is its own directory, since a log dir may have several, or the `deleted_in` of one.
     """
     if log_dir == deleted_in(path):
         return "deleted_segments"
@@ -137,7 +134,7 @@ _PROGRESS_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".
 
 
 def progress_form(path: str) -> str | None:
-    """jsonl, csv or parquet for a file called `replica_progress*`, or in a directory called so; else None."""
+    """jsonl, csv or parquet for a file named `replica_progress*`, or in a directory of such a name; else None."""
     name = path.rpartition("/")[2]
     if not _PROGRESS.match(path) or name.startswith((".", "_")):
         return None
@@ -145,5 +142,5 @@ def progress_form(path: str) -> str | None:
 
 
 def is_redpanda_segment(path: str) -> bool:
-    """Whether the name of the file at `path` is that of a segment of Redpanda, whose log is not one of Kafka."""
+    """True if a file's name is that of a segment of Redpanda, whose log differs from Kafka's."""
     return _REDPANDA_SEGMENT.fullmatch(path.rpartition("/")[2]) is not None

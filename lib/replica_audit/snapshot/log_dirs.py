@@ -1,4 +1,4 @@
-"""Log dirs of a snapshot, and what is in them and beside them: whose they are."""
+"""Log dirs of a snapshot: their contents, their owners, and the files beside them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _BROKER_DIRECTORY = re.compile(r"(?:broker|controller)-([0-9]{1,9})")
 
 
 class Folder:
-    """A directory of the snapshot with what is directly in it, by name."""
+    """A directory of the snapshot with its entries by name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.files: dict[str, TreeEntry] = {}
         self.folders: dict[str, Folder] = {}
         self.unlisted: tuple[str, ...] = ()
-        """Names of directories of partitions that are not looked into here."""
+        """Names of partition directories that are not read here."""
 
     def is_partition(self) -> bool:
         """True if it holds files of a partition. The name alone is not enough: `broker-0` looks like a partition too."""
@@ -59,7 +59,7 @@ def arrange_folders(
                 parent.files[name] = TreeEntry(entry.path, 0, False)  # its reader reports that it is not a file
         else:
             parent.files[name] = entry
-    # An object store need not have directories of their own.
+    # In an object store directories may have no entries of their own.
     for path in [path for path in folders if path]:
         child = folders[path]
         while child.path:
@@ -87,7 +87,7 @@ def _is_log_dir(folder: Folder) -> bool:
 
 
 def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[QuarantineRow]]:
-    """Owner of a log dir, with rows for a meta.properties that cannot be read and for a log dir without broker id."""
+    """A log dir with its owner, and rows for an unreadable meta.properties and for a log dir without broker id."""
     rows = []
     node_id = cluster_id = directory_id = problem = None
     path = f"{folder.path}/{META_PROPERTIES}".lstrip("/")
@@ -129,7 +129,7 @@ def choose_cluster(log_dirs: list[LogDir]) -> str | None:
 def find_broker_logs(
     entries: Iterable[TreeEntry], log_dirs: Sequence[LogDir]
 ) -> tuple[list[BrokerLogFile], list[QuarantineRow]]:
-    """Brokers' own logs, each with its broker, None if nothing tells; and a row for each of those without."""
+    """Brokers' own logs, each with its broker if known, and a row for each one without."""
     found, unowned = [], []
     for entry in entries:
         around = [
@@ -169,10 +169,10 @@ def metadata_log_in(log_dir: LogDir, folder: Folder) -> MetadataLog:
 
 
 def replica_key(replica: ReplicaDir) -> tuple:
-    """Sort key of replicas."""
+    """Sort key of replicas: topic, partition, broker, log dir."""
     return replica.topic, replica.partition, replica.broker_id, replica.log_dir
 
 
 def segment_key(segment: SegmentFile) -> tuple:
-    """Sort key of segments."""
+    """Sort key of segments: topic, partition, broker, log dir, base offset."""
     return segment.topic, segment.partition, segment.broker_id, segment.log_dir, segment.base_offset

@@ -21,14 +21,14 @@ MANIFEST = "manifest.json"
 _HINT = "see docs/capture.md on manifest.json, or leave the file out"
 _STEP = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-#: The directory of a partition, with what Kafka appends to the name of one that is moved or deleted.
+#: Name of a partition directory, with the suffix of one that is moved or deleted.
 _DIRECTORY = re.compile(r".*-\d+(\.[0-9A-Za-z_-]+-(delete|future|stray))?")
-#: Files of which nothing is read but the names.
+#: Files of which only the names are read.
 _NAMES_ONLY = (".index", ".timeindex", ".txnindex", ".snapshot", ".tmp", ".lock")
 
 
 class CopiedFile(NamedTuple):
-    """A file as it was copied."""
+    """Size and digest of a file when it was copied."""
 
     size_bytes: int
     sha256: str
@@ -37,11 +37,11 @@ class CopiedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopiedFiles:
-    """Files of the log dirs as a manifest lists them; paths are relative to the snapshot."""
+    """Files of the log dirs listed in a manifest; paths are relative to the snapshot."""
 
     files: Mapping[str, CopiedFile] = field(default_factory=dict)
     incomplete: Mapping[str, str] = field(default_factory=dict)
-    """Why a file, or all of a directory, is not there as it should be."""
+    """Why a file, or everything in a directory, is missing or incomplete."""
 
     def complete(self, tree: Tree) -> Tree:
         """The tree with the missing files added, each with a problem for its reader to report."""
@@ -57,7 +57,7 @@ class CopiedFiles:
         return Tree(tuple(sorted(entries)), tuple(sorted((*tree.problems, *added), key=lambda problem: problem.path)))
 
     def refuse_incomplete(self, path: str) -> None:
-        """Raise OSError for a file that the manifest says was not copied, or not as a whole."""
+        """Raise OSError for a file that, by the manifest, was not or not completely copied."""
         if not self.incomplete:
             return
         parts = path.split("/")
@@ -67,11 +67,11 @@ class CopiedFiles:
                 raise OSError(f"{path}: the copy is incomplete: {why}")
 
     def explain_missing(self, path: str, error: OSError) -> OSError:
-        """The error of opening a file, with what the manifest says of it."""
+        """The error of opening a file, with what the manifest says about it."""
         return OSError(f"{error}; {MANIFEST} says that it was copied") if path in self.files else error
 
     def check(self, path: str, stream: BinaryIO) -> None:
-        """Read a file that was just opened, and go back to its start; raise OSError where it is not what was copied."""
+        """Read a file that was just opened, and go back to its start. Raises OSError if it is not what was copied."""
         copied = self.files.get(path)
         if copied is None:
             return
@@ -92,7 +92,7 @@ _MISSING = f"{MANIFEST} says that it was copied, and it is not here"
 
 @lru_cache(maxsize=2)
 def find_copied_files(data: bytes) -> CopiedFiles:
-    """Files that a manifest lists; none if it cannot be parsed, which its own reader reports."""
+    """Files listed in a manifest; empty if it cannot be parsed, which its own reader reports."""
     try:
         manifest = parse_json(data, MANIFEST, _HINT)
         brokers = manifest.get("brokers") if isinstance(manifest, dict) else None
@@ -102,7 +102,7 @@ def find_copied_files(data: bytes) -> CopiedFiles:
 
 
 def parse_copied_files(log_dirs: list[object], path: str) -> CopiedFiles:
-    """The files of the log dirs of a manifest. Raises FormatError."""
+    """Parse the files of the log dirs in a manifest. Raises FormatError."""
     files: dict[str, CopiedFile] = {}
     incomplete: dict[str, str] = {}
     for index, log_dir in enumerate(log_dirs):
@@ -131,7 +131,7 @@ def _listed(path: str, place: str, value: object) -> Iterator[tuple[str, dict]]:
 
 
 def _below(path: str, place: str, log_dir: object, name: str) -> str:
-    """Path relative to the snapshot of the path `name` in a log dir; `.` is the log dir itself."""
+    """The path of `name` in a log dir, relative to the snapshot; `.` is the log dir itself."""
     parts = [part for part in (str(log_dir).strip("/"), "" if name == "." else name) if part]
     joined = "/".join(parts)
     if any(part in ("", ".", "..") for part in joined.split("/")) and joined:
@@ -151,7 +151,7 @@ _KINDS = ("live", "stopped", "killed")
 
 
 def parse_manifest(data: bytes | str, path: str) -> Manifest:
-    """The manifest; unknown keys are left for later versions. Raises FormatError, which names the place."""
+    """Parse the manifest; unknown keys are left for later versions. Raises FormatError, which names the place."""
     fields = _typed(path, "the manifest", parse_json(data, path, _HINT), dict, "an object")
     version = fields.get("schema_version")
     if not is_whole(version, 1, 1):
@@ -195,7 +195,7 @@ def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
 
 
 def _parse_time(path: str, place: str, value: object) -> int | None:
-    """Milliseconds since the epoch, of such a number or of a time in ISO 8601 (UTC where no zone is given)."""
+    """Milliseconds since the epoch, from such a number or a time in ISO 8601 (UTC unless a zone is given)."""
     if value is None or is_whole(value, 0, INT64):
         return value
     text = _typed(path, place, value, str, "a time")

@@ -1,4 +1,4 @@
-"""Fields of Kafka's flexible messages, as they lie in metadata records (`ByteBufferAccessor`, KIP-482)."""
+"""Decoding of the fields of Kafka's flexible messages, as in metadata records (`ByteBufferAccessor`, KIP-482)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _UUID_BYTES = 16
 
 
 class MessageError(ValueError):
-    """Bytes that are not the message that they should be: says what was expected and found, and at which byte."""
+    """Bytes that are not the expected message; the text says what was expected and found, and at which byte."""
 
 
 class FieldReader:
-    """Reads one message front to back; every method raises MessageError where the bytes end or cannot be."""
+    """Reads one message from front to back. Every method raises MessageError for missing or invalid bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -24,7 +24,7 @@ class FieldReader:
 
     @property
     def left(self) -> int:
-        """Bytes not read yet."""
+        """Number of bytes not read yet."""
         return len(self._data) - self._position
 
     def take(self, count: int) -> bytes:
@@ -35,7 +35,7 @@ class FieldReader:
         return self._data[self._position - count : self._position]
 
     def uvarint(self) -> int:
-        """An unsigned varint of at most 32 bits: bytes of seven bits each, the lowest first."""
+        """An unsigned varint of at most 32 bits: seven bits per byte, lowest first."""
         value = 0
         for number in range(5):
             byte = self.take(1)[0]
@@ -89,7 +89,7 @@ class FieldReader:
         return text
 
     def array_length(self) -> int:
-        """Elements of a compact array; null counts as none. Never more than there are bytes left."""
+        """Length of a compact array, 0 for null; never more than the bytes left."""
         length = max(0, self.uvarint() - 1)
         if length > self.left:
             raise MessageError(
@@ -106,7 +106,7 @@ class FieldReader:
         return tuple(self.uuid() for _ in range(self.array_length()))
 
     def tags(self) -> dict[int, FieldReader]:
-        """The tagged fields at the end of a structure, by tag; those of later versions are there too, to be skipped."""
+        """The tagged fields at the end of a structure, by tag, including those of later versions."""
         found: dict[int, FieldReader] = {}
         last = -1
         for _ in range(self.uvarint()):
@@ -130,16 +130,16 @@ class Field(NamedTuple):
     """One field of a structure, as Kafka's message schemas (`*.json`) list them."""
 
     name: str | None
-    """None: what it says is of no use here."""
+    """None for a field that is skipped."""
     read: Callable[[FieldReader], object]
     since: int = 0
-    """The first version that has it."""
+    """First version that has it."""
     tag: int | None = None
-    """Its number where it is a tagged field."""
+    """Its number if it is a tagged field."""
 
 
 def read_structure(reader: FieldReader, fields: Iterable[Field], version: int = 0) -> dict[str, object]:
-    """The fields of a structure by name, without those that the version lacks and tagged ones that are not there.
+    """The fields of a structure by name, except those that the version lacks and absent tagged ones.
 
     Raises MessageError.
     """

@@ -1,4 +1,4 @@
-"""Directories and files of `s3://` (`s3a://` is taken as the same), `hdfs://` and other stores that pyarrow knows."""
+"""Directories and files of `s3://` (also as `s3a://`), `hdfs://` and other stores that pyarrow supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replica_audit.snapshot.file_tree import TreeEntry
 
 
 class ObjectStore:
-    """A file system of pyarrow; paths are its own. Everything raises OSError where the store cannot be reached."""
+    """A file system of pyarrow; paths are its own. Every method raises OSError if the store cannot be reached."""
 
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
@@ -23,7 +23,7 @@ class ObjectStore:
         return None if info.type == fs.FileType.NotFound else info.type == fs.FileType.Directory
 
     def list_below(self, root: str, folder: str = "", recursive: bool = False) -> list[tuple[TreeEntry, int | None]]:
-        """Entries of `folder` below `root`, with the time of their last change (ns); none if there is no such folder.
+        """Entries of `folder` below `root`, with the time of their last change (ns); empty if there is no such folder.
 
         Paths of the entries are relative to `root`.
         """
@@ -43,19 +43,18 @@ class ObjectStore:
         return [info.mtime_ns for info in self._filesystem.get_file_info(list(paths))]
 
     def open(self, path: str) -> pyarrow.NativeFile:
-        """The file at `path`."""
         return self._filesystem.open_input_file(path)
 
 
 def open_store(uri: str) -> tuple[ObjectStore | None, str]:
-    """The store that `uri` names, None for this machine's own files, and the path in it. Raises ValueError for an unknown scheme."""
+    """The store that `uri` names, None for local files, and the path in it. Raises ValueError for an unknown scheme."""
     target = "s3://" + uri[len("s3a://") :] if uri.startswith("s3a://") else uri
     try:
         filesystem, path = fs.FileSystem.from_uri(target)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         raise ValueError(redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")) from None
     except OSError as error:
-        # Of Hadoop's libraries pyarrow names every place where it has looked, a line for each.
+        # For Hadoop's libraries pyarrow lists every place where it has looked, one per line.
         reason, *places = str(error).splitlines()
         advice = (
             "; hdfs:// needs Java and Hadoop's native libraries: set JAVA_HOME, HADOOP_HOME and CLASSPATH"

@@ -1,4 +1,4 @@
-"""`observed.json`: what brokers answered `observe`, of each replica, and what they refused; the batches are in tables beside it."""
+"""`observed.json`: brokers' answers to `observe` about each replica, and refused requests; the batches are in tables beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ReplicaPlace = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class ObservedReplica:
-    """One replica as its broker answered. Offsets are None where `problem` says why its log was not read."""
+    """A broker's answer about one replica. Offsets are None if its log was not read, with the reason in `problem`."""
 
     broker_id: int
     topic: str
@@ -29,13 +29,13 @@ class ObservedReplica:
     topic_id: str | None
     log_start_offset: int | None
     read_from: int | None
-    """The first offset that was asked for."""
+    """The first offset that was requested."""
     end_offset: int | None
-    """After the last batch that was read."""
+    """End of the last batch read."""
     high_watermark: int | None
     """The replica's own, up to which it was read."""
     log_end_offset: int | None
-    """None: the broker did not say."""
+    """None if the broker did not say."""
     last_epoch: int | None
     """Leader epoch of the last record."""
     problem: str | None = None
@@ -54,19 +54,19 @@ class ObservedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """All that brokers answered."""
+    """All answers of the brokers."""
 
     schema_version: int
     cluster_id: str | None
     observed_ms: int
-    """When the groups' offsets were asked for."""
+    """When the groups' offsets were requested."""
     replicas: tuple[ObservedReplica, ...]
     groups: tuple[ObservedGroup, ...]
     refused: tuple[str, ...]
-    """What was asked for in vain, in sentences."""
+    """Sentences on refused requests."""
 
     def committed_offsets(self) -> Iterator[GroupOffset]:
-        """Offsets of groups. When they were committed nobody says: not later than they were asked for."""
+        """Offsets of groups. Their commit times are unknown, but not later than the request."""
         for one in self.groups:
             yield GroupOffset(
                 one.group, one.topic, one.partition, one.committed_offset, one.leader_epoch, self.observed_ms
@@ -74,7 +74,7 @@ class ObservedCluster:
 
 
 def parse_observation(data: bytes, path: str) -> ObservedCluster:
-    """The observation. Raises FormatError."""
+    """Parse an observation. Raises FormatError."""
     content = parse_json(data, path, _HINT)
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION:
@@ -93,9 +93,8 @@ def parse_observation(data: bytes, path: str) -> ObservedCluster:
 
 
 def observed_offsets(read_bytes: Callable[[str], bytes]) -> list[GroupOffset]:
-    """Offsets of consumer groups in a snapshot's observation, given what reads its files; none without one, or where it cannot be
-    read, which discovery reports.
-    """
+    """Offsets of consumer groups in a snapshot's observation, read by `read_bytes`; empty without one, or if it cannot be read,
+    which discovery reports."""
     try:
         return list(parse_observation(read_bytes(OBSERVED), OBSERVED).committed_offsets())
     except (OSError, FormatError):
@@ -108,9 +107,9 @@ def with_observation(
     observation: ObservedCluster,
     is_wanted: Callable[[str], bool],
 ) -> tuple[list[ReplicaDir], list[SegmentFile]]:
-    """The replicas and segments with those that were observed: tables have rows of those only that have batches.
+    """The replicas and segments with those that were observed: tables lack replicas without batches.
 
-    A replica of which the snapshot has files stays as it is.
+    A replica whose files are in the snapshot stays as it is.
     """
     known = {_place(one): one for one in replicas}
     tabled = {_place(one) for one in segments if one.source == "batch_table"}
@@ -142,7 +141,7 @@ def _place(one: ReplicaDir | SegmentFile | ObservedReplica) -> _ReplicaPlace:
 
 
 def _begun(segment: SegmentFile, starts: Mapping[_ReplicaPlace, int]) -> SegmentFile:
-    """The table of a log as one segment from where it was read on: what is missing before its first batch is a hole."""
+    """The table of a log as one segment that begins where reading began: what is missing before its first batch is a hole."""
     start = starts.get(_place(segment))
     return segment if start is None else replace(segment, base_offset=start)
 
@@ -175,13 +174,13 @@ def _with_answer(replica: ReplicaDir, one: ObservedReplica) -> ReplicaDir:
 
 
 def _empty_segment(one: ObservedReplica, base: int) -> SegmentFile:
-    """What stands for a log, or its end, without batches."""
+    """Placeholder for a log, or its end, without batches."""
     path = f"{OBSERVED} (broker {one.broker_id}, {one.topic}-{one.partition}/{base:020d}.log)"
     return SegmentFile(one.broker_id, "", one.topic, one.partition, path, base, 0, "batch_table")
 
 
 def told_tail(directory: ReplicaDir) -> str | None:
-    """Clause on the records of an observed replica that were not captured; None where there are none."""
+    """Clause on the records of an observed replica that were not captured; None if there are none."""
     observed = directory.observed
     if observed is None or not observed.hides_tail:
         return None

@@ -1,4 +1,4 @@
-"""Replicas that tasks have read, packed: of a large snapshot the driver holds bytes, and no objects for each replica.
+"""Replicas read by tasks, packed: for a large snapshot the driver holds bytes instead of objects.
 
 Packs are in order of partition, and a partition is in one pack with the replicas of all brokers, so that a task that takes some
 packs has whole partitions.
@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from replica_audit.model import ReplicaDir, SegmentFile
 
-#: Replicas in a pack, or a few more: of fewer each takes more bytes.
+#: Replicas in a pack, or a few more; smaller packs take more bytes for each replica.
 PACK_REPLICAS = 256
 
-#: The segments of a replica with more bytes are not those of its pack.
+#: The segments of a larger replica are kept outside its pack.
 LARGE_BYTES = 256 << 20
 
 
@@ -30,7 +30,7 @@ class HeldReplica(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments."""
+        """Size of all segments."""
         return _size(self.segments)
 
 
@@ -39,7 +39,7 @@ class PackedReplicas(NamedTuple):
 
     replica_count: int
     segment_count: int
-    """Those of large replicas left out, as from `size_bytes`."""
+    """Without those of large replicas; so is `size_bytes`."""
     size_bytes: int
     content: bytes
 
@@ -49,7 +49,7 @@ class PackedReplicas(NamedTuple):
 
 
 class PackedSegments(NamedTuple):
-    """Segments of a large replica: together `LARGE_BYTES` or a little more, or fewer of the last ones."""
+    """Segments of a large replica: together `LARGE_BYTES` or a little more; the last pack may have less."""
 
     segment_count: int
     size_bytes: int
@@ -61,7 +61,7 @@ class PackedSegments(NamedTuple):
 
 
 def pack_replicas(held: Iterable[HeldReplica]) -> tuple[list[PackedReplicas], list[PackedSegments]]:
-    """Replicas, given in order of partition, and the segments of large ones apart from them."""
+    """Packs of replicas, given in order of partition, and of the segments of large ones."""
     packs: list[PackedReplicas] = []
     large: list[PackedSegments] = []
     part: list[HeldReplica] = []
@@ -103,7 +103,7 @@ def _size(files: Sequence[SegmentFile]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SpreadReplicas(Collection[ReplicaDir]):
-    """All replicas that tasks have read; as a collection, in order of partition, broker and log dir, a pack at a time."""
+    """All replicas read by tasks; iterated in order of partition, broker and log dir, a pack at a time."""
 
     packs: tuple[PackedReplicas, ...] = ()
     large: tuple[PackedSegments, ...] = ()
@@ -119,10 +119,8 @@ class SpreadReplicas(Collection[ReplicaDir]):
 
     @property
     def segment_count(self) -> int:
-        """Segments of all of them."""
         return sum(pack.segment_count for pack in self.packs) + sum(pack.segment_count for pack in self.large)
 
     @property
     def segment_bytes(self) -> int:
-        """Bytes of all segments."""
         return sum(pack.size_bytes for pack in self.packs) + sum(pack.size_bytes for pack in self.large)

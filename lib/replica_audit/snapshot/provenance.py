@@ -1,4 +1,4 @@
-"""Logs that are known from a listing or table instead of their files, and what such input leaves unproven."""
+"""Logs known from a listing or table instead of their files, and what such input leaves unproven."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
     from replica_audit.model import Damage
 
-#: A fingerprint of what is shown of records stands where a batch's own CRC is not shown; no CRC is as great.
+#: Bit that marks a fingerprint of records in place of a batch's own CRC; every CRC is less.
 FINGERPRINT = 1 << 40
 
-#: The word of `UNPROVEN` for bytes that evidence does not have.
+#: The word of `UNPROVEN` for bytes that evidence lacks.
 NOT_CAPTURED = "not_captured"
 
 #: The word of `UNPROVEN` for the end of a log that was read through its broker.
 ABOVE_HIGH_WATERMARK = "above_high_watermark"
 
-#: What second-hand input may leave unproven, in the words of `SegmentSummary.unproven`.
+#: What second-hand input may leave unproven, by the words of `SegmentSummary.unproven`.
 UNPROVEN = {
     "checksums": "checksums are what the input says of them, and were not computed again",
     "checksum_verdicts": "nothing says which checksums are right; all were taken to be",
@@ -47,16 +47,16 @@ UNPROVEN = {
     "overlap": "rows claim the same bytes of one file for different batches: they were not taken at one moment",
 }
 
-#: Of these, those that leave open what the log holds, so that it cannot be compared with another.
+#: Words of `UNPROVEN` that leave the log's contents open, so that it cannot be compared with another.
 UNDECIDED = ("leader_epochs", "left_out", NOT_CAPTURED, "cut_short", "one_moment", "overlap")
 
-#: Forms: what stands for a record batch. A segment file is of the first; legacy entries without compression look the
-#: same in it and in a deep listing of 0.10 to 2.1, where a fingerprint stands for a compressed entry.
+#: Forms: what stands for a record batch. A segment file has the first; uncompressed legacy entries look the same in it and in a
+#: deep listing of 0.10 to 2.1, where a fingerprint stands for a compressed entry.
 BATCHES, ENTRIES, RECORDS = "batches", "entries", "records of kafka-dump-log"
 
 
 class SecondHandLog(NamedTuple):
-    """Items of a segment as `scan_segment` would give them, as far as a listing or table shows."""
+    """Items of a segment as `scan_segment` would give them, as far as a listing or table shows them."""
 
     batches: NDArray[np.void]
     damage: tuple[Damage, ...]
@@ -73,7 +73,7 @@ def are_comparable(one: str, other: str) -> bool:
 
 
 def join_forms(forms: Iterable[str]) -> str:
-    """The form of a log whose segments have these; several that do not go together are one of its own."""
+    """The form of a log whose segments have these forms; incompatible ones make a form of their own."""
     found = set(forms)
     if len(found) > 1:
         found.discard(ENTRIES)

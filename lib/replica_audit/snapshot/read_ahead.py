@@ -1,6 +1,6 @@
-"""Objects of a store as seekable files: read in large pieces, the next of them on their way while one is looked at.
+"""Objects of a store as seekable files: read in large pieces, the next ones requested while one is used.
 
-A request to a store takes tens of milliseconds whatever its size, and one at a time gets a fraction of the line.
+A request to a store takes tens of milliseconds whatever its size, and one at a time gets a fraction of the bandwidth.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from replica_audit.segments.streams import PositionedReads
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-#: What is asked for at once where a file is read on and on, and how many pieces are on their way beside the one in use.
+#: Size of a piece in sequential reading, and the number requested beyond the one in use.
 PIECE_BYTES = 4 << 20
 _AHEAD = 4
 
-#: Requests that a process has under way.
+#: Most requests of a process at a time.
 _CONNECTIONS = 32
 
 
 class ReadAhead(PositionedReads):
-    """A binary stream over `read_at(count, position)` of an object of `size_bytes`, which threads may call at once.
+    """A binary stream over `read_at(count, position)` of an object of `size_bytes`, which must be thread-safe.
 
-    Where reading goes on from where it ended, pieces come ahead of it; a read elsewhere asks for its own bytes only, since
-    headers are looked at here and there in files that are large. Errors are those of `read_at`, at the read that needs the bytes.
+    Sequential reads are prefetched in pieces; any other read requests its own bytes only, since headers are looked up here and
+    there in large files. Errors of `read_at` are raised by the read that needs the bytes.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ReadAhead(PositionedReads):
         self._pieces: dict[int, Future[bytes]] = {}
 
     def close(self) -> None:
-        """Let go of the object; pieces on their way are not waited for."""
+        """Release the object; does not wait for pieces under way."""
         if not self.closed:
             self._forget()
             self._let_go()
@@ -69,7 +69,7 @@ class ReadAhead(PositionedReads):
         return data
 
     def expect(self, position: int) -> None:
-        """Say that the file will be read from `position` on: its first piece is asked for at once."""
+        """Prefetch the first piece from `position` on, where reading will start."""
         self._forget(position)
         self._end_of_last = position
         if position < self.size_bytes:
@@ -107,9 +107,9 @@ class ReadAhead(PositionedReads):
 
 
 def run_ahead(work: Callable[[Item], Made], items: Iterable[Item], count: int) -> Iterator[tuple[Item, Future[Made]]]:
-    """Each item with what `work` makes of it, in order, while `work` runs for the `count` items after it.
+    """Each item with the future of its result, in order, while `work` runs for the `count` items after it.
 
-    Whoever takes an item has to ask its future for the result, or for the error. With a count of 0 nothing runs ahead.
+    The caller must take each future's result or error. With a count of 0 nothing runs ahead.
     """
     remaining = iter(items)
     waiting: list[tuple[Item, Future[Made]]] = []
@@ -133,7 +133,7 @@ def read_many(read: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[t
 
 def _submit(work: Callable[[Item], Made], item: Item, count: int) -> Future[Made]:
     if count:
-        # Not the pool of pieces: work that waits for pieces must not keep them from being read.
+        # Not the pool of pieces: work that waits for pieces must not block them.
         return _openers().submit(work, item)
     future: Future[Made] = Future()
     try:

@@ -1,4 +1,4 @@
-"""Reading of the records of chosen batches out of a snapshot's segment files."""
+"""Reading of the records of chosen batches from a snapshot's segment files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")
 _NEW_CRC_AT = 17
 
-#: Batches that lie near each other are read together, up to this many bytes, over gaps of no more than these.
+#: Most bytes in one read of neighbouring batches, and the greatest gap between them.
 _TOGETHER_BYTES = 8 << 20
 _GAP_BYTES = 64 << 10
 
@@ -31,17 +31,17 @@ _GAP_BYTES = 64 << 10
 class RecordRequest:
     """One batch whose records are wanted, as the scan saw it.
 
-    `offset` is the entry's first field: the base offset of magic 2, the last offset of magic 0 and 1.
+    `offset` is the entry's first field: the base offset in magic 2, the last offset in magic 0 and 1.
     """
 
     path: str
-    """Of the segment file, relative to the snapshot."""
+    """The segment file, relative to the snapshot."""
     position: int
     size: int
     offset: int
     crc: int
     others: tuple[str, ...] = field(default=(), compare=False)
-    """More files that may have it at that position, which are read where this one has another."""
+    """Further files that may have it at that position, tried if this one has another batch there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,11 @@ class RecordRows:
 
     rows: NDArray[np.void]
     unread: tuple[tuple[RecordRequest, str], ...] = ()
-    """With the reason: a file that is gone, cannot be read, or is not the one that was scanned; a batch that is too large
-    to be expanded."""
+    """Unreadable, with the reason: a file that is missing, unreadable, or not the one that was scanned; a batch too large to expand."""
     not_captured: tuple[tuple[RecordRequest, str], ...] = ()
-    """With the reason: they are not part of the evidence."""
+    """Not part of the evidence, with the reason."""
     undecodable: tuple[tuple[RecordRequest, str], ...] = ()
-    """With the reason: read, but Kafka could not decode their records."""
+    """Read, but Kafka could not decode their records; with the reason."""
 
 
 class NotCaptured(str):
@@ -74,20 +73,20 @@ _CHANGED = "the file has changed since it was scanned: run ingest again"
 
 
 class RecordReader:
-    """Reads records from one snapshot. All rows of one reader can be compared with each other, and with no others."""
+    """Reads records from one snapshot. Rows can be compared only with those of the same reader."""
 
     def __init__(self, snapshot: OpensFiles | str) -> None:
-        """`snapshot`, or the location of one, which is opened when the first record is asked for."""
+        """`snapshot`, or its location, which is opened when the first record is read."""
         self._snapshot = snapshot
         self.hasher = RecordHasher()
         self.not_captured: set[RecordRequest] = set()
-        """What was asked for and is not part of the evidence."""
+        """Requests that are not part of the evidence."""
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
-        What cannot be read or decoded is reported in the answer, not raised. Memory: 8 MiB of file and one
-        expanded batch, besides the rows.
+        What cannot be read or decoded is reported in the result, not raised. Memory: 8 MiB of file and one expanded batch,
+        besides the rows.
         """
         parts: list[NDArray[np.void]] = []
         unread: list[tuple[RecordRequest, str]] = []
@@ -113,7 +112,7 @@ class RecordReader:
         return RecordRows(ordered, tuple(unread), tuple(not_captured), tuple(undecodable))
 
     def entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
-        """Each of `requests` once, by path and position, with the bytes of its batch, or with why they cannot be had."""
+        """Each of `requests` once, by path and position, with the bytes of its batch, or the reason why they are missing."""
         for request, entry in self._entries(requests):
             for path in request.others:
                 if isinstance(entry, bytes | NotCaptured):
@@ -124,14 +123,14 @@ class RecordReader:
             yield request, entry
 
     def _entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
-        """Likewise, of the first file only."""
+        """`entries` from the first file only."""
         groups = list(_neighbours(sorted(set(requests))))[::-1]
         while groups:
             group = groups.pop()
             try:
                 data = self._read(group)
             except NotCapturedError as error:
-                if len(group) > 1:  # what lies between them may be all that is not there
+                if len(group) > 1:  # only the bytes between them may be missing
                     groups += [[request] for request in reversed(group)]
                 else:
                     is_it = not group[0].others or self._begins_there(group[0])
@@ -140,7 +139,7 @@ class RecordReader:
             except (OSError, ValueError) as error:
                 if len(group) > 1 and any(
                     request.others for request in group
-                ):  # another file may have the one that is not here
+                ):  # another file may have the one that is missing here
                     groups += [[request] for request in reversed(group)]
                     continue
                 for request in group:
@@ -153,7 +152,7 @@ class RecordReader:
                 yield request, entry if len(entry) == request.size and _is_scanned(request, entry) else _CHANGED
 
     def _begins_there(self, request: RecordRequest) -> bool:
-        """True unless another batch begins at that position of the file, by its header."""
+        """True unless the header at that position of the file is another batch's."""
         try:
             return _is_scanned(request, self._read([replace(request, size=HEADER_BYTES)]))
         except (OSError, ValueError):
@@ -164,7 +163,7 @@ class RecordReader:
             try:
                 self._snapshot = Snapshot.open(self._snapshot)
             except (FileNotFoundError, NotADirectoryError) as error:
-                # Its own words name an absolute path.
+                # The original text names an absolute path.
                 raise OSError("the snapshot is no longer where it was ingested from") from error
         start, end = group[0].position, max(request.position + request.size for request in group)
         with self._snapshot.open_file(group[0].path) as stream:
@@ -187,7 +186,7 @@ def _among(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.
 
 
 def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
-    """Sorted requests in groups of one file each."""
+    """Sorted requests in groups of neighbours in one file."""
     group: list[RecordRequest] = []
     for request in requests:
         if group:
@@ -202,7 +201,7 @@ def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
 
 
 def _is_scanned(request: RecordRequest, entry: bytes) -> bool:
-    """True if the entry that the bytes begin with is the one that was scanned."""
+    """True if the bytes begin with the entry that was scanned."""
     if len(entry) < LEAST_ENTRY_BYTES:
         return False
     (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)

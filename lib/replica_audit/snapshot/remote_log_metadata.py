@@ -31,7 +31,7 @@ _Id = tuple[str, int, str, str]
 
 
 def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegment]:
-    """The segments that one copy leaves, each in its last state. Raises OSError and FormatError."""
+    """The segments in one copy, each in its last state. Raises OSError and FormatError."""
     latest: dict[_Id, RemoteSegment] = {}
 
     def take(header: np.void, records: Iterable[RecordFields]) -> None:
@@ -52,23 +52,22 @@ REMOTE_SEGMENTS = InternalTopic("__remote_log_metadata", "which segments are in 
 
 
 class RemoteLogs(NamedTuple):
-    """What `__remote_log_metadata` tells."""
+    """Contents of `__remote_log_metadata`."""
 
     segments: list[RemoteSegment]
     log_dirs: tuple[str, ...] | None
-    """Of its copies, which together tell of every segment since the topic was made; None where some may be missing."""
+    """Log dirs of its copies, if these together have every segment since the topic was created; None if some may be missing."""
 
 
 def read_remote_logs(
     snapshot: Snapshot, log_dirs: Iterable[str], in_sync: Sequence[Sequence[str]] | None, each: Each = map
 ) -> tuple[RemoteLogs, list[QuarantineRow]]:
-    """The segments in the copies in `log_dirs`, with rows of quarantine for what could not be read. `in_sync`: for each partition
-    the log dirs of the brokers that lead it or are in sync, none for the first that is not known; None where nothing tells of it.
-    Another copy, even the one that reaches furthest here, may be of long ago.
-    """
+    """The segments in the copies in `log_dirs`, with quarantine rows for what could not be read. `in_sync`: for each partition
+    the log dirs of the brokers that lead it or are in sync, up to the first unknown partition; None if the topic is unknown.
+    Any other copy, even the one that reaches furthest here, may be long out of date."""
     copies = sorted(REMOTE_SEGMENTS.find(snapshot, log_dirs), key=lambda one: _is_current(one, in_sync))
     found, rows = REMOTE_SEGMENTS.read_copies(snapshot, copies, each)
-    # Of a partition with messages only what was read counts.
+    # For a partition with messages only the copy that was read counts.
     filled = {one.partition for one in copies if one.size}
     empty = [one for one in copies if one.partition not in filled and one.first_offset == 0]
     read = [one.copy for one in found if _is_whole(one.extent)]
@@ -82,7 +81,7 @@ def read_remote_logs(
 
 
 def _is_current(copy: TopicCopy, in_sync: Sequence[Sequence[str]] | None) -> bool:
-    """False where the copy is known to be of no broker that leads its partition or is in sync."""
+    """False if the copy is known to belong to a broker that neither leads its partition nor is in sync."""
     return in_sync is None or (copy.partition < len(in_sync) and copy.log_dir in in_sync[copy.partition])
 
 
@@ -91,7 +90,7 @@ def _is_whole(extent: Extent) -> bool:
 
 
 def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
-    """Take one message over; those on whole partitions, and of later versions of Kafka, say nothing of a segment."""
+    """Apply one message; those on whole partitions, and of later versions of Kafka, concern no segment."""
     frame, kind, version = fields.uvarint(), fields.uvarint(), fields.uvarint()
     if frame != _FRAME_VERSION or version != 0:
         raise MessageError(
@@ -110,7 +109,7 @@ def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
 
 
 def _updated(segment: RemoteSegment, state: int, updated_ms: int, updated_by: int) -> RemoteSegment:
-    """`segment` in its next state. A deletion that failed is begun again, by a message like the first."""
+    """`segment` in its next state. A failed deletion is begun again, by a message like the first."""
     segment = replace(segment, state=state, updated_ms=updated_ms, updated_by=updated_by)
     if state == COPY_FINISHED:
         return replace(segment, copied_ms=updated_ms)

@@ -1,8 +1,8 @@
-"""What a remote store has of tiered topics (KIP-405): objects by the ids of their segments, from the store or from a listing of it.
+"""Contents of a remote store for tiered topics (KIP-405): objects by segment id, from the store or from a listing of it.
 
-Layouts: `<topic>-<partition>-<topic id>/<offset>-<segment id>.log` of Kafka's LocalTieredStorage (`RemoteTopicPartitionDirectory`,
-`RemoteLogSegmentFileset`), and `<topic>-<topic id>/<partition>/<offset>-<segment id>.log` with a `.rsm-manifest` of Aiven's plugin
-(`ObjectKeyFactory`), each below any prefix. Ids are in Kafka's base 64.
+Layouts: `<topic>-<partition>-<topic id>/<offset>-<segment id>.log` of Kafka's LocalTieredStorage
+(`RemoteTopicPartitionDirectory`, `RemoteLogSegmentFileset`), and `<topic>-<topic id>/<partition>/<offset>-<segment id>.log`
+with a `.rsm-manifest` of Aiven's plugin (`ObjectKeyFactory`), each below any prefix. Ids are in Kafka's base 64.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now_ms
 
-#: Files at a snapshot's root.
+#: Listings at a snapshot's root.
 _LISTING = re.compile(r"remote[_-]objects.*\.jsonl")
 _TOPIC, _ID = r"(?P<topic>[a-zA-Z0-9._-]+)", "[a-zA-Z0-9_-]{22}"
 _NAME = rf"(?P<offset>\d{{1,20}})-(?P<segment>{_ID})\.(?P<kind>[a-z_-]+)"
@@ -58,15 +58,15 @@ class RemoteStore:
     objects: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
     """By topic id."""
     of_names: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
-    """The same by what looks like the topic's name."""
+    """The same objects by the apparent topic name."""
     listed_ms: int | None = None
     latest_ms: int | None = None
-    """As `RemoteListing` has them."""
+    """As in `RemoteListing`."""
     location: str | None = None
-    """Opens the store (`Snapshot.open`); None of a listing."""
+    """Location from which `Snapshot.open` opens the store; None for a listing."""
 
     def of(self, topic: str, partition: int, segments: Iterable[RemoteSegment]) -> RemoteListing:
-        """What it has of a partition, by the topic ids of its `segments`, and of any topic of that name.
+        """Objects of a partition, by the topic ids of its `segments`, and of any topic of that name.
 
         A prefix of the store may look like the beginning of a topic's name.
         """
@@ -78,9 +78,9 @@ class RemoteStore:
     def read(
         self, topic: str, partition: int, segments: Iterable[RemoteSegment]
     ) -> tuple[RemoteListing, list[QuarantineRow]]:
-        """`of` with what manifests say of its segments, and a row for each manifest that could not be read.
+        """`of` with the manifests of its segments, and a row for each manifest that could not be read.
 
-        Where a copied segment is not there, the partition is looked at again: what is still there then was not deleted before it.
+        If a copied segment is missing, the partition is listed again: what is still there was not deleted before that one.
         """
         segments = tuple(segments)
         listing = self.of(topic, partition, segments)
@@ -98,7 +98,7 @@ class RemoteStore:
 
 
 def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None, list[QuarantineRow]]:
-    """The remote store at `uri`, else by the listings in `snapshot`, None without either; and rows for what could not be read.
+    """The remote store at `uri`, else from the listings in `snapshot`, None without either; and rows for what could not be read.
 
     Raises UsageError as `open_remote_store` does.
     """
@@ -106,13 +106,13 @@ def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None,
 
 
 def open_remote_store(uri: str) -> RemoteStore:
-    """The store at a directory or URI. What brokers delete while it is listed is not there.
+    """The store at a directory or URI. Objects that brokers delete during the listing are left out.
 
-    Raises UsageError where there is no such place, it cannot be listed, or it has no segment.
+    Raises UsageError if there is no such place, it cannot be listed, or it has no segment.
     """
     try:
         place = Snapshot.open(uri)
-        # A copy of a store is of an earlier moment; what an address names is the store itself.
+        # A copy of a store is of an earlier moment; a remote address names the store itself.
         listed_ms = now_ms() if place.is_remote else None
         tree = place.list_below("")
         latest_ms = now_ms() if place.is_remote else None
@@ -135,17 +135,17 @@ def open_remote_store(uri: str) -> RemoteStore:
 
 
 def _look_again(store: Snapshot, objects: Sequence[RemoteObject]) -> Iterator[RemoteObject]:
-    """The objects, with whether they are still there."""
+    """The objects, marked with whether they are still there."""
     folders = {one.log_path.rpartition("/")[0] for one in objects if one.log_path is not None}
     try:
         there = {entry.path for folder in folders for entry in store.list_directory(folder)}
     except OSError:
-        there = set()  # where nobody can look again, nothing is known to be there still
+        there = set()  # if it cannot be listed again, nothing is known to be there still
     yield from (replace(one, was_seen_again=one.log_path in there) for one in objects)
 
 
 def _placed_ms(path: str) -> int | None:
-    """When a file was put where it is: every way to copy or move it changes its inode then. None for one that is gone."""
+    """When a file was put where it is: every way to copy or move it changes its inode. None for a missing one."""
     try:
         return os.lstat(path).st_ctime_ns // 1_000_000
     except OSError:
@@ -158,12 +158,12 @@ def find_listings(snapshot: Snapshot) -> list[str]:
 
 
 def is_listing(path: str) -> bool:
-    """Whether a path, relative to a snapshot, is that of such a listing."""
+    """True if a path, relative to a snapshot, is that of such a listing."""
     return _LISTING.fullmatch(path) is not None
 
 
 def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[QuarantineRow]]:
-    """The store by all listings together, None without any, or where one cannot be used: then a row says why."""
+    """The store from all listings together; None without any, or if one cannot be used, with a row for the reason."""
     paths = find_listings(snapshot)
     files: list[StoredFile] = []
     moments: list[int | None] = []
@@ -178,7 +178,7 @@ def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[Quaranti
     if not paths:
         return None, []
     known = [one for one in moments if one is not None]
-    # Each has a part of the store: all of it was there as listed only at the moment that they share.
+    # Each lists a part of the store: all of it was there as listed only at a moment that they share.
     listed_ms = known[0] if len(set(moments)) == 1 and known else None
     objects = [
         replace(one, segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one
@@ -188,7 +188,7 @@ def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[Quaranti
 
 
 def _parse_listing(data: bytes, path: str) -> tuple[int | None, list[StoredFile]]:
-    """(when it was made, objects of segments) of a listing: an object on each line, one of which may say `listed`."""
+    """(time of the listing, objects of segments) in a listing: one object per line; one line may have `listed` instead."""
     listed_ms: int | None = None
     files = []
     for number, line in enumerate(data.splitlines(), 1):
@@ -211,7 +211,7 @@ def _parse_listing(data: bytes, path: str) -> tuple[int | None, list[StoredFile]
 
 
 def _parse_moment(value: object, path: str, number: int) -> int:
-    """A time in UTC as ms since 1970; its fraction may have any number of digits."""
+    """A UTC time as ms since 1970; its fraction may have any number of digits."""
     found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
     try:
         if found is not None:
@@ -223,7 +223,7 @@ def _parse_moment(value: object, path: str, number: int) -> int:
 
 
 def _match(path: str) -> re.Match[str] | None:
-    """The parts of the name of a segment's object; None for another object, and where its numbers are none of Kafka's."""
+    """The parts of a segment object's name; None for another object, and for numbers beyond Kafka's."""
     found = _PLAIN.fullmatch(path) or _CHUNKED.fullmatch(path)
     if found is None or int(found.group("offset")) > INT64 or int(found.group("partition")) > INT32:
         return None
@@ -231,7 +231,7 @@ def _match(path: str) -> re.Match[str] | None:
 
 
 def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
-    """The segments that objects are of."""
+    """The segments that objects belong to."""
     found: dict[tuple[str, int, str], RemoteObject] = {}
     for file in sorted(files):
         name = _match(file.path)
@@ -271,7 +271,7 @@ def _store_of(
 
 
 def _read_manifest(store: Snapshot, one: RemoteObject) -> tuple[RemoteObject, QuarantineRow | None]:
-    """A segment with what its manifest says, and a row where that could not be read."""
+    """A segment with its manifest's content, and a row if that could not be read."""
     if one.manifest_path is None:
         return (replace(one, unread="it has no manifest") if one.is_chunked else one), None
     try:

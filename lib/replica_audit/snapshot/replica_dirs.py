@@ -33,27 +33,27 @@ _Value = TypeVar("_Value")
 
 
 class OffsetFile(NamedTuple):
-    """A `*-offset-checkpoint` of a log dir: how it was found, and its entries, none unless it is present."""
+    """A `*-offset-checkpoint` of a log dir: its state, and its entries, empty unless it is present."""
 
     file: CheckpointFile
     entries: Mapping[TopicPartition, int]
 
     def without(self, partitions: Collection[TopicPartition | None]) -> OffsetFile:
-        """The file with the entries of all others."""
+        """The file without the entries of `partitions`."""
         return self._replace(entries={at: value for at, value in self.entries.items() if at not in partitions})
 
 
-#: Of a directory whose offset checkpoints are not there; entries of a log dir are those of current directories.
+#: For a directory without offset checkpoints: a log dir's entries concern current directories only.
 NO_OFFSETS = {name: OffsetFile(NOT_GIVEN, {}) for name in OFFSET_CHECKPOINTS}
 
 
 class FoundReplica(NamedTuple):
-    """A partition directory's facts, its segments, and what of it could not be used."""
+    """A partition directory's facts, its segments, and what could not be used."""
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
     superseded: int
-    """Segments that a `.swap` replaces."""
+    """Number of segments that a `.swap` replaces."""
     quarantine: tuple[QuarantineRow, ...]
 
 
@@ -89,7 +89,7 @@ def read_replica(
     offsets: Mapping[str, OffsetFile],
     problem: str | None = None,
 ) -> FoundReplica:
-    """All that a partition directory and its log dir's checkpoints say; `problem` if it could not be listed."""
+    """Everything in a partition directory and its log dir's checkpoints; `problem` if it could not be listed."""
     topic, partition = topic_partition.topic, topic_partition.partition
     epoch_file, epochs = _read_file(snapshot, folder, f"{folder.path}/{EPOCH_CHECKPOINT}", parse_epoch_checkpoint)
     metadata_file, topic_id = _read_file(
@@ -128,7 +128,7 @@ def read_replica(
 
 
 def with_offsets(replica: ReplicaDir, offsets: Mapping[str, OffsetFile]) -> ReplicaDir:
-    """The replica with what the offset checkpoints of its log dir, by name, say of it."""
+    """The replica with its values from its log dir's offset checkpoints, given by name."""
     at = replica.topic_partition
     marks, recovery_points, log_starts, cleaner = (offsets[name] for name in OFFSET_CHECKPOINTS)
     return replace(
@@ -149,8 +149,8 @@ def resolve_segments(
 ) -> dict[int, TreeEntry]:
     """The files that Kafka would load as segments, by base offset.
 
-    `.deleted` and `.cleaned` are gone. A `.swap` at or above the least `.cleaned` is an incomplete split and gone too;
-    any other replaces the live segments from the least swap's base up to the greatest offset after one (`next_offset`).
+    `.deleted` and `.cleaned` are gone. A `.swap` at or above the least `.cleaned` is an incomplete split and gone too; any
+    other replaces the live segments from the least swap's base up to the greatest offset after one (`next_offset`).
     """
     based = [(kind, state, base, entry) for (kind, state, base), entry in files if base is not None]
     cleaned = [base for _, state, base, _ in based if state == "cleaned"]
@@ -201,7 +201,7 @@ def _quarantine(
 
 
 class PutAside(NamedTuple):
-    """One such copy, under a `log_dir` of its own (`kind_of_copy`)."""
+    """A copy that Kafka does not serve from, under a `log_dir` of its own (`kind_of_copy`)."""
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
@@ -215,7 +215,7 @@ def read_put_aside(snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_i
 
 
 def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
-    """The `.deleted` segments in the directory of `replica`, of which only their batches tell anything; None without any."""
+    """The `.deleted` segments in the directory of `replica`, known by their batches only; None if there are none."""
     names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
     found = sorted(
         (name.base_offset, entry)
@@ -243,7 +243,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
 
 
 def stray_copies(copies: Iterable[ReplicaDir]) -> Iterator[ReplicaDir]:
-    """Those that a broker set aside since no metadata knew their topic."""
+    """Copies that a broker renamed to -stray, since no metadata knew their topic."""
     return (one for one in copies if kind_of_copy(one.path, one.log_dir) == "stray")
 
 
@@ -252,8 +252,8 @@ def of_known_topics(
 ) -> Iterator[PutAside]:
     """Copies of captured partitions, with the partition's topic: Kafka may have shortened it in the directory's name.
 
-    `topics` gives the names by (topic id, partition), `names` are all partitions. A copy without an id is matched by
-    name, but not a directory -stray or -delete, which no longer belongs to its topic.
+    `topics` gives the names by (topic id, partition), `names` are all partitions. A copy without an id is matched by name, but
+    not a directory -stray or -delete, which no longer belongs to its topic.
     """
     known = frozenset(names)
     for one in found:

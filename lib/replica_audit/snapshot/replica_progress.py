@@ -1,8 +1,8 @@
 """Observations of replicas over time: `replica_progress` as JSON lines, CSV or Parquet, read part by part.
 
-A row is one replica at one moment (columns: `PROGRESS_SCHEMA`); the rows of one topic, partition, `time_ms` and
-`sequence` are one observation, and what is said of the leader is the same in all of them. A file is cut into parts, so
-that many tasks can read it; a part becomes Arrow columns at once, and is looked at row by row only where that fails.
+A row is one replica at one moment (columns: `PROGRESS_SCHEMA`); the rows of one topic, partition, `time_ms` and `sequence` are
+one observation, with equal values for the leader. A file is cut into parts, so that many tasks can read it; a part is converted
+to Arrow columns at once, and row by row only if that fails.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ PROGRESS_SCHEMA = pa.schema(
     ]
 )
 REQUIRED = ("topic", "partition", "broker_id")
-#: -1 means absent; of `known_log_end_offset` it means that a new leader has seen no fetch yet.
+#: -1 means absent; in `known_log_end_offset` it means that a new leader has seen no fetch yet.
 _MINUS_ONE_IS_NONE = ("leader_id", "leader_epoch", "log_end_offset", "last_caught_up_ms", "high_watermark")
 LISTS = ("isr", "pending_isr")
 HINT = "docs/capture.md has the columns of replica_progress"
 
 
 def from_columns(table: pa.Table) -> pa.Table:
-    """Any table's columns as those of the schema; raises FormatError or an ArrowException where a type does not fit."""
+    """Any table's columns converted to those of the schema. Raises FormatError or an ArrowException for a type that does not fit."""
     columns = []
     for field in PROGRESS_SCHEMA:
         if field.name not in table.column_names:
@@ -94,7 +94,7 @@ def _ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """ISO 8601 (UTC where no zone is given) as milliseconds."""
+    """ISO 8601 (UTC unless a zone is given) as milliseconds."""
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
     zoned = pc.match_substring_regex(column, r"(?:Z|[+-]\d\d:?\d\d)$")
@@ -102,14 +102,12 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
 
 
-#: Cells that hold nothing.
+#: Texts of an empty cell.
 NULLS = ("", "null", "NULL", "None", "none")
 
 
 def plainly_none(form: str, names: Sequence[str]) -> Callable[[bytes], str | None]:
-    """A function that says why a line, jsonl or csv with the columns `names`, is not a row; None where it may be
-    one.
-    """
+    """A function that returns why a line, in jsonl or csv with the columns `names`, is not a row; None if it may be one."""
     numbers = [field for field in PROGRESS_SCHEMA if pa.types.is_integer(field.type)]
     greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in numbers}
     if form == "csv":
@@ -154,13 +152,13 @@ def _no_object(line: bytes, greatest: dict[str, int]) -> str | None:
     return None
 
 
-#: How often a group of lines with a bad one among them is halved.
+#: Most halvings of groups of lines to find bad ones.
 _HALVINGS = 500
 _GREATEST_HEADER = 64 << 10
 
 
 def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The rows among whole lines that lie at `position` of their file, and a quarantine row for each of the others."""
+    """The rows in complete lines at `position` of their file, and a quarantine row for each other line."""
     if position == 0 and data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
     names = _header_names(path, header) if form == "csv" else []
@@ -175,10 +173,8 @@ def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -
 def _find_rows(
     path: str, form: str, names: list[str], data: bytes, position: int
 ) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The lines that are rows, and a quarantine row for each of the others. Arrow decides, over many lines at once:
-    those that are plainly no rows are taken out first, and a group that it refuses is halved, as often as `_HALVINGS`
-    allows.
-    """
+    """The lines that are rows, and a quarantine row for each other line. Arrow decides on many lines at once: lines that are
+    plainly not rows are removed first, and a group that Arrow rejects is halved, as often as `_HALVINGS` allows."""
     is_plainly_none = plainly_none(form, names)
     lines: list[tuple[int, bytes]] = []
     bad: list[tuple[int, bytes, str]] = []
@@ -257,13 +253,13 @@ def _header_names(path: str, header: bytes) -> list[str]:
 
 #: Bytes of text in a part.
 PART_BYTES = 32 << 20
-#: Unusable rows of one part are reported one by one up to this many, then counted.
+#: Unusable rows of a part that are reported one by one; the rest is counted.
 _TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressPart:
-    """A piece of a file that one task reads: bytes [start, end) of a text, or row groups [start, end) of Parquet."""
+    """A piece of a file for one task: bytes [start, end) of a text, or row groups [start, end) of Parquet."""
 
     path: str
     form: str
@@ -361,5 +357,5 @@ def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-U
 
 
 def _ignored(path: str, position: int | None, reason: str) -> QuarantineRow:
-    """Rows that cannot be used, in a file that can."""
+    """Row for unusable rows in a usable file."""
     return _unreadable(path, position, reason, "INPUT-IGNORED")

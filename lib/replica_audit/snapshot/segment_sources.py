@@ -27,12 +27,12 @@ class OpenSource(NamedTuple):
     items: Iterator[NDArray[np.void] | Damage]
     """As from `scan_segment`."""
     summariser: Summariser
-    """New; add every item to it."""
+    """Empty; every item has to be added to it."""
 
 
 @contextmanager
 def open_source(snapshot: Snapshot, file: SegmentFile) -> Iterator[OpenSource]:
-    """Open `file` for one pass. Raises OSError and FormatError, here or while the items are taken."""
+    """Open `file` for one pass. Raises OSError and FormatError, here or while items are taken."""
     if file.source == "segment":
         with snapshot.open_file(file.path) as stream:
             yield scan_source(stream, file)
@@ -48,9 +48,9 @@ def open_source(snapshot: Snapshot, file: SegmentFile) -> Iterator[OpenSource]:
 def scan_source(
     stream: BinaryIO, file: SegmentFile, evidence: FrameStream | None = None, known: Iterable[NDArray[np.void]] = ()
 ) -> OpenSource:
-    """The scan of a segment that is open, `known` as for `scan_segment`; `evidence`: what `stream` reads from, if that is evidence.
+    """The scan of an open segment, `known` as for `scan_segment`; `evidence`: the evidence that `stream` reads from, if any.
 
-    Where evidence has not all bytes that no header stands for, only what its headers tell is known of the segment.
+    If evidence lacks bytes that are not covered by headers, the segment is known by its headers only.
     """
     evidence = stream if isinstance(stream, FrameStream) else evidence
     items: Iterator[NDArray[np.void] | Damage]
@@ -67,7 +67,7 @@ def scan_source(
 
 
 def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
-    """The summary of `file`; raises OSError and FormatError."""
+    """The summary of `file`. Raises OSError and FormatError."""
     with open_source(snapshot, file) as source:
         for item in source.items:
             source.summariser.add(item)
@@ -76,7 +76,7 @@ def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
 
 def _read_second_hand(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     if file.source != "dump_text":
-        # Here, since pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
+        # Imported here: pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
         from replica_audit.snapshot.batch_tables import read_table_rows
 
         return read_table_rows(snapshot, file)

@@ -1,7 +1,7 @@
-"""Discovery of many replicas by tasks: each reads the directories of some partitions, of all brokers.
+"""Discovery of many replicas by tasks, each of which reads the directories of some partitions, of all brokers.
 
-Tasks read ordinary directories: below a log dir that its own files show to be one, with nothing in it but files of a partition
-that is at rest. All others, and all that is not a partition, is left to the one pass of `snapshot.discovery` over the snapshot.
+Tasks read ordinary directories: below a log dir that its own files identify, with nothing but files of a partition at rest. All
+other directories and files are left to the one pass of `snapshot.discovery`.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from replica_audit.snapshot.storage import Snapshot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Directories of partitions that are read in this process; of more, tasks read all.
+#: Most partition directories that are read in this process; with more, tasks read all.
 SPREAD_ABOVE = 2000
 
-#: Directories that a task reads, or a few more.
+#: Directories for one task, or a few more.
 STRETCH_DIRECTORIES = 2048
 
 _ORDINARY = {*SEGMENT_SUFFIXES, *PARTITION_FILES.values()} - {"quorum_state"}
 
-#: A partition that a checkpoint does not name: its offsets are 0 or more.
+#: Marks a partition that a checkpoint does not name: offsets are 0 or more.
 _NONE = -1
 
 
@@ -58,26 +58,26 @@ class DirStretch(NamedTuple):
 
     topics: tuple[str, ...]
     topic: NDArray[np.int32]
-    """Of each directory, as a number in `topics`."""
+    """Index in `topics`, for each directory."""
     partition: NDArray[np.int32]
     log_dir: NDArray[np.int32]
-    """As a number in `DirReader.owners`."""
+    """Index in `DirReader.owners`."""
     offsets: NDArray[np.int64]
-    """Of each directory what each of `OFFSET_CHECKPOINTS` says; -1 where it does not name it."""
+    """For each directory its offset in each of `OFFSET_CHECKPOINTS`; -1 if it is not named there."""
 
 
 class Owner(NamedTuple):
-    """A log dir, and what of it bears on its replicas."""
+    """A log dir, and its properties that concern its replicas."""
 
     log_dir: LogDir
     is_foreign: bool
     checkpoints: Mapping[str, CheckpointFile]
-    """Of its offset checkpoints, by name; none where its replicas are not read."""
+    """Its offset checkpoints, by name; empty if its replicas are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundDirs:
-    """What a task found in its directories."""
+    """Contents of a task's directories."""
 
     held: tuple[HeldReplica, ...]
     """In order of partition, broker and log dir."""
@@ -85,7 +85,7 @@ class FoundDirs:
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
     tree: Tree
-    """The directories that are not ordinary, with all that is below them."""
+    """The directories that are not ordinary, with everything below them."""
 
 
 class PackedDirs(NamedTuple):
@@ -97,35 +97,35 @@ class PackedDirs(NamedTuple):
 
 
 class Spreading(Protocol):
-    """Where tasks run."""
+    """Runs tasks."""
 
     def read(self, reader: DirReader, stretches: Sequence[DirStretch]) -> Iterable[PackedDirs]:
         """`reader.read` of each of `stretches`, in their order."""
 
 
 class ReadOffsets(NamedTuple):
-    """The offset checkpoints of a log dir, with the entries of partitions that have no directory there; and what could not be read."""
+    """The offset checkpoints of a log dir, limited to partitions that have no directory there; and what could not be read."""
 
     files: dict[str, OffsetFile]
     quarantine: list[QuarantineRow]
 
 
 class SpreadTree(NamedTuple):
-    """A snapshot of which tasks have read the ordinary directories of partitions; `tree` has all others, and their names."""
+    """A snapshot whose ordinary partition directories tasks have read; `tree` has all others, and the names of those."""
 
     tree: Tree
     replicas: SpreadReplicas
     counts: Mapping[str, int]
-    """Of all files of those directories, by kind."""
+    """Number of files in those directories, by kind."""
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
     offset_files: Mapping[str, ReadOffsets]
-    """By path of the log dir, where all its directories of partitions are ordinary."""
+    """By path of the log dir, if all its partition directories are ordinary."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllReplicas(Iterable[ReplicaDir]):
-    """Replicas that were read here, which are in order, and those that tasks have read: together in order too."""
+    """Replicas that were read here, in order, merged with those that tasks have read."""
 
     read_here: tuple[ReplicaDir, ...]
     spread: SpreadReplicas
@@ -136,12 +136,12 @@ class AllReplicas(Iterable[ReplicaDir]):
 
 @dataclass(frozen=True, slots=True)
 class DirReader:
-    """What tasks read directories with."""
+    """Reads directories in tasks."""
 
     snapshot: Snapshot
     owners: tuple[Owner, ...]
     is_wanted: Callable[[str], bool]
-    """Whether replicas of a topic are read; files of others are only counted."""
+    """True if a topic's replicas are read; files of others are only counted."""
 
     def read(self, stretch: DirStretch) -> FoundDirs:
         """Read all directories of a stretch."""
@@ -188,7 +188,7 @@ class DirReader:
 
 
 def is_ordinary(tree: Tree) -> bool:
-    """True if what is below a directory is nothing but files of a partition that nothing replaces or removes."""
+    """True if a directory contains nothing but files of a partition, none being replaced or removed."""
     names = (parse_file_name(entry.path.rpartition("/")[2]) for entry in tree.entries)
     return (
         not tree.problems
@@ -198,14 +198,14 @@ def is_ordinary(tree: Tree) -> bool:
 
 
 def leave_out(names: Collection[str], directories: Collection[str]) -> list[str]:
-    """The directories of partitions in a folder that its files show to be a log dir; none in any other."""
+    """The partition directories in a folder whose files identify it as a log dir; empty for any other."""
     if META_PROPERTIES not in names and not any(name in names for name in OFFSET_CHECKPOINTS):
         return []
     return [name for name in directories if _partition_of(name) is not None]
 
 
 def _partition_of(name: str) -> TopicPartition | None:
-    """The partition whose directory, as Kafka names it, `name` is."""
+    """The partition whose directory Kafka would name `name`; None if there is none."""
     kind, at = parse_directory_name(name)
     return at if kind == "current" and at is not None and str(at) == name else None
 
@@ -215,9 +215,8 @@ def _path(owner: Owner, at: TopicPartition) -> str:
 
 
 def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading: Spreading) -> SpreadTree | None:
-    """The snapshot with its ordinary directories read by tasks; None where one pass has to read it all: directories are few, others
-    than a first look showed are log dirs, or files are not what they seem (`Snapshot.list_skeleton`).
-    """
+    """The snapshot with its ordinary directories read by tasks. None if one pass has to read everything: directories are few, a
+    second look shows other log dirs than the first, or files are not what they seem (`Snapshot.list_skeleton`)."""
     tree = snapshot.list_skeleton(leave_out)
     if tree is None or sum(map(len, tree.unlisted.values())) <= SPREAD_ABOVE:
         return None
@@ -258,7 +257,7 @@ def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading:
 
 
 def _put_together(tree: Tree, others: Iterable[Tree]) -> Tree:
-    """The tree with directories that tasks have only listed."""
+    """The tree with the directories that tasks have only listed."""
     entries, problems = list(tree.entries), list(tree.problems)
     for other in others:
         entries += other.entries
@@ -273,14 +272,14 @@ def _put_together(tree: Tree, others: Iterable[Tree]) -> Tree:
 
 
 class _Table:
-    """Directories of partitions by number of the log dir, as columns."""
+    """Partition directories with the number of their log dir, as columns."""
 
     def __init__(self) -> None:
         self._topics: dict[str, int] = {}
         self._parts: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
 
     def add(self, number: int, names: Sequence[str], offsets: Mapping[str, OffsetFile]) -> None:
-        """The directories `names` of a log dir, and what its offset checkpoints say of them."""
+        """Add the directories `names` of a log dir, with their values in its offset checkpoints."""
         places = np.empty((len(names), 3), np.int32)
         values = np.full((len(names), len(OFFSET_CHECKPOINTS)), _NONE, np.int64)
         for row, name in enumerate(names):
@@ -293,7 +292,7 @@ class _Table:
         self._parts.append((places, values))
 
     def stretches(self) -> list[DirStretch]:
-        """All of them in order of partition and log dir, cut between partitions."""
+        """All directories in order of partition and log dir, cut between partitions."""
         places = np.concatenate([places for places, _ in self._parts])
         values = np.concatenate([values for _, values in self._parts])
         names = list(self._topics)

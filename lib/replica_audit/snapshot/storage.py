@@ -1,6 +1,6 @@
-"""A snapshot as a read-only tree of files: local, `s3://` (`s3a://` is taken as the same) or `hdfs://`.
+"""A snapshot as a read-only tree of files: local, `s3://` (also as `s3a://`) or `hdfs://`.
 
-Nothing here locks, creates or writes. Names that tools like to pass over (dotfiles, `_…`) are listed as all others.
+Nothing here locks, creates or writes. Names that tools tend to skip (dotfiles, `_…`) are listed like all others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy
 
 
 def last_change(path: str) -> str | None:
-    """Inode and times of a file, as a text that changes with it; None where it cannot be looked at."""
+    """Inode and times of a file, as a text that changes with it; None if it cannot be examined."""
     try:
         state = os.stat(path)
     except OSError:
@@ -47,14 +47,14 @@ def _modified_ms(path: str) -> int | None:
         return None
 
 
-#: Directories in a folder that are not to be walked, from all names in it and those of directories.
+#: Chooses directories of a folder that are not walked, given all names in it and the names of directories.
 LeaveOut = Callable[[Collection[str], Collection[str]], Collection[str]]
 
 
 def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directories: ()) -> Tree:
-    """What is below the directory `start` of `root`; directories that are left out, and what is below them, are `unlisted`.
+    """Everything below the directory `start` of `root`; directories left out are `unlisted`, without their contents.
 
-    Every directory is walked once, at its own place: of a link to another directory it is only told where that is read.
+    Every directory is walked once, at its own place; a link to it only names that place.
     """
     entries: list[TreeEntry] = []
     problems: list[Problem] = []
@@ -87,9 +87,8 @@ def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directo
 
 
 def list_directory(root: str, folder: str, prefix: str = "") -> tuple[TreeEntry, ...]:
-    """Entries directly below `folder` whose names begin with `prefix`, sorted by path; none if there is no such directory.
-    Raises OSError.
-    """
+    """Entries directly below `folder` whose names begin with `prefix`, sorted by path; empty if there is no such directory.
+    Raises OSError."""
     try:
         with os.scandir(os.path.join(root, folder)) as found:
             children = [child for child in found if child.name.startswith(prefix)]
@@ -111,7 +110,7 @@ def local_is_directory(path: str) -> bool | None:
 
 
 def open_file(root: str, path: str) -> BinaryIO:
-    """An ordinary file, opened without waiting; raises OSError in words that name no place outside `root`."""
+    """Open an ordinary file without blocking. Raises OSError with a text that names no place outside `root`."""
     place = os.path.join(root, path)
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -141,7 +140,7 @@ def open_file(root: str, path: str) -> BinaryIO:
 
 
 def _directory_name(child: os.DirEntry) -> str | None:
-    """The name of a directory, as no link and in UTF-8; None of anything else."""
+    """The name of a directory that is not a link, in UTF-8; None for anything else."""
     try:
         return child.name if child.is_dir(follow_symlinks=False) and _shown(child.name) == child.name else None
     except OSError:
@@ -149,9 +148,9 @@ def _directory_name(child: os.DirEntry) -> str | None:
 
 
 def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[TreeEntry | None, Problem | None]:
-    """One name of a directory: what it is, and what is wrong with it.
+    """The entry for one name of a directory, and the problem with it.
 
-    What is there and cannot be read is an entry all the same: whoever needs it learns why from opening it.
+    An unreadable file is an entry all the same: its reader gets the error on opening it.
     """
     if _shown(path) != path:
         return None, Problem(_shown(path), "the name is not UTF-8")
@@ -194,7 +193,7 @@ def _shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-#: Files of a store that a task has open: each has a piece of it in memory (`read_ahead`).
+#: Files of a store that a task has open; each has a piece in memory (`read_ahead`).
 OPENED_AHEAD = 8
 #: Larger files are not prefetched.
 GREATEST_AHEAD = 1 << 20
@@ -203,7 +202,7 @@ GREATEST_SMALL_FILE = 64 << 20
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
 
 
-#: Begins the path of an object in the remote store of a snapshot (`Snapshot.remote_store`): no path in the snapshot itself does.
+#: Prefix of an object's path in the snapshot's remote store (`Snapshot.remote_store`); no path in the snapshot itself has it.
 IN_STORE = "remote://"
 
 
@@ -215,10 +214,10 @@ class OpensFiles(Protocol):
 
 
 class Snapshot:
-    """A directory of copied log dirs, opened for reading. Pickles: an executor opens it again from its URI."""
+    """A directory of copied log dirs, opened for reading. Can be pickled: an executor opens it again from its URI."""
 
     def __init__(self, uri: str, root: str, store: ObjectStore | None = None) -> None:
-        """`store` has the files below `root`; they are local without one."""
+        """`store` has the files below `root`; None: they are local."""
         self.uri = uri
         self._store = store
         self._root = root.rstrip("/") or "/"
@@ -232,14 +231,14 @@ class Snapshot:
     def open(cls, uri: str | os.PathLike[str]) -> Snapshot:
         """The snapshot at a local path or a URI.
 
-        Raises FileNotFoundError or NotADirectoryError if there is no such directory, ValueError for an unknown scheme,
-        OSError if the storage cannot be reached.
+        Raises FileNotFoundError or NotADirectoryError if there is no such directory, ValueError for an unknown scheme, OSError
+        if the storage cannot be reached.
         """
         uri = os.fspath(uri)
         store: ObjectStore | None = None
         root = os.path.abspath(uri)
         if "://" in uri or uri.startswith("file:"):
-            # Here, since pyarrow takes longer to load than a small local snapshot takes to audit.
+            # Imported here: pyarrow takes longer to load than a small local snapshot takes to audit.
             from replica_audit.snapshot.object_store import open_store
 
             store, root = open_store(uri)
@@ -265,7 +264,7 @@ class Snapshot:
 
     @property
     def is_remote(self) -> bool:
-        """True of a store that an address names, false of a directory of this machine."""
+        """True for a store behind an address, False for a local directory."""
         return self._store is not None
 
     @property
@@ -278,14 +277,12 @@ class Snapshot:
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def list_tree(self) -> Tree:
-        """Everything below the root, what evidence stands for, and what the manifest says should be. A directory that cannot
-        be read is a problem, not an error.
-        """
+        """Everything below the root, including files that evidence stands for and files that the manifest lists. A directory
+        that cannot be read is a problem, not an error."""
         return self._copied.complete(self.evidence.overlay(self.list_below("")))
 
     @cached_property
     def evidence(self) -> EvidenceFiles:
-        """The evidence at its root."""
         try:
             found = self._list_directory("", PREFIX)
         except OSError:  # a root that cannot be listed is a problem of the tree
@@ -298,15 +295,14 @@ class Snapshot:
         return find_evidence(found, self._open)
 
     def list_skeleton(self, leave_out: LeaveOut) -> Tree | None:
-        """`list_tree` without the directories that are left out, each of which `list_below` lists; None where evidence stands for
-        files, or the manifest says what each should be.
-        """
+        """`list_tree` without the directories that are left out, each of which `list_below` lists; None if evidence stands for
+        files, or the manifest lists them."""
         if self.evidence or self._copied.files or self._copied.incomplete:
             return None
         return walk(self._root, leave_out=leave_out) if self._store is None else self._walk_store(leave_out)
 
     def list_below(self, folder: str) -> Tree:
-        """Everything below a directory, the paths relative to the root. A directory that cannot be read is a problem."""
+        """Everything below a directory, with paths relative to the root. A directory that cannot be read is a problem."""
         if self._store is None:
             return walk(self._root, folder)
         found = self._store.list_below(self._root, folder, recursive=True)
@@ -314,7 +310,7 @@ class Snapshot:
         return Tree(tuple(sorted(entry for entry, _ in found)), ())
 
     def list_each(self, folders: Sequence[str]) -> list[Tree]:
-        """`list_below` of each of `folders`, in their order, many at once where each takes a request. Raises OSError of a store."""
+        """`list_below` for each of `folders`, in order, many at once if each takes a request. Raises OSError for a store."""
         if self._store is None:
             return [self.list_below(folder) for folder in folders]
         found = []
@@ -359,9 +355,8 @@ class Snapshot:
         return replace(copied, incomplete={**unread, **copied.incomplete}) if unread else copied
 
     def list_directory(self, path: str, prefix: str = "") -> tuple[TreeEntry, ...]:
-        """Entries directly below a directory whose names begin with `prefix`, sorted by path; none if there is no such
-        directory. Raises OSError.
-        """
+        """Entries directly below a directory whose names begin with `prefix`, sorted by path; empty if there is no such
+        directory. Raises OSError."""
         return self.evidence.children(path, self._list_directory(path, prefix), prefix)
 
     def _list_directory(self, path: str, prefix: str) -> tuple[TreeEntry, ...]:
@@ -371,9 +366,9 @@ class Snapshot:
         return tuple(sorted(entry for entry in found if entry.path.rsplit("/", 1)[-1].startswith(prefix)))
 
     def last_changes(self, paths: Sequence[str]) -> list[str | None]:
-        """Description of each file's last change, in the storage's own words; None if it does not tell.
+        """Description of each file's last change, in the storage's own form; None if unknown.
 
-        Locally that is also the change of the inode, which no copying tool can set back.
+        Locally it includes the change of the inode, which no copying tool can set back.
         """
         if self.evidence:
             known = self.evidence.files
@@ -390,7 +385,7 @@ class Snapshot:
         return [None if self._times[path] is None else str(self._times[path]) for path in paths]
 
     def modified_ms(self, paths: Sequence[str]) -> list[int | None]:
-        """Time of each file's last change, as its storage has it; None if it does not tell."""
+        """Time of each file's last change, by its storage; None if unknown."""
         if self._store is None:
             return [_modified_ms(self.absolute(path)) for path in paths]
         self._last_changes(paths)
@@ -408,9 +403,9 @@ class Snapshot:
     def open_file(self, path: str, *, checked: bool = True) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller.
 
-        Raises OSError, in words that name no place outside the snapshot, also for anything but an ordinary file, and for
-        one that is not what the manifest says was copied: nothing is waited for, and no link is followed out of the
-        snapshot. `checked` False leaves the comparison with the manifest to `check_copy`.
+        Raises OSError, with a text that names no place outside the snapshot, also for anything but an ordinary file, and for
+        one that differs from the manifest. Never blocks, and follows no link out of the snapshot. With `checked` False the
+        comparison with the manifest is left to `check_copy`.
         """
         if path.startswith(IN_STORE) and self.remote_store is not None:
             return self.remote_store.open_file(path.removeprefix(IN_STORE))
@@ -430,7 +425,7 @@ class Snapshot:
         return stream
 
     def check_copy(self, path: str, stream: BinaryIO) -> None:
-        """Read a file that was just opened once, where the manifest says what was copied; raises OSError where it differs."""
+        """Read a newly opened file once to compare it with the manifest. Raises OSError if it differs."""
         if path not in self._checked:
             self._copied.check(path, stream)
             self._checked.add(path)
@@ -457,22 +452,22 @@ class Snapshot:
         return OSError(redact(f"{path}: could not be {what}: {reason}"))
 
     def expect(self, stream: BinaryIO, position: int) -> None:
-        """Say that a file that was opened will be read from `position` on."""
+        """Prefetch an open file that will be read from `position` on."""
         if isinstance(stream, ReadAhead):
             stream.expect(position)
 
     @property
     def opens_ahead(self) -> int:
-        """Number of files to open ahead where opening takes a request; 0 where it is free."""
+        """Number of files to open ahead if opening takes a request; 0 if it is free."""
         return 0 if self._store is None else OPENED_AHEAD
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Prefetch small files for `read_bytes`, many at once, where each takes a request."""
+        """Prefetch small files for `read_bytes`, many at once, if each takes a request."""
         if self._store is not None:
             self._small.update(read_many(self.read_bytes, paths))
 
     def read_bytes(self, path: str, limit: int = GREATEST_SMALL_FILE) -> bytes:
-        """All of a small file; raises OSError, and FormatError where it is larger than `limit` bytes."""
+        """All bytes of a small file. Raises OSError, and FormatError if it is larger than `limit` bytes."""
         if (known := self._small.pop(path, None)) is not None:
             if isinstance(known, BaseException):
                 raise known

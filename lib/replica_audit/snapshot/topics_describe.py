@@ -1,8 +1,8 @@
-"""The listing of `kafka-topics --describe`, from 0.10 to 4.3, as leadership.
+"""Leadership from the listing of `kafka-topics --describe`, 0.10 to 4.3.
 
-A topic has one line with its configs and, indented, one line for each partition. Fields are `Name: value`, separated
-by tabs (or by blanks, where the text was pasted); 0.10 to 2.x write the topic's own line without the blank after the
-colon, and "no leader" as -1 or `none`. `observe` writes the same with a field more, LeaderEpoch.
+A topic has one line with its configs and, indented, one line for each partition. Fields are `Name: value`, separated by tabs
+(or by spaces, if the text was pasted); 0.10 to 2.x write the topic's own line without the space after the colon, and "no
+leader" as -1 or `none`. `observe` writes the same with one more field, LeaderEpoch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIELD = re.compile(
     r"(?:^|\s)(Topic|TopicId|PartitionCount|ReplicationFactor|Configs|MarkedForDeletion|Partition|Leader|LeaderEpoch|Replicas|Isr"
     r"|Adding Replicas|Removing Replicas|Elr|LastKnownElr|Offline)\s?:"
 )
-#: A config's value may hold commas (`0:1,0:2`, `compact,delete`): only one before the next name and `=` separates.
+#: A config's value may contain commas (`0:1,0:2`, `compact,delete`): only one before the next name and `=` separates.
 _NEXT_CONFIG = re.compile(r",(?=[a-z][A-Za-z0-9._-]*=)")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _HINT = "give the listing as kafka-topics --describe printed it"
@@ -30,7 +30,7 @@ class DescribeListing(NamedTuple):
     leaderships: tuple[Leadership, ...]
     problems: tuple[FormatError, ...]
     counts: dict[str, int]
-    """Partitions of each topic whose own line is there: of some the listing may have fewer."""
+    """Number of partitions of each topic that has a line of its own; the listing may have fewer."""
 
 
 class _DescribedTopic(NamedTuple):
@@ -39,10 +39,10 @@ class _DescribedTopic(NamedTuple):
 
 
 def parse_topics_describe(text: str, path: str) -> DescribeListing:
-    """Leadership of every partition of the listing. A line that is not one of its shapes is a problem, never dropped.
+    """Leadership of every partition in the listing. A malformed line is a problem, never dropped.
 
-    ISR, ELR are in ascending order, `replicas` in the order of the assignment. A partition listed twice is a problem
-    where the lines differ; the later line counts.
+    ISR and ELR are in ascending order, `replicas` in the order of the assignment. A partition listed twice is a problem if the
+    lines differ; the later line counts.
     """
     topics: dict[str, _DescribedTopic] = {}
     counts: dict[str, int] = {}
@@ -75,7 +75,7 @@ def _problem(path: str, number: int, expected: str, found: str) -> FormatError:
 
 
 def _split_fields(line: str) -> dict[str, str]:
-    """Fields of a line by name; what comes before the first name is under ''."""
+    """Fields of a line by name; empty if anything precedes the first name."""
     parts = _FIELD.split(line)
     fields = {name: value.strip() for name, value in zip(parts[1::2], parts[2::2], strict=True)}
     return fields if not parts[0].strip() else {}

@@ -1,7 +1,7 @@
-"""The transaction coordinator's log `__transaction_state`: what became of the transactions of chosen producers.
+"""The transaction coordinator's log `__transaction_state`: the outcomes of chosen producers' transactions.
 
-Of its records the bookkeeping is taken: transactional id, by which its owner is found, producer id and epoch, state,
-partitions, time. Kafka: `TransactionLog`, `TransactionLogKey`, `TransactionLogValue`, `TransactionState`.
+Only bookkeeping is read: transactional id, by which its owner is found, producer id and epoch, state, partitions, time. Kafka:
+`TransactionLog`, `TransactionLogKey`, `TransactionLogValue`, `TransactionState`.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _PREVIOUS_PRODUCER_ID = 0
 
 
 def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TreeEntry]:
-    """The segments of all copies of all partitions of the topic in `log_dirs`; a log dir that is gone has none."""
+    """The segments of all copies of all partitions of the topic in `log_dirs`; a missing log dir has none."""
     return [segment for copy in find_copies(snapshot, log_dirs, TOPIC) for segment in copy.segments]
 
 
 def read_latest_states(
     snapshot: Snapshot, log_dirs: Iterable[str], producers: Collection[int], each: Each = map
 ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
-    """The latest state of those of `producers` that the topic's copies in `log_dirs` know; and quarantine rows of segments
-    that could not be read. For no producers nothing is read."""
+    """The latest state of those of `producers` that the topic's copies in `log_dirs` know; and quarantine rows of segments that
+    could not be read. Without producers nothing is read."""
     if not producers:
         return {}, []
     found = list(each(partial(_try_segment, snapshot, frozenset(producers)), find_transaction_logs(snapshot, log_dirs)))
@@ -68,10 +68,9 @@ def _try_segment(
 def read_transaction_states(
     snapshot: Snapshot, segment: TreeEntry, producers: Collection[int]
 ) -> list[TransactionState]:
-    """Every state that one segment of the topic records of `producers`, in order. Raises OSError and FormatError.
+    """Every state of `producers` in one segment of the topic, in order. Raises OSError and FormatError.
 
-    Batches and records that cannot be parsed are skipped: they hold no state, and the segment itself is audited like
-    any other.
+    Batches and records that cannot be parsed are skipped: they hold no state, and the segment itself is audited like any other.
     """
     found: list[TransactionState] = []
 
@@ -84,7 +83,7 @@ def read_transaction_states(
 
 
 def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionState]:
-    """The newest state of each producer, over all copies of the log: of the greatest leader epoch, then offset."""
+    """The newest state of each producer over all copies of the log, by greatest leader epoch, then offset."""
     latest: dict[int, TransactionState] = {}
     for state in states:
         known = latest.get(state.producer_id)
@@ -117,7 +116,7 @@ def _transactional_id(key: bytes) -> str | None:
 def _states(
     value: bytes, transactional_id: str | None, leader_epoch: int, offset: int, producers: Collection[int]
 ) -> Iterator[TransactionState]:
-    """The state in one value, for its producer and for the producer that it took over from."""
+    """The state in one value, for its producer and for the producer that it replaced."""
     reader = FieldReader(value)
     version = reader.int16()
     if version not in _VALUE_VERSIONS:

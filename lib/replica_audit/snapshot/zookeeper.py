@@ -1,10 +1,9 @@
-"""Partition state out of ZooKeeper, as JSON that a user saved: who leads and who was in sync at that moment (D.4).
+"""Partition state from ZooKeeper, as JSON that a user saved: leader and ISR at that moment (D.4).
 
-Three shapes are taken, alone or together: an object of znode paths (`/brokers/topics/T/partitions/P/state`,
-`/brokers/topics/T`, `/config/topics/T`, below any chroot) with the znodes' data, as JSON or as the text that it is in
-ZooKeeper; an object of partition names (`orders-0`) with their states; a list of objects with
-topic, partition and state.
-Other znodes are left alone. ZooKeeper keeps the last state only: there is no history.
+Three forms are accepted, alone or together: an object of znode paths (`/brokers/topics/T/partitions/P/state`,
+`/brokers/topics/T`, `/config/topics/T`, below any chroot) with the znodes' data, as JSON or as text; an object of partition
+names (`orders-0`) with their states; a list of objects with topic, partition and state. Other znodes are ignored. ZooKeeper
+keeps the last state only: there is no history.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _RegisteredTopic:
 
 
 def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
-    """Leadership of every partition whose state the file has, by topic and partition; raises FormatError."""
+    """Leadership of every partition whose state is in the file, by topic and partition. Raises FormatError."""
     content = parse_json(data, path, _HINT)
     topics: dict[str, _RegisteredTopic] = {}
     states: dict[tuple[str, int], Mapping[str, object]] = {}
@@ -60,7 +59,7 @@ def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
 
 
 def complete_from_listing(of_zookeeper: Leadership, listed: Leadership | None) -> Leadership:
-    """ZooKeeper's leadership, with the listing's assignment, topic id and configs where ZooKeeper's file has none."""
+    """ZooKeeper's leadership, with the listing's assignment, topic id and configs if ZooKeeper's file has none."""
     if listed is None:
         return of_zookeeper
     return replace(

@@ -1,7 +1,7 @@
-"""Lines of kafka-dump-log's text, 0.10 to 4.3: a batch, or a record of a listing that shows no batches.
+"""Lines of kafka-dump-log's text, 0.10 to 4.3: a batch, or a record in a listing without batches.
 
-Every line is matched from its first to its last fixed word, so that a payload that looks like fields is not taken for
-them. Payloads, keys and header keys are passed over and never kept. Kafka: `DumpLogSegments`.
+Every line is matched from its first to its last fixed word, so that a payload that looks like fields is not mistaken for them.
+Payloads, keys and header keys are skipped and never kept. Kafka: `DumpLogSegments`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from replica_audit.segments.message_set import OVERHEAD_BYTES
 UINT32 = 2**32 - 1
 
 _KEY, _PAYLOAD = b" key: ", b" payload: "
-#: How a line without header keys ends where key and payload are left out: a number, a verdict, the stray brace of 3.0.
+#: End of a line without header keys if key and payload are left out: a number, a verdict, or the stray brace of 3.0.
 _FIELD_ENDS = (*(b"%d" % digit for digit in range(10)), b"true", b"false", b"}")
 _TIME = rb"(?P<kind>CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+)"
 
-#: magic 2: 0.11 has no `count`, `isControl` comes and goes, `isvalid` moved to the end in 2.2, `deleteHorizonMs` is
-#: there from 3.2 on. Below magic 2 the line begins with the entry's own (last) offset.
+#: magic 2: 0.11 has no `count`, `isControl` comes and goes, `isvalid` moved to the end in 2.2, `deleteHorizonMs` exists since
+#: 3.2. Below magic 2 the line begins with the entry's own (last) offset.
 _BATCH = re.compile(
     rb"(?:baseOffset: (?P<base>-?\d+) lastOffset: (?P<last>-?\d+)(?: count: (?P<count>-?\d+))? "
     rb"baseSequence: (?P<sequence>-?\d+) lastSequence: -?\d+ producerId: (?P<producer>-?\d+) "
@@ -33,7 +33,7 @@ _BATCH = re.compile(
     rb"magic: (?P<magic>-?\d+) compresscodec: (?P<codec>\w+) crc: (?P<crc>\d+)(?: isvalid: (?P<valid>true|false))?\s*"
 )
 
-#: 0.10 (`payloadsize`, one shape for entries and for the messages inside), and 0.11 to 2.1 with --deep-iteration.
+#: 0.10 (`payloadsize`, the same for entries and for the messages inside), and 0.11 to 2.1 with --deep-iteration.
 _RECORD = re.compile(
     rb"offset: (?P<offset>-?\d+) position: (?P<position>\d+) " + _TIME + rb" isvalid: (?P<valid>true|false) "
     rb"(?:payloadsize: (?P<payload>-?\d+) magic: (?P<old_magic>[01]) compresscodec: (?P<old_codec>\w+) "
@@ -55,7 +55,7 @@ _INSIDE = re.compile(
 
 
 class BatchLine(NamedTuple):
-    """A batch, or a whole legacy entry, as a batch line shows it; absent is -1."""
+    """A batch, or a whole legacy entry, from a batch line; absent values are -1."""
 
     position: int
     size: int
@@ -73,16 +73,16 @@ class BatchLine(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int | None
-    """None where this version does not show it."""
+    """None if this version does not show it."""
 
 
 class Contents(NamedTuple):
-    """Lengths of the key and payload that a record's line should show."""
+    """Lengths of key and payload in a record's line."""
 
     key_size: int
     value_size: int
     has_headers: bool
-    """Header keys stand before them."""
+    """True if header keys precede them."""
 
     @property
     def shown_size(self) -> int:
@@ -93,7 +93,7 @@ class Contents(NamedTuple):
     def end(self, text: bytes) -> bool:
         """True if `text` ends with all of key and payload, so that the next line is one of the tool's.
 
-        That holds for text that the tool could print as it was; other bytes it prints as more or fewer.
+        Holds for text that the tool could print unchanged; other bytes change in length.
         """
         shown = self.shown_size
         if not 0 < shown < len(text):
@@ -118,11 +118,11 @@ class InnerLine(NamedTuple):
 
 
 class RecordLine(NamedTuple):
-    """A record, or in 0.10 also a whole entry: those two look alike."""
+    """A record, or in 0.10 also a whole entry, since those look alike."""
 
     offset: int
     position: int
-    """Of the entry or batch that it is in."""
+    """Position of the entry or batch that contains it."""
     timestamp: int
     is_append_time: bool
     is_valid: bool
@@ -131,32 +131,31 @@ class RecordLine(NamedTuple):
     magic: int
     codec: str
     crc: int | None
-    """Of the message, for magic 0 and 1."""
+    """CRC of the message, for magic 0 and 1."""
     producer_id: int
     producer_epoch: int
     sequence: int
     is_transactional: bool
     is_oldest: bool
-    """In the words of 0.10, where `codec` is the line's own and not that of the entry around it."""
+    """True for a line of 0.10, where `codec` is the message's own, not that of the entry around it."""
     contents: Contents
 
     @property
     def entry_size(self) -> int:
-        """Bytes that a legacy message takes when it is an entry of its own."""
+        """Size in bytes of a legacy message as an entry of its own."""
         return OVERHEAD_BYTES[self.magic] + max(self.key_size, 0) + max(self.value_size, 0)
 
 
 def parse_batch_line(line: bytes) -> BatchLine | None:
-    """The batch of a batch line; None for any other line, one without the verdict on its CRC included, and for one with
-    a number that no batch can have.
-    """
+    """The batch of a batch line; None for any other line, for one without a verdict on its CRC, and for numbers that no batch
+    can have."""
     match = _BATCH.fullmatch(line)
     if match is None or (match.group("valid") is None) == (match.group("early") is None):
         return None
     get = match.group
     attributes = _codec(get("codec")) | (LOG_APPEND_TIME if get("kind") == b"LogAppendTime" else 0)
     attributes |= TRANSACTIONAL if get("transactional") == b"true" else 0
-    # A transaction's records are numbered by their producer, its marker is not (`DefaultRecordBatch`).
+    # A producer numbers the records of its transactions, but not the marker (`DefaultRecordBatch`).
     is_marker = get("control") is None and get("transactional") == b"true" and get("sequence").startswith(b"-")
     attributes |= CONTROL if get("control") == b"true" or is_marker else 0
     attributes |= DELETE_HORIZON if get("horizon") is not None else 0
@@ -181,7 +180,7 @@ def parse_batch_line(line: bytes) -> BatchLine | None:
         )
     except _Impossible:
         return None
-    # A line of the old shape has no base offset, which magic 2 cannot do without.
+    # A line of the old form has no base offset, which magic 2 requires.
     return found if is_new == (found.magic >= 2) else None
 
 
@@ -233,7 +232,7 @@ def parse_inner(line: bytes) -> InnerLine | None:
 
 
 def position_below_zero(line: bytes) -> int | None:
-    """The position in the segment of a batch or record that the line shows at an offset below 0; None for any other line."""
+    """Position in the segment of a batch or record at an offset below 0; None for any other line."""
     match = _BATCH.fullmatch(line) or _RECORD.match(line)
     if match is None:
         return None
@@ -245,7 +244,7 @@ def position_below_zero(line: bytes) -> int | None:
 
 
 class _Impossible(ValueError):
-    """A number that a field cannot have."""
+    """A number that the field cannot have."""
 
 
 def _whole(text: bytes, greatest: int = INT64) -> int:

@@ -1,4 +1,5 @@
-"""Text of kafka-dump-log: which logs it shows, where, and what it remarks on them. One text may show many files."""
+"""Text of kafka-dump-log: the logs that it lists, their places in the text, and the tool's remarks on them. One text may list
+many files."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from replica_audit.snapshot.log_dir_names import parse_file_name
 _STARTING = re.compile(rb"(?:Log starting|Starting) offset: \d+\s*")
 _INVALID_BYTES = re.compile(rb"Found (\d+) invalid bytes at the end of \S+\s*")
 _TOO_SMALL = re.compile(rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead")
-#: The tool prints a line piece by piece, so that what it died of may stand in the middle of one.
+#: The tool prints a line piece by piece, so that its last error may stand in the middle of one.
 _DIED = re.compile(
     rb"(?:(?:baseOffset|offset): -?\d+ [^#]*?)?"
     rb'(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
@@ -25,18 +26,18 @@ _REMARK = re.compile(
 
 
 def is_start(line: bytes) -> bool:
-    """True for the line that follows `Dumping …` of a log."""
+    """True for the line after `Dumping …` of a log."""
     return _STARTING.fullmatch(line) is not None
 
 
 def parse_invalid_bytes(line: bytes) -> int | None:
-    """Number of trailing bytes that the tool found not to be a batch; None for any other line."""
+    """Number of trailing bytes in which the tool found no batch; None for any other line."""
     match = _INVALID_BYTES.fullmatch(line)
     return parse_whole(match.group(1), 0, INT32) if match else None
 
 
 def parse_failure(line: bytes) -> tuple[str, int | None] | None:
-    """Why the tool died, and the length field that it died of where it was one; None for any other line."""
+    """The error that the tool died of, and the length field at fault, if any; None for any other line."""
     died, small = _DIED.match(line), _TOO_SMALL.match(line)
     if small is not None:
         return "CorruptRecordException", parse_whole(small.group(1), -INT32 - 1, INT32)
@@ -44,15 +45,15 @@ def parse_failure(line: bytes) -> tuple[str, int | None] | None:
 
 
 def is_remark(line: bytes) -> bool:
-    """True for an empty line and for remarks of the tool, which are drawn from the batches here as well."""
+    """True for an empty line and for remarks of the tool, which are derived from the batches here as well."""
     return _REMARK.match(line) is not None
 
 
 DUMPING = b"Dumping "
-#: The byte order mark of UTF-8, which an editor may have put before the text.
+#: UTF-8 byte order mark, which an editor may have put before the text.
 _MARK = b"\xef\xbb\xbf"
 _DEATHS = (b"# the dump tool threw: ", b"Exception in thread ")
-#: What indexes, snapshots and epoch files are listed with; a log has other lines.
+#: Line beginnings in listings of indexes, snapshots and epoch files; those of a log differ.
 _OTHER_FILES = re.compile(
     rb"offset: -?\d+ position: \d+\s*$|timestamp: |producerId: |version: |Snapshot end offset|KRaft bootstrap"
     rb"|Mismatches |\S+ is empty|\S+ passed sanity|Found timestamp|Index timestamp|Processed "
@@ -62,7 +63,7 @@ _STEP = 4 << 20
 #: No path is longer, and both lines that begin a listing fit.
 _GREATEST_HEADLINES = 16 << 10
 _USUAL_HEADLINES = 512
-#: A longer line comes in pieces.
+#: Longer lines come in pieces.
 _GREATEST_LINE = 64 << 20
 
 
@@ -70,18 +71,18 @@ class Section(NamedTuple):
     """The listing of one log within a text: bytes [start, end), from its `Dumping` line to the next one."""
 
     dumped_path: str
-    """As the `Dumping` line says; '' in a text from which such lines were taken out."""
+    """Path in the `Dumping` line; '' in a text without such lines."""
     start: int
     end: int
     base_offset: int | None = None
-    """Where there is no path, the offset that the listing begins with."""
+    """Offset at which the listing begins, if it has no path."""
 
 
 def find_sections(stream: BinaryIO) -> list[Section]:
-    """The listings of logs in a text, in order; those of indexes, snapshots and other files are passed over.
+    """The listings of logs in a text, in order; those of indexes, snapshots and other files are skipped.
 
-    A line `Dumping …` counts where what follows it fits, since a payload may contain one. Reads the text once, and
-    little of it twice. Raises FormatError for UTF-16, which a shell of Windows writes.
+    A line `Dumping …` counts only if what follows it fits, since a payload may contain one. Reads the text once, and little of
+    it twice. Raises FormatError for UTF-16, which a Windows shell writes.
     """
     sections: list[Section] = []
     current: tuple[str, int] | None = None
@@ -134,7 +135,7 @@ def _find_headlines(stream: BinaryIO, words: bytes) -> tuple[list[int], int]:
         text = kept + chunk
         at = text.find(headline)
         while at >= 0:
-            # The line feed before the text is none of its bytes.
+            # The line feed before the text is not one of its bytes.
             found.append(begin + at)
             at = text.find(headline, at + 1)
         kept = text[-len(words) :]
@@ -143,20 +144,20 @@ def _find_headlines(stream: BinaryIO, words: bytes) -> tuple[list[int], int]:
 
 
 def _read_headline(stream: BinaryIO, start: int, size: int) -> tuple[str, bool]:
-    """The path of a line `Dumping …`, and whether a listing begins there."""
+    """The path in a line `Dumping …`, and True if a listing begins there."""
     lines = _read_head(stream, start, size)
     name = lines[0][len(DUMPING) :].strip().decode("utf-8", "backslashreplace")
     kind = parse_file_name(name.rpartition("/")[2]).kind
     if kind in ("unknown", "tmp"):
         return name, False
-    # At the end of a text that broke off there is no second line; where the tool died at once, nothing of the log.
+    # A text that broke off may have no second line; if the tool died at once, the log has no line.
     following = lines[1] if len(lines) > 1 else b""
     fits = is_start(following) if kind == "log" else _OTHER_FILES.match(following) is not None
     return name, fits or start + len(lines[0]) + 1 >= size or following.startswith((DUMPING, *_DEATHS))
 
 
 def _read_head(stream: BinaryIO, start: int, end: int) -> list[bytes]:
-    """The first lines from `start` on, at least two whole ones unless these are longer than any line of a listing."""
+    """The first lines from `start` on, at least two complete ones unless these are longer than any line of a listing."""
     stream.seek(start)
     head = stream.read(min(_USUAL_HEADLINES, end - start))
     if head.count(b"\n") < 2:
@@ -175,7 +176,7 @@ def read_lines(stream: BinaryIO, start: int, end: int) -> Iterator[tuple[int, by
             hint = "the file changed while it was read"
             raise FormatError("dump text", reached, f"text up to byte {end}", "its end", hint)
         reached += len(chunk)
-        # At line feeds only; a payload may have carriage returns of its own.
+        # At line feeds only; a payload may contain carriage returns.
         *parts, rest = (rest + chunk).split(b"\n")
         for line in parts:
             yield position, line + b"\n"

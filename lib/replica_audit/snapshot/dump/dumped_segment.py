@@ -1,4 +1,4 @@
-"""A segment as listings of kafka-dump-log show it, in the shape that a scan of its file would give.
+"""A segment from listings of kafka-dump-log, in the form that a scan of its file would give.
 
 A segment may be listed twice, shallow and deep. No key, value or header is kept.
 """
@@ -38,10 +38,10 @@ from replica_audit.snapshot.dump.dump_text import (
 from replica_audit.snapshot.provenance import BATCHES, ENTRIES, FINGERPRINT, RECORDS, SecondHandLog
 from replica_audit.text import count
 
-#: Records of --skip-record-metadata; the Scala tool leaves out the bar where there is no key.
+#: Records of --skip-record-metadata; without a key the Scala tool leaves out the bar.
 _WITHOUT_METADATA = (b"| key: ", b"| payload: ", b" key: ", b" payload: ")
 _RECORDS = (b"baseOffset: ", b"offset: ")
-#: A payload that is not printable has no known end: so many lines at the end may be the tool's again.
+#: The end of an unprintable payload is unknown: this many lines at the end may be the tool's again.
 _LAST_WORDS = 100
 _WASTE_BYTES, _WASTE_FACTOR = 16 << 20, 4
 
@@ -60,22 +60,22 @@ class DumpListing(NamedTuple):
 
     batches: tuple[BatchLine, ...]
     records: dict[int, list[RecordLine]]
-    """By position; empty where the listing has batch lines."""
+    """By position; empty if the listing has batch lines."""
     spreads: dict[int, Spread]
     invalid_bytes: int
     failure: tuple[str, int | None] | None
-    """The tool died: of what, and the length field that it died of."""
+    """The error that the tool died of, and the length field at fault."""
     has_holes: bool
-    """Positions do not follow each other: lines were left out of the text."""
+    """True if positions are not consecutive: lines were left out of the text."""
     odd_line: int | None
-    """Byte position in the text of the first line that neither the tool wrote nor a payload explains."""
+    """Byte position in the text of the first line that neither the tool nor a payload explains."""
     below_zero: int | None = None
-    """Position in the segment of the first batch or record that is shown at an offset below 0."""
+    """Position in the segment of the first batch or record at an offset below 0."""
 
 
 def parse_listing(stream: BinaryIO, section: Section) -> DumpListing:
-    """The lines of one section. Raises FormatError where the text is shorter than it was."""
-    # Without its `Dumping` line a listing may be without the next line too.
+    """Parse the lines of one section. Raises FormatError if the text has become shorter."""
+    # Without its `Dumping` line a listing may lack the next line too.
     return _Reader(has_start=not section.dumped_path).read(read_lines(stream, section.start, section.end))
 
 
@@ -87,7 +87,7 @@ class _Ahead:
         self._seen: deque[tuple[int, bytes]] = deque()
         self._passed_bytes = 0
         self._wasted_bytes = 0
-        """Looked at for nothing; bounded by what was passed, so that claims of great sizes cost no more than the text."""
+        """Bytes looked at in vain; limited in proportion to those passed, so that claims of huge sizes cost no more than the text."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         while True:
@@ -98,10 +98,10 @@ class _Ahead:
             yield line
 
     def pass_contents(self, line: bytes, contents: Contents) -> bool:
-        """Take the lines that continue a record's key and payload, if their end can be found.
+        """Take the lines that continue a record's key and payload, if their end can be found; True if it was.
 
-        `line` is the record's first. They end where all their bytes are there; a text that could not print them as they
-        are has more or fewer, and then nothing is taken.
+        `line` is the record's first. They end where all their bytes are there; in a text that could not print them unchanged
+        the length differs, and nothing is taken.
         """
         if contents.are_left_out(line) or contents.end(line):
             return True
@@ -148,7 +148,7 @@ class _Reader:
         self._has_holes = False
         self._has_start = has_start
         self._is_open = False
-        """The key or payload of the last record may go on: where they end could not be found."""
+        """True while the last record's key or payload may continue, since its end could not be found."""
         self._last_words: deque[bytes] = deque(maxlen=_LAST_WORDS)
         """Lines since then."""
 
@@ -160,10 +160,10 @@ class _Reader:
             if number < 2 and (line.startswith(DUMPING) or is_start(line)):
                 self._has_start |= number == 1
                 continue
-            # A number at the end of a text without a last line feed may have been cut.
+            # A number at the end of a text without a final line feed may have been cut.
             is_cut = not raw.endswith(b"\n") and line[-1:].isdigit()
             if not is_cut and self._take(line):
-                # What stood before another record was none of the tool's last words.
+                # Lines before another record were not the tool's last words.
                 invalid_bytes, failure = 0, None
             elif line.startswith(_WITHOUT_METADATA):
                 self._open()
@@ -192,9 +192,9 @@ class _Reader:
         self._last_words.clear()
 
     def _hear_last_words(self) -> tuple[int, tuple[str, int | None] | None]:
-        """Invalid bytes and failure that the tool may have told after a record of unknown end.
+        """Invalid bytes and failure that the tool may have reported after a record of unknown end.
 
-        They are believed in words that only the tool has: a payload may well hold a stack trace.
+        Only words that the tool alone uses are believed: a payload may well hold a stack trace.
         """
         invalid = [found for line in self._last_words if (found := parse_invalid_bytes(line)) is not None]
         died = [
@@ -266,10 +266,10 @@ class _Reader:
 
 
 def assemble_dumped_log(listings: Sequence[DumpListing], base_offset: int) -> SecondHandLog:
-    """Put the listings of one segment together.
+    """Combine the listings of one segment.
 
-    The one with the most batch lines counts; of the others come the offsets and numbers of records inside an entry,
-    which a shallow listing of magic 0 and 1 (and of 0.11 to 1.1) does not show. `base_offset` is that of the file.
+    The one with the most batch lines counts; the others supply the offsets and numbers of records inside an entry, which a
+    shallow listing of magic 0 and 1 (and of 0.11 to 1.1) does not show. `base_offset` is that of the file.
     """
     unproven = {"checksums"}
     rows = [_whole_entries(listing) for listing in listings]
@@ -311,7 +311,7 @@ def _disagree(lines: dict[int, BatchLine], other: dict[int, BatchLine]) -> bool:
 
 
 def _whole_entries(listing: DumpListing) -> dict[int, BatchLine]:
-    """By position, the lines that show a batch or entry as such: its CRC and its size."""
+    """By position, the lines that show a complete batch or entry, with CRC and size."""
     if listing.batches:
         return {line.position: line for line in listing.batches}
     positions = list(listing.records)
@@ -321,12 +321,12 @@ def _whole_entries(listing: DumpListing) -> dict[int, BatchLine]:
         record = records[0]
         if len(records) > 1 or record.crc is None or not (record.is_oldest or record.codec == "none"):
             continue
-        # In 0.10 the only message inside a wrapper looks like an entry, but is of another size.
+        # In 0.10 the only message inside a wrapper looks like an entry, but has another size.
         if following.get(position, position + record.entry_size) == position + record.entry_size:
             found[position] = _entry(record)
     last = positions[-1] if positions else None
     if last in found and listing.records[last][0].codec == "none" and len(found) < len(positions):
-        # Nothing follows that tells whether this is one more message inside a wrapper.
+        # Nothing follows to show whether this is one more message inside a wrapper.
         del found[last]
     return found
 
@@ -354,7 +354,7 @@ def _entry(record: RecordLine) -> BatchLine:
 
 
 def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[str]) -> Batch:
-    """`line` as a batch; what neither it nor `spread` shows is derived and named in `unproven`."""
+    """`line` as a batch; values that neither it nor `spread` shows are derived and named in `unproven`."""
     base, last, count, timestamp = line.base_offset, line.last_offset, line.record_count, line.base_timestamp
     is_old, is_append_time = line.magic < 2, bool(line.attributes & LOG_APPEND_TIME)
     if is_old and not line.attributes & CODEC_MASK:
@@ -398,10 +398,10 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
 
 
 def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
-    """A batch of which only records are shown: its size is that of keys and values, its CRC a fingerprint of the lines."""
+    """A batch known only by its records: its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
     if len(records) == 1 and first.crc is not None:
-        # Nothing may tell whether it is an entry of its own or alone inside one: it must look the same in every log.
+        # It may be an entry of its own or alone inside one: it must look the same in every log.
         unproven |= {"batch_checksums", "sizes"}
         return _row(_entry(first._replace(codec="none")), None, first.offset, unproven)
     shown = [

@@ -1,4 +1,4 @@
-"""All nodes' copies of the metadata log read and compared: what the audit and the command `quorum` stand on."""
+"""Comparison of all nodes' copies of the metadata log, for the audit and the command `quorum`."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class AppliedEvidence:
     epochs: EpochFiles | None = None
     """Entries of the brokers' leader-epoch-checkpoint files."""
     directories: Iterable[ReplicaDir] = ()
-    """The brokers' partitions, as often as they are iterated."""
+    """The brokers' partition directories; iterated several times."""
     stray: Sequence[ReplicaDir] = ()
-    """Directories that brokers have set aside as -stray."""
+    """Directories that brokers have renamed to -stray."""
     moments: CopyMoments = CopyMoments()
 
 
@@ -47,52 +47,52 @@ NO_EVIDENCE = AppliedEvidence()
 
 @dataclass(frozen=True, slots=True)
 class MetadataComparison:
-    """What the copies that can be read say together."""
+    """Conclusions from all readable copies."""
 
     quorum: Quorum
-    """With what brokers applied counted as committed."""
+    """With metadata that brokers applied counted as committed."""
     leaderships: tuple[Leadership, ...]
-    """By the newest copy of the history that is left, or of all."""
+    """By the newest copy of the only history left, or of all copies."""
     stale: Stale | None
     histories: tuple[QuorumHistory, ...]
-    """() without a fork."""
+    """Empty without a fork."""
     groups: tuple[tuple[MetadataCopy, ...], ...]
-    """Copies that do not contradict each other, a history each, the newest first."""
+    """Copies that do not contradict each other, one group for each history, newest first."""
     proven: tuple[Proven, ...]
-    """Of each of `groups`."""
+    """The proven end of each of `groups`."""
     set_aside: tuple[MetadataCopy, ...]
-    """Copies of histories that cannot be the right one, where one is left."""
+    """Copies of histories that cannot be the right one, if one history is left."""
     voters: tuple[int, ...]
     """By control records and quorum-state, else by the newest snapshot (KRAFT_VOTERS)."""
 
     def history_of(self, copy: MetadataCopy) -> int | None:
-        """The number of the history that a copy is of, from 0 on; None of one that holds nothing or cannot be read."""
+        """Index of a copy's history, from 0; None for a copy that holds nothing or cannot be read."""
         path = copy.log.path
         return next((number for number, one in enumerate(self.groups) if any(path == of.log.path for of in one)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedCopies:
-    """All captured copies of the metadata log, and what they say together."""
+    """All captured copies of the metadata log, and the conclusions from them."""
 
     copies: tuple[MetadataCopy, ...]
     refused: Mapping[str, Exception]
-    """By path of a copy that holds records: why they cannot be applied."""
+    """Copies that hold records which cannot be applied, by path, with the error."""
     ignored: tuple[QuarantineRow, ...]
     """Rows of quorum-state files that cannot be used."""
     found: MetadataComparison | None
-    """None where no copy can be read."""
+    """None if no copy can be read."""
 
     @property
     def usable(self) -> tuple[MetadataCopy, ...]:
-        """Those that hold something, and can be read."""
+        """Readable copies that hold something."""
         return tuple(copy for copy in self.copies if copy.holds_something and copy.log.path not in self.refused)
 
 
 def compare_copies(
     snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = NO_EVIDENCE
 ) -> ComparedCopies:
-    """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Nothing is raised."""
+    """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Raises nothing."""
     ignored: list[QuarantineRow] = []
     copies = [read_copy(snapshot, log, _quorum_state(snapshot, log, ignored)) for log in logs]
     usable = [copy for copy in copies if copy.holds_something]
@@ -111,7 +111,7 @@ def compare_copies(
 def _read(
     snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, evidence: AppliedEvidence
 ) -> MetadataComparison:
-    """Reading of the copies: by the only history that can be right where they contradict each other, else by all."""
+    """Compare readable copies: if they contradict each other, by the only history that can be right, else by all."""
     quorum = weigh_copies(copies, voters)
     parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
     groups = group_copies(copies) if parted else (copies,)
@@ -136,7 +136,7 @@ def _read(
     left_over = _left_over(image, found, directories)
     may_prove = [ProvenBy(one.copies, one.applied, one.forgotten is not None) for one in found_histories]
     if not may_prove:
-        # What snapshots were taken of needs no other proof.
+        # Everything below a snapshot's end needs no other proof.
         above = settled.snapshots[-1].end_offset if settled.snapshots else 0
         may_prove = [ProvenBy(tuple(copies), find_applied(found, epochs, above))]
     proven = prove_ends(may_prove, copies, settled.voters, stale)
@@ -149,7 +149,7 @@ def _read(
 def _left_over(
     image: MetadataImage, present: Sequence[Leadership], directories: Iterable[ReplicaDir]
 ) -> Iterator[Leadership]:
-    """Partitions of deleted topics of which a broker still has a directory, unless the name is taken again."""
+    """Partitions of deleted topics of which a broker still has a directory, unless the name is used again."""
     deleted = {(one.topic, one.partition, one.topic_id): one for one in image.deleted()}
     if not deleted:
         return
@@ -161,7 +161,7 @@ def _left_over(
 
 
 def _applied_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tuple[Fork, ...]:
-    """A fork where brokers applied what the newest copy lacks: then the tail that it parts from was committed."""
+    """The fork, if brokers applied what the newest copy lacks: the contradicting tail was then committed."""
     refused = next(one.refused for one in histories if any(copy is quorum.newest for copy in one.copies))
     others = [one.copies[0] for one in histories if all(copy is not quorum.newest for copy in one.copies)]
     if not refused or not others:
@@ -180,9 +180,9 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
 
 
 def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
-    """A row for each copy."""
+    """Rows of the table `metadata_logs`."""
     found = compared.found
-    # Of the usable copies: without any nothing is found.
+    # Without usable copies nothing is found.
     partings = {copy.log.path: parting(found.quorum.newest, copy) for copy in compared.usable} if found else {}
     for copy in compared.copies:
         path, state = copy.log.path, copy.state

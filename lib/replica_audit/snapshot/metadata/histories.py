@@ -1,8 +1,7 @@
-"""Copies of the metadata log that contradict each other, sorted into histories, and what each lacks (META-FORK).
+"""Contradicting copies of the metadata log, sorted into histories, and what each lacks (META-FORK).
 
-A history is refused where it lacks what was committed: what a broker has applied (R2), or what a snapshot of another was
-taken of (R3); and where it is spliced from two. How many voters hold it proves nothing: voters that were seeded from one
-disk agree (R5).
+A history is refused if it lacks committed metadata: what a broker has applied (R2), or what another one's snapshot contains
+(R3); and if it is spliced from two. How many voters hold it proves nothing: voters that were seeded from one disk agree (R5).
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from replica_audit.text import render_time
 
 
 def find_forgotten(snapshot: Snapshot, log: MetadataCopy, other: MetadataCopy) -> str | None:
-    """An election of `log` in an epoch that `other`'s voters had reached before; in words, None without one.
+    """Clause on an election of `log` in an epoch that `other`'s voters had reached before; None without one.
 
-    A voter keeps the epoch in which it voted, so no majority elects in one that an earlier majority has reached: these
-    voters had lost their quorum-state. It shows nothing about what was committed.
+    A voter keeps the epoch in which it voted, so no majority elects in one that an earlier majority has reached: these voters
+    had lost their quorum-state. It shows nothing about what was committed.
     """
     parted = parting(log, other)
     if parted is None:
@@ -62,9 +61,9 @@ def find_conditions(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[Meta
 
 
 def _too_early(log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
-    """The next epoch has to be above every one that any node has seen (`QuorumState.initialize`).
+    """A sentence if the next epoch may not be above every one that any node has seen (`QuorumState.initialize`).
 
-    Brokers that have seen a later one never register; where the numbers meet, two histories share an epoch.
+    Brokers that have seen a later one never register; if the numbers meet, two histories share an epoch.
     """
     seen = max(map(seen_epoch, copies))
     if log.epoch < seen:
@@ -82,7 +81,7 @@ def seen_epoch(copy: MetadataCopy) -> int:
 
 
 def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
-    """A sentence on voters that were formatted anew: the log knows them by the directory that they had, and they do not vote."""
+    """A sentence on voters that were formatted anew: the log knows them by their former directory, so they do not vote."""
     voters = log.voters(snapshot)
     if voters is None:
         return
@@ -104,7 +103,7 @@ def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[Metadata
     yield f"By the log of node {log.node_id} {name_nodes(barred)} cannot vote (directory.id: {listed}): {remedy}."
 
 
-#: Of the things that a history lacks so many are named.
+#: Items named in a list of what a history lacks.
 _NAMED = 3
 
 
@@ -114,19 +113,19 @@ class QuorumHistory:
 
     copies: tuple[MetadataCopy, ...]
     refused: tuple[str, ...]
-    """Why it cannot be the right one; () where nothing here says so."""
+    """Why it cannot be the right one; empty if nothing here shows that."""
     is_spliced: bool
-    """Its records are of two histories, one after the other."""
+    """True if its records come from two histories, one after the other."""
     forgotten: str | None
-    """An election that its voters held in an epoch that another history had reached before (R4)."""
+    """Clause on an election that its voters held in an epoch that another history had reached before (R4)."""
     conditions: tuple[str, ...]
-    """What has to be mended before voters start with it."""
+    """Sentences on what must be repaired before voters start with it."""
     applied: Applied | None
     """The latest of its states that a broker's files show."""
 
     @property
     def nodes(self) -> str:
-        """Whose copies these are."""
+        """The nodes that hold these copies."""
         return name_nodes(copy.node_id for copy in self.copies)
 
 
@@ -138,10 +137,10 @@ def find_histories(
     stray: Sequence[ReplicaDir] = (),
     epochs: EpochFiles | None = None,
 ) -> tuple[QuorumHistory, ...]:
-    """The histories that `groups` of copies hold, as `group_copies` has them, and why some cannot be right.
+    """The histories of `groups` (from `group_copies`), and why some cannot be right.
 
-    `directories` are the brokers' partitions, which show what was applied; of those that they set aside as `stray` only
-    partitions count that a history here knows.
+    `directories` are the brokers' partitions, which show what was applied; of `stray` directories only those count whose
+    partition a history here knows.
     """
     copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
@@ -204,9 +203,8 @@ def _order(left: Sequence[QuorumHistory]) -> str:
 
 
 def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None, str]:
-    """Of several histories that may be right the one to prefer, None where nothing tells, and a clause with the reason: not one
-    whose voters had forgotten an epoch, else the greatest (epoch, end).
-    """
+    """The preferred one of several possible histories, None if undecidable, and a clause with the reason: not one whose voters
+    had forgotten an epoch, else the greatest (epoch, end)."""
     others = [one for one in left if one.forgotten is None]
     if len(others) < len(left):
         reason = "an epoch that follows a lost quorum-state proves nothing"
@@ -217,7 +215,7 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
     for history in left:
         newest = newest_copy(history.copies)
         for epoch, start, _ in newest.epochs:
-            # Where a copy begins an epoch may have begun earlier.
+            # An epoch may have begun before the beginning of a copy.
             if start > newest.start_offset:
                 starts.setdefault(epoch, set()).add(start)
     twice = [epoch for epoch, offsets in starts.items() if len(offsets) > 1]
@@ -229,7 +227,7 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
 
 
 def group_copies(copies: Iterable[MetadataCopy]) -> Sequence[Sequence[MetadataCopy]]:
-    """Copies that do not contradict each other together, the newest first."""
+    """Groups of copies that do not contradict each other, newest first."""
     groups: list[list[MetadataCopy]] = []
     for copy in sorted(copies, key=lambda one: (-one.epoch, -one.end_offset, one.log.path)):
         fitting = (group for group in groups if all(parting(copy, other) is None for other in group))
@@ -242,7 +240,7 @@ def group_copies(copies: Iterable[MetadataCopy]) -> Sequence[Sequence[MetadataCo
 
 
 def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | None) -> MetadataImage | str:
-    """The state after all of a history's records; in words why there is none."""
+    """The state after all of a history's records; if it cannot be built, the reason as text."""
     quorum = weigh_copies(group, voters)
     try:
         return replay(snapshot, group, replace(quorum, committed_end=None))
@@ -251,10 +249,11 @@ def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | N
 
 
 def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist: set[str | None]) -> Iterator[str]:
-    """Metadata that brokers have applied and a history lacks (R2), in clauses.
+    """Clauses on metadata that brokers have applied and a history lacks (R2).
 
-    A topic counts that is among those which `exist` by some history, or that a log from its first record on does not know:
-    others may have been deleted before the snapshot that a log begins with. Of a topic that exists no partition was.
+    A topic counts if it is among those that `exist` by some history, or if a log that begins with its first record does not
+    know it: otherwise it may have been deleted before the snapshot that a log begins with. Partitions of an existing topic are
+    never deleted.
     """
     known = {(one.topic_id, one.partition): one.leader_epoch or 0 for one in image.leaderships()}
     existing = {topic_id for topic_id, _ in known}
@@ -283,7 +282,7 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
 
 
 def _below_snapshots(group: Sequence[MetadataCopy], groups: Sequence[Sequence[MetadataCopy]]) -> Iterator[str]:
-    """Snapshots of another history, which are taken of committed records only (R3)."""
+    """Clauses on snapshots of another history, which contain only committed records (R3)."""
     newest = newest_copy(group)
     for other in (one for one in groups if one is not group):
         for copy in other:
@@ -300,7 +299,7 @@ def _splices(
     groups: Sequence[Sequence[MetadataCopy]],
     copies: Sequence[MetadataCopy],
 ) -> Iterator[str]:
-    """That a history is two, the second of which it got from elsewhere."""
+    """Clauses if a history consists of two, the second of which its nodes got from elsewhere."""
     newest = newest_copy(group)
     for other in groups:
         found = None if other is group else find_splice(newest, newest_copy(other))
@@ -323,9 +322,9 @@ def _splices(
 def _spliced_of(
     snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, end: int, copies: Sequence[MetadataCopy]
 ) -> MetadataCopy | None:
-    """The one of two logs with the same records from `end` on that got them from elsewhere; None if nothing tells.
+    """The one of two logs with the same records from `end` on that got them from elsewhere; None if undecidable.
 
-    Time goes back in the one whose beginning was written later. Else what is common was written by a node, whose own log
+    Time goes back in the one whose beginning was written later. Otherwise the common part was written by a node whose own log
     has what came before it.
     """
     back = [copy for copy in (one, other) if _goes_back(copy, end)]
@@ -348,7 +347,7 @@ def _goes_back(copy: MetadataCopy, offset: int) -> bool:
 
 
 def _writer(snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, offset: int) -> int | None:
-    """The node that wrote the record at `offset`, which two logs have in common, or else the next that they have."""
+    """The node that wrote the record at `offset`, or the next that the two logs have in common."""
     epoch = epoch_at(one, offset)
     elections = [copy.elections(snapshot) for copy in (one, other)]
     leaders = {

@@ -1,4 +1,4 @@
-"""The state that metadata records add up to, with the states that every partition went through (Kafka: `MetadataImage`, D.2)."""
+"""State after metadata records, with all states that every partition went through (Kafka: `MetadataImage`, D.2)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from replica_audit.snapshot.metadata.quorum import Quorum
 from replica_audit.snapshot.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.snapshot.storage import Snapshot
 
-#: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
+#: Broker configs that are topic defaults, with the topic config's name. Others are not kept: they may be secret.
 _DEFAULTS = {
     "min.insync.replicas": "min.insync.replicas",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
@@ -56,12 +56,12 @@ class MetadataImage:
     def __init__(self) -> None:
         self.features: dict[str, int] = {}
         self.created: dict[str, str] = {}
-        """Name by topic id of every topic so far, deleted ones too."""
+        """Name by topic id of every topic so far, including deleted ones."""
         self.is_whole = True
-        """Every record since the first was applied; False after a snapshot, which lacks what was deleted before it."""
+        """True while every record since the first was applied; False after a snapshot, which lacks what was deleted before it."""
         self._names: dict[str, str] = {}
         self._ids: dict[str, list[str]] = defaultdict(list)
-        """Topic ids by name: above what is committed a topic may be made again beside the one that it removed."""
+        """Topic ids by name: in the uncommitted part a topic may be created again beside the one that it replaces."""
         self._states: dict[str, dict[int, list[PartitionState]]] = {}
         self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
@@ -71,12 +71,12 @@ class MetadataImage:
         self._batch = (-1, -1)
         self._fenced_since: dict[int, int] = {}
         self._crashed_at: dict[int, int] = {}
-        """Offset at which a broker last registered again without having announced that it stops."""
+        """Offset at which a broker last registered again without having announced its stop."""
         self._held: list[MetadataEntry] | None = None
         self._uncommitted = False
 
     def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
-        """Take the state of a snapshot that ends at `end_offset`; False: it has no footer and is not to be used."""
+        """Take the state of a snapshot that ends at `end_offset`; False if it has no footer and must not be used."""
         self.is_whole = False
         time_ms, complete = 0, False
         for entry in entries:
@@ -89,13 +89,13 @@ class MetadataImage:
         return complete
 
     def apply_log(self, entries: Iterable[MetadataEntry], committed_end: int | None) -> None:
-        """Take log records in order; from `committed_end` on they are tentative (None: it is not known where).
+        """Apply log records in order; from `committed_end` on they are tentative (None: unknown).
 
         Records of a metadata transaction count only once it has ended.
         """
         for entry in entries:
             if committed_end is not None and entry.offset >= committed_end and not self._uncommitted:
-                # A transaction that is open here has not ended for anybody who sees committed records only.
+                # For a reader of committed records only, a transaction open here has not ended.
                 self._uncommitted = True
             message = entry.message
             if isinstance(message, Transaction):
@@ -110,7 +110,7 @@ class MetadataImage:
                 self._apply(entry, None)
 
     def leaderships(self) -> list[Leadership]:
-        """The last committed state of every partition of every topic that exists, with its history."""
+        """The last committed state of every partition of existing topics, with its history."""
         found = []
         for topic_id, partitions in self._states.items():
             for partition, states in partitions.items():
@@ -120,7 +120,7 @@ class MetadataImage:
         return sorted(found, key=lambda one: (one.topic, one.partition))
 
     def deleted(self) -> list[Leadership]:
-        """Last state of every partition of deleted topics, with its history: nobody leads them."""
+        """Last state of every partition of deleted topics, with its history, without a leader."""
         found = [
             leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None, {})
             for topic_id, partitions in self._deleted.items()
@@ -176,15 +176,15 @@ class MetadataImage:
                 self._crashed_at[broker_id] = entry.offset
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
             if fenced:
-                # The records of a batch count together: the changes of partitions stand before the one that fences. A broker
-                # that registers again has been up meanwhile.
+                # The records of a batch count together: changes of partitions come before the record that fences. A broker that
+                # registers again has been up meanwhile.
                 known = self._batch[0] if registered else self._fenced_since.get(broker_id, self._batch[0])
                 self._fenced_since[broker_id] = known
             elif fenced is False:
                 self._fenced_since.pop(broker_id, None)
 
     def _remove(self, entry: MetadataEntry, message: TopicRemoved) -> None:
-        # Above what is committed the topic still exists for everybody who has to know.
+        # In the uncommitted part the topic still exists for brokers.
         if not self._uncommitted:
             name = self._forget_name(message.topic_id)
             self._deleted[message.topic_id] = self._states.pop(message.topic_id, {})
@@ -228,7 +228,7 @@ class MetadataImage:
         )
 
     def _change(self, entry: MetadataEntry, message: PartitionChanged) -> None:
-        """`PartitionRegistration.merge`: a leader that is given begins a new epoch, even the same one."""
+        """`PartitionRegistration.merge`: a leader in the record begins a new epoch, even if it is the same."""
         states = self._partitions(message.topic_id).get(message.partition)
         if not states:
             raise MessageError(
@@ -324,7 +324,7 @@ class MetadataImage:
         return self._states[topic_id]
 
     def _effective(self, topic: str, leader_id: int | None) -> dict[str, str]:
-        """Topic config over the leader's over the cluster's; what server.properties says is not in the log."""
+        """Topic config, else the leader's, else the cluster's; values from server.properties are not in the log."""
         layers = [(BROKER_RESOURCE, _CLUSTER)] + ([(BROKER_RESOURCE, str(leader_id))] if leader_id is not None else [])
         found: dict[str, str] = {}
         for layer in layers:
@@ -336,7 +336,7 @@ _Value = TypeVar("_Value")
 
 
 def _given(value: _Value | None, before: _Value) -> _Value:
-    """`value`, or `before` where the record leaves the field as it was."""
+    """`value`, or `before` if the record leaves the field unchanged."""
     return before if value is None else value
 
 
@@ -345,14 +345,14 @@ def _in_order(ids: tuple[int, ...] | None) -> tuple[int, ...] | None:
 
 
 class RecordState(Protocol):
-    """What adds records up: as `MetadataImage` does, or for other purposes."""
+    """State that metadata records are applied to, such as `MetadataImage`."""
 
     def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
-        """Take the state of a snapshot; False: it is incomplete and not to be used."""
+        """Take the state of a snapshot; False if it is incomplete and must not be used."""
         ...
 
     def apply_log(self, entries: Iterable[MetadataEntry], committed_end: int | None) -> None:
-        """Take log records in order; from `committed_end` on they are tentative."""
+        """Apply log records in order; from `committed_end` on they are tentative."""
         ...
 
 
@@ -360,7 +360,7 @@ _State = TypeVar("_State", bound=RecordState)
 
 
 def replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataImage:
-    """The state after the newest copy's records, with what an older copy has before it begins.
+    """The state after the newest copy's records, preceded by those of an older copy that reaches back further.
 
     Records from `committed_end` on are tentative. Raises FormatError, MessageError and OSError.
     """
@@ -374,7 +374,7 @@ def replay_into(
     quorum: Quorum,
     parse: Parse = parse_message,
 ) -> _State:
-    """Like `replay`, into a state of another kind, by records that `parse` decodes."""
+    """`replay` into a state of another kind, from records that `parse` decodes."""
     newest = quorum.newest
     older = _older_copy(copies, quorum)
     start = newest.start_offset if older is None else older.start_offset
@@ -405,7 +405,7 @@ def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy 
 def _first_state(
     begin_with: Callable[[], _State], snapshot: Snapshot, quorum: Quorum, start: int, parse: Parse
 ) -> tuple[_State, int]:
-    """The state that the log's records are applied to, and the offset from which they are."""
+    """The state that the log's records are applied to, and the offset of the first of them."""
     if start == 0:
         return begin_with(), 0
     end = quorum.newest.end_offset

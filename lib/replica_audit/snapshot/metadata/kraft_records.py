@@ -1,5 +1,4 @@
-"""Records of the metadata log that bear on leadership, decoded by tables of their schemas (`MetadataRecordSerde`,
-metadata/*.json)."""
+"""Records of the metadata log that concern leadership, decoded by tables of their schemas (`MetadataRecordSerde`, metadata/*.json)."""
 
 from __future__ import annotations
 
@@ -12,20 +11,20 @@ from typing import NamedTuple
 from replica_audit.snapshot.message_fields import Field, FieldReader, MessageError, array_of, read_structure
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-#: Control record types (A.2) that a metadata log or snapshot has.
+#: Control record types (A.2) in a metadata log or snapshot.
 LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VOTERS = 2, 3, 4, 6
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """RegisterBrokerRecord, BrokerRegistrationChangeRecord, Fence and Unfence: None leaves a field as it was."""
+    """RegisterBrokerRecord, BrokerRegistrationChangeRecord, Fence and Unfence; None leaves a field unchanged."""
 
     broker_id: int
     fenced: bool | None
     in_controlled_shutdown: bool | None
     log_dirs: tuple[str, ...] | None = None
     registered: bool = False
-    """A process of the broker came up and registered."""
+    """True if a process of the broker started and registered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class TopicRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSet:
-    """PartitionRecord: the whole state; `leader` is -1 where there is no leader."""
+    """PartitionRecord: the whole state; `leader` is -1 without a leader."""
 
     topic_id: str
     partition: int
@@ -71,7 +70,7 @@ class PartitionSet:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanged:
-    """PartitionChangeRecord: None leaves a field as it was; a `leader`, even the same one, begins a new epoch."""
+    """PartitionChangeRecord; None leaves a field unchanged; a `leader`, even the same one, begins a new epoch."""
 
     topic_id: str
     partition: int
@@ -106,7 +105,7 @@ class FeatureSet:
 
 @dataclass(frozen=True, slots=True)
 class ElrCleared:
-    """ClearElrRecord; the topic '' is all of them."""
+    """ClearElrRecord; the topic '' means all topics."""
 
     topic: str
 
@@ -121,18 +120,17 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Voters:
-    """The quorum's voters, of a LeaderChangeMessage or a VotersRecord."""
+    """The quorum's voters in a LeaderChangeMessage or a VotersRecord."""
 
     ids: tuple[int, ...]
     leader_id: int | None = None
-    """Who was elected; None in a VotersRecord."""
+    """The elected leader; None in a VotersRecord."""
     directories: tuple[tuple[int, str], ...] = ()
     """(voter, directory id) of those that vote from one directory only (KIP-853)."""
 
     def admits(self, node_id: int | None, directory_id: str | None) -> bool:
-        """True if a node votes from a directory, as far as is known: a directory that was formatted anew is another voter's
-        (KIP-853).
-        """
+        """True if a node votes from a directory, as far as known: a directory that was formatted anew counts as another voter
+        (KIP-853)."""
         expected = dict(self.directories).get(node_id) if node_id is not None else None
         return node_id in self.ids and (expected is None or directory_id is None or directory_id == expected)
 
@@ -142,12 +140,12 @@ Message = (
     | ConfigSet | FeatureSet | ElrCleared | Transaction
 )  # fmt: skip
 FRAME_VERSION = 1
-#: `Uuid.ZERO_UUID`: the voter is known by its id alone (kraft.version 0).
+#: `Uuid.ZERO_UUID`: the voter is identified by its node id only (kraft.version 0).
 _NO_DIRECTORY = "A" * 22
 
 
 class _Record(NamedTuple):
-    """A kind of record: its schema, and the message that its named fields make."""
+    """A kind of record: its schema, and the message made of its named fields."""
 
     name: str
     message: Callable[..., Message]
@@ -155,15 +153,15 @@ class _Record(NamedTuple):
 
     @property
     def newest_version(self) -> int:
-        """The last version that added a field, of those known here."""
+        """The last version that added a known field."""
         return max((field.since for field in self.fields), default=0)
 
 
 def parse_message(value: bytes) -> Message | None:
-    """The message of a record's value; None for kinds that do not bear on leadership (ACLs, quotas, later ones).
+    """The message in a record's value; None for kinds that do not concern leadership (ACLs, quotas, later ones).
 
-    A version later than the newest known one is read like that one: what it adds is tagged, or makes the reading fail.
-    Raises MessageError for bytes that break the framing or the message.
+    A version later than the newest known one is read like that one: its additions are tagged, or make the reading fail. Raises
+    MessageError for bytes that violate the framing or the message's schema.
     """
     reader = FieldReader(value)
     frame = reader.uvarint()
@@ -191,17 +189,17 @@ def _is_recovering(reader: FieldReader) -> bool:
 
 
 def _new_recovery(reader: FieldReader) -> bool | None:
-    """`LeaderRecoveryState`: -1, `NO_CHANGE`, leaves it as it was."""
+    """`LeaderRecoveryState`; None for -1, `NO_CHANGE`."""
     return None if (state := reader.int8()) == -1 else state == 1
 
 
 def _new_leader(reader: FieldReader) -> int | None:
-    """-2, `NO_LEADER_CHANGE`, leaves it as it was."""
+    """The new leader; None for -2, `NO_LEADER_CHANGE`."""
     return None if (leader := reader.int32()) == -2 else leader
 
 
 def _switch(reader: FieldReader) -> bool | None:
-    """`BrokerRegistrationFencingChange` and the one of the controlled shutdown: 0 leaves it as it was."""
+    """`BrokerRegistrationFencingChange` or the in-controlled-shutdown change; None for 0, unchanged."""
     return {1: True, -1: False}.get(reader.int8())
 
 
@@ -213,7 +211,7 @@ _END_POINTS = array_of(
 )
 _FEATURES = array_of(Field(None, FieldReader.string), Field(None, FieldReader.int16), Field(None, FieldReader.int16))
 _BROKER, _EPOCH = Field("broker_id", FieldReader.int32), Field(None, FieldReader.int64)
-#: By api key. A new version of a record is a line: the field that it adds, with `since`.
+#: By api key. A new version of a record is one line: the field that it adds, with `since`.
 _RECORDS = {
     0: _Record(
         "RegisterBrokerRecord",
@@ -300,7 +298,7 @@ _RECORDS = {
             Field(None, FieldReader.uuids, since=3, tag=3),
         ),
     ),
-    # Begin has a tagged name, abort a tagged reason; what they say is of no use here.
+    # Begin has a tagged name, abort a tagged reason; neither is used here.
     23: _Record("BeginTransactionRecord", partial(Transaction, "begin")),
     24: _Record("EndTransactionRecord", partial(Transaction, "end")),
     25: _Record("AbortTransactionRecord", partial(Transaction, "abort")),
@@ -309,7 +307,7 @@ _RECORDS = {
 
 
 def parse_voters(kind: int, value: bytes) -> Voters:
-    """The voters of a control record of type LEADER_CHANGE or KRAFT_VOTERS; raises MessageError."""
+    """The voters in a control record of type LEADER_CHANGE or KRAFT_VOTERS. Raises MessageError."""
     reader = FieldReader(value)
     version = reader.int16()
     leader_id = reader.int32() if kind == LEADER_CHANGE else None
@@ -328,7 +326,7 @@ def parse_voters(kind: int, value: bytes) -> Voters:
 
 
 def parse_snapshot_time(value: bytes) -> int:
-    """LastContainedLogTimestamp of a SnapshotHeaderRecord, ms; raises MessageError."""
+    """LastContainedLogTimestamp of a SnapshotHeaderRecord, ms. Raises MessageError."""
     reader = FieldReader(value)
     reader.int16()
     return reader.int64()
@@ -339,18 +337,18 @@ ACL, SCRAM, QUOTA, PRODUCER_IDS, TOKEN = "acl", "scram", "quota", "producer_ids"
 
 @dataclass(frozen=True, slots=True)
 class KeyedRecord:
-    """Something that a record sets, or with `content` None removes."""
+    """An item that a record sets, or removes if `content` is None."""
 
     kind: str
     """acl, scram, quota, producer_ids or delegation_token."""
     key: str
-    """Tells it from others of its kind; a digest, since names of users are nobody's business."""
+    """Identifies it among its kind; a digest, since user names are private."""
     content: str | None
-    """Changes with what is set: a digest; of producer_ids the first id that is free."""
+    """A digest that changes with the content; for producer_ids the first free id."""
 
 
 def parse_any(value: bytes) -> Message | KeyedRecord | None:
-    """Like `parse_message`, and with what is counted besides; raises MessageError."""
+    """`parse_message`, also for records that are only counted. Raises MessageError."""
     message = parse_message(value)
     if message is not None:
         return message
@@ -370,12 +368,12 @@ def _of(*parts: object) -> str:
 
 
 def _user(reader: FieldReader) -> str:
-    """Name and mechanism of a SCRAM credential."""
+    """Key of a SCRAM credential: name and mechanism."""
     return _of(reader.string(), reader.int8())
 
 
 def _quota(reader: FieldReader, content: str) -> KeyedRecord:
-    """ClientQuotaRecord: the entity and the quota's name, its value, and whether it goes."""
+    """ClientQuotaRecord: entity and name of the quota, its value, and removal."""
     entity = []
     for _ in range(reader.array_length()):
         entity.append((reader.string(), reader.nullable_string()))
@@ -386,7 +384,7 @@ def _quota(reader: FieldReader, content: str) -> KeyedRecord:
 
 
 def _token(reader: FieldReader, content: str) -> KeyedRecord:
-    """DelegationTokenRecord: owner, requester, who may renew it, three times, and its id."""
+    """DelegationTokenRecord: owner, requester, renewers, three times, and its id."""
     reader.string(), reader.string()
     for _ in range(reader.array_length()):
         reader.string()
@@ -395,7 +393,7 @@ def _token(reader: FieldReader, content: str) -> KeyedRecord:
 
 
 def _producer_ids(reader: FieldReader, _: str) -> KeyedRecord:
-    """ProducerIdsRecord: broker, its epoch, and the first id that no block has."""
+    """ProducerIdsRecord: broker, its epoch, and the first id outside any block."""
     reader.int32(), reader.int64()
     return KeyedRecord(PRODUCER_IDS, "", str(reader.int64()))
 

@@ -52,7 +52,7 @@ class SnapshotTime(NamedTuple):
 
 
 class SnapshotEnd(NamedTuple):
-    """The footer of a snapshot: without it the snapshot is incomplete."""
+    """The footer of a snapshot, without which it is incomplete."""
 
 
 class MetadataEntry(NamedTuple):
@@ -63,19 +63,18 @@ class MetadataEntry(NamedTuple):
     time_ms: int
     message: Message | KeyedRecord | Voters | SnapshotTime | SnapshotEnd
     batch_end: int
-    """Brokers apply a batch as a whole."""
+    """End of its batch, which brokers apply as a whole."""
 
 
-#: What a record's value is decoded with; None for kinds that are passed over.
+#: Decodes a record's value; None for kinds that are skipped.
 Parse = Callable[[bytes], Message | KeyedRecord | None]
 
 
 def scan_headers(
     stream: BinaryIO, size_bytes: int, base_offset: int
 ) -> tuple[NDArray[np.void], list[Damage], tuple[int, int]]:
-    """The sound batches of a file (`BATCH_DTYPE`) in order, the damage between and after them, and the greatest
-    (controller epoch, end offset) in the headers of batches with a wrong checksum.
-    """
+    """The sound batches of a file (`BATCH_DTYPE`) in order, the damage between and after them, and the greatest (controller
+    epoch, end offset) in the headers of batches with a wrong checksum."""
     parts, damage, shown = [np.empty(0, BATCH_DTYPE)], [], (-1, 0)
     for item in scan_segment(stream, size_bytes, base_offset):
         if isinstance(item, Damage):
@@ -96,9 +95,9 @@ def scan_headers(
 def read_entries(
     stream: BinaryIO, path: str, headers: NDArray[np.void], parse: Parse = parse_message
 ) -> Iterator[MetadataEntry]:
-    """Entries of the batches `headers` of one file, in order; kinds that `parse` passes over are left out.
+    """Entries of the batches `headers` of one file, in order; kinds that `parse` skips are left out.
 
-    Raises FormatError, naming the batch, for records that cannot be taken apart.
+    Raises FormatError, naming the batch, for records that cannot be decoded.
     """
     for header in headers:
         position, size = int(header["position"]), int(header["size"])
@@ -113,7 +112,7 @@ def read_entries(
 
 
 def read_snapshot(snapshot: Snapshot, path: str, parse: Parse = parse_message) -> list[MetadataEntry]:
-    """The entries of a `.checkpoint` file; none of a damaged one: it has no footer then, and is refused."""
+    """The entries of a `.checkpoint` file; empty for a damaged one, which is refused for want of a footer."""
     with snapshot.open_file(path) as stream:
         headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
         return [] if damage else list(read_entries(stream, path, headers, parse))
@@ -152,15 +151,15 @@ class QuorumState:
     leader_epoch: int | None
     """The controller epoch that the node has seen last, from which it counts on when it is elected."""
     voters: Voters | None
-    """None where it names none: in version 1, and in version 0 of a voter that was formatted anew (KIP-853)."""
+    """None if it names none: in version 1, and in version 0 of a voter that was formatted anew (KIP-853)."""
     leader_id: int | None = None
-    """Who led in that epoch, as far as the node knew."""
+    """Leader in that epoch, as far as the node knew."""
     voted_id: int | None = None
-    """Whom the node voted for in that epoch."""
+    """The candidate that the node voted for in that epoch."""
 
 
 def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | None:
-    """The file beside a metadata log, None without one; raises OSError and FormatError."""
+    """The file beside a metadata log, None without one. Raises OSError and FormatError."""
     if not log.has_quorum_state:
         return None
     path = f"{log.path}/quorum-state"
@@ -177,7 +176,7 @@ def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | Non
 
 
 def _node(state: Mapping[str, object], name: str) -> int | None:
-    """A node that the file names; -1 is nobody."""
+    """A node that the file names; None for -1."""
     value = state.get(name)
     return value if isinstance(value, int) and is_whole(value) else None
 
@@ -186,10 +185,10 @@ def _is_voters(named: object) -> bool:
     return isinstance(named, list) and all(isinstance(one, dict) and is_whole(one.get("voterId")) for one in named)
 
 
-#: Nobody knows how much further a log went whose end cannot be read.
+#: Reach of a log whose end cannot be read.
 UNKNOWN_REACH = (2**31, 2**63)
 
-#: What a running controller or one that was killed leaves at the end of its log.
+#: Damage at the end of the log that a running or killed controller leaves.
 _HARMLESS_TAILS = ("partial", "zero_filled")
 
 
@@ -222,22 +221,22 @@ class SegmentBatches:
 
 @dataclass(frozen=True, slots=True)
 class MetadataCopy:
-    """The last stretch without a break of one node's log; a log whose records are all in its snapshot is empty."""
+    """The last contiguous part of one node's log; empty if all records are in its snapshot."""
 
     log: MetadataLog
     start_offset: int
     end_offset: int
     epoch: int
-    """Controller epoch of its last record, or of its snapshot where that is all it has; -1 where it has neither."""
+    """Controller epoch of its last record, else of its snapshot; -1 without either."""
     pieces: tuple[SegmentBatches, ...]
     snapshots: tuple[StateSnapshot, ...]
     """By end offset."""
     problems: tuple[tuple[str, int | None, str], ...] = field(default=())
     """(path, position, reason) of what could not be read; a torn or zero-filled end does not count."""
     reach: tuple[int, int] = (-1, 0)
-    """Like `newness`, of the last batch that the files show or may have hidden in what could not be read."""
+    """As `newness`, for the last batch that the files show or that unread parts may contain."""
     state: QuorumState | None = None
-    """None where there is no quorum-state, or it cannot be used."""
+    """None if there is no quorum-state, or it cannot be used."""
 
     @property
     def node_id(self) -> int | None:
@@ -250,23 +249,23 @@ class MetadataCopy:
 
     @property
     def newness(self) -> tuple[int, int]:
-        """Greater is newer (`OffsetAndEpoch.compareTo`)."""
+        """(epoch, end offset); greater is newer (`OffsetAndEpoch.compareTo`)."""
         return self.epoch, self.end_offset
 
     @property
     def last_time_ms(self) -> int:
-        """Of its last batch; -1 without one."""
+        """Time of its last batch; -1 without one."""
         return int(self.pieces[-1].headers["base_timestamp"][-1]) if self.pieces else -1
 
     @property
     def keys(self) -> NDArray[np.void]:
-        """Base offset, epoch and checksum of every batch: what two copies of one log have in common."""
+        """Base offset, epoch and checksum of every batch, by which copies of one log are compared."""
         parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
         return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
 
     @property
     def epochs(self) -> Iterator[ControllerEpoch]:
-        """Its stretches by controller epoch, in order."""
+        """Its ranges of equal controller epoch, in order."""
         if self.pieces:
             headers = np.concatenate([piece.headers[["leader_epoch", "base_offset"]] for piece in self.pieces])
             begins = headers[np.flatnonzero(np.diff(headers["leader_epoch"], prepend=-2))]
@@ -275,7 +274,7 @@ class MetadataCopy:
                 yield ControllerEpoch(int(epoch), int(start), int(end))
 
     def until(self, offset: int) -> MetadataCopy:
-        """The copy as it was when it ended at `offset`, which no batch reaches over."""
+        """The copy as it was when it ended at `offset`, a batch boundary."""
         cut = [
             SegmentBatches(piece.path, piece.headers[piece.headers["last_offset"] < offset]) for piece in self.pieces
         ]
@@ -293,7 +292,7 @@ class MetadataCopy:
         end_offset: int | None = None,
         parse: Parse = parse_message,
     ) -> Iterator[MetadataEntry]:
-        """Its entries from `start_offset` on, below `end_offset`; raises FormatError and OSError."""
+        """Its entries from `start_offset` on, below `end_offset`. Raises FormatError and OSError."""
         for piece in self.pieces:
             wanted = piece.headers[piece.headers["last_offset"] >= start_offset]
             if end_offset is not None:
@@ -306,10 +305,10 @@ class MetadataCopy:
                         yield entry
 
     def voters(self, snapshot: Snapshot) -> Voters | None:
-        """The voters that its last control record names, else its quorum-state, else its snapshot; None where none does.
+        """The voters in its last control record, else in its quorum-state, else in its snapshot; None without any.
 
-        An election names them by id alone: from which directories they vote is in a VotersRecord of the log, or of the
-        snapshot that it goes on from.
+        An election names voters by node id only; their directories are in a VotersRecord of the log, or of the snapshot that it
+        continues from.
         """
         named = [one for _, one in self._voters_named(snapshot)]
         if not named and self.state is not None and self.state.voters is not None:
@@ -330,7 +329,7 @@ class MetadataCopy:
         ][::-1]
 
     def _voters_named(self, snapshot: Snapshot) -> Iterator[tuple[MetadataEntry, Voters]]:
-        """The control records that name voters, the last first."""
+        """The control records that name voters, last first."""
         for piece in reversed(self.pieces):
             control = piece.headers[(piece.headers["attributes"] & CONTROL) != 0]
             with snapshot.open_file(piece.path) as stream:
@@ -340,7 +339,7 @@ class MetadataCopy:
                             yield entry, entry.message
 
     def _voters_before(self, snapshot: Snapshot) -> list[Voters]:
-        """The VotersRecords of its last snapshot, the last first, where its log does not reach back to offset 0."""
+        """The VotersRecords of its last snapshot, last first, if its log does not reach back to offset 0."""
         if not self.start_offset or not self.snapshots:
             return []
         entries = read_snapshot(snapshot, self.snapshots[-1].path)
@@ -348,7 +347,7 @@ class MetadataCopy:
 
 
 def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = None) -> MetadataCopy:
-    """Scan the headers of one copy. Nothing is raised for what cannot be read: it is in `problems`."""
+    """Scan the headers of one copy. Raises nothing: what cannot be read is in `problems`."""
     problems: list[tuple[str, int | None, str]] = []
     runs: list[list[SegmentBatches]] = []
     expected, reach = None, (-1, 0)
@@ -387,7 +386,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = 
 
 
 def _stretches(headers: NDArray[np.void]) -> list[NDArray[np.void]]:
-    """Cut where an offset does not follow the one before: metadata logs have no gaps."""
+    """Batches split where offsets are not consecutive: metadata logs have no gaps."""
     if not len(headers):
         return []
     breaks = np.flatnonzero(headers["base_offset"][1:] != headers["last_offset"][:-1] + 1) + 1
@@ -402,7 +401,7 @@ def _snapshots(log: MetadataLog) -> Iterator[StateSnapshot]:
 
 
 def _usable(runs: list[list[SegmentBatches]], snapshots: tuple[StateSnapshot, ...]) -> list[SegmentBatches] | tuple[()]:
-    """The last run that begins at 0 or where a snapshot leads up to."""
+    """The last run that begins at 0 or that a snapshot leads up to."""
     for run in reversed(runs):
         start, end = int(run[0].headers["base_offset"][0]), int(run[-1].headers["last_offset"][-1]) + 1
         if start == 0 or any(start <= one.end_offset <= end for one in snapshots):

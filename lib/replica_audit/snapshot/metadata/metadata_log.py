@@ -32,11 +32,11 @@ class MetadataReading:
     leaderships: tuple[Leadership, ...] = ()
     quarantine: tuple[QuarantineRow, ...] = ()
     doubtful: bool = False
-    """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
+    """True if part of the newest copy could not be read: a listing may then be newer."""
     voters: tuple[int, ...] = ()
-    """Of the quorum; () where nothing names them."""
+    """Voters of the quorum; empty if unknown."""
     copies: tuple[MetadataLogRow, ...] = ()
-    """All of them, compared."""
+    """All copies, compared."""
     unread: tuple[str, ...] = ()
     """Paths of files, or of whole logs, that could not be read."""
 
@@ -44,11 +44,10 @@ class MetadataReading:
 def read_metadata(
     snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = NO_EVIDENCE
 ) -> MetadataReading:
-    """Every partition's leadership with its history, from the newest copy and what older copies add before it.
+    """Every partition's leadership with its history, from the newest copy and earlier records of older copies.
 
-    Nothing is raised for what cannot be read: CAP-UNREADABLE in `quarantine` where it matters, INPUT-IGNORED where
-    another copy makes up for it, META-FORK where copies contradict each other, META-STALE where controllers lack what was
-    committed.
+    Raises nothing; problems are in `quarantine`: CAP-UNREADABLE where it matters, INPUT-IGNORED where another copy makes up for
+    it, META-FORK where copies contradict each other, META-STALE where controllers lack what was committed.
     """
     compared = compare_copies(snapshot, logs, evidence)
     copies, refused, ignored, reading = compared.copies, compared.refused, compared.ignored, compared.found
@@ -63,7 +62,7 @@ def read_metadata(
     if stale is not None:
         rows += stale_rows(stale, quorum.newest, list(find_conditions(snapshot, quorum.newest, copies)))
     for copy in copies:
-        # What cannot be read of a copy matters when it may be newer than what was read, and committed.
+        # The unread part of a copy matters if it may be committed and newer than what was read.
         reason = refused.get(copy.log.path)
         newer = (
             copy.reach > quorum.newest.newness

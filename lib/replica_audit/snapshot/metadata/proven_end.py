@@ -1,4 +1,4 @@
-"""Up to which offset each history of the metadata log is known to be committed, and what proves it."""
+"""The offset up to which each history of the metadata log is known to be committed, with the proof."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica_audit.snapshot.metadata.stale_copies import Applied, Stale
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """A history is committed below `end_offset`; 0 and None where nothing proves it."""
+    """A history is committed below `end_offset`; 0 and None without proof."""
 
     end_offset: int = 0
     proof: str | None = None
@@ -24,17 +24,17 @@ class ProvenBy:
     """What may prove that records of a history were committed."""
 
     copies: tuple[MetadataCopy, ...]
-    """That do not contradict each other."""
+    """Copies that do not contradict each other."""
     applied: Applied | None
     """The latest state that a broker's files show."""
     forgotten: bool = False
-    """Its voters elected in an epoch that another history had reached (R4): their majority proves nothing."""
+    """True if its voters elected in an epoch that another history had reached (R4): their majority proves nothing."""
 
 
 def prove_ends(
     histories: Sequence[ProvenBy], copies: Sequence[MetadataCopy], voters: Voters | None, stale: Stale | None
 ) -> tuple[Proven, ...]:
-    """Of each history; `copies` are all that were captured. What is proven of one holds for another up to where they part."""
+    """The proven end of each history; `copies` are all that were captured. A proof for one holds for another up to where they part."""
     own = [_prove(one, copies, voters, stale) for one in histories]
     newest = [newest_copy(one.copies) for one in histories]
 
@@ -72,7 +72,8 @@ def _prove(history: ProvenBy, copies: Sequence[MetadataCopy], voters: Voters | N
 
 
 def find_seeded(copy: MetadataCopy, copies: Sequence[MetadataCopy], voters: Voters | None) -> str | None:
-    """What shows that a voter's log was put there, not written or fetched: then it proves no majority (R5)."""
+    """Clause on what shows that a voter's log was put there, not written or fetched, so that it proves no majority (R5); None
+    otherwise."""
     if voters is None or copy.node_id not in voters.ids or copy.end_offset == 0:
         return None
     same = [

@@ -1,4 +1,4 @@
-"""Several nodes' copies of the metadata log compared: the newest, what is committed, and forks (Raft)."""
+"""Comparison of several nodes' copies of the metadata log: the newest, what is committed, and forks (Raft)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, StateSnapshot
 from replica_audit.text import listed
 
-#: Clocks of nodes may differ by this.
+#: Greatest usual difference between nodes' clocks.
 CLOCKS_DIFFER_MS = 2_000
-#: By more than this no clock is wrong.
+#: A greater difference is not due to clocks.
 _CLOCK_WRONG_MS = 3_600_000
 
 
 def name_nodes(ids: Iterable[int | None]) -> str:
-    """Brokers and controllers by their ids: node 1; nodes 1, 2 and 100."""
+    """Nodes by their ids: node 1; nodes 1, 2 and 100."""
     known = sorted({one for one in ids if one is not None})
     if not known:
         return "a node without an id"
@@ -28,7 +28,7 @@ def name_nodes(ids: Iterable[int | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Two copies that contradict each other where one of them was committed."""
+    """Two copies that contradict each other, one of which was committed."""
 
     copy: MetadataCopy
     other: MetadataCopy
@@ -42,23 +42,20 @@ class Quorum:
 
     newest: MetadataCopy
     agreed: Mapping[str, int]
-    """By path of a copy: the offset up to which it is a prefix of the newest one."""
+    """By path of a copy, the offset up to which it is a prefix of the newest one."""
     committed_end: int | None
-    """From this offset on no majority of the voters holds the records; None where too few voters were captured to
-    tell."""
+    """Offset from which no majority of the voters holds the records; None if too few voters were captured to tell."""
     forks: tuple[Fork, ...]
     whole: bool
-    """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
+    """True if a majority of the voters' copies was read to its end, so that nothing committed can be missing."""
     snapshots: tuple[StateSnapshot, ...]
-    """Of every copy, those on the newest one's lineage, by end offset."""
+    """Snapshots of all copies on the newest one's lineage, by end offset."""
     voters: Voters | None = None
-    """None where nothing names them."""
+    """None if unknown."""
 
 
 def weigh_copies(copies: Sequence[MetadataCopy], voters: Voters | None) -> Quorum:
-    """Compare the copies; `voters` as the newest copy names them, None where nothing names them (then votes are not
-    counted).
-    """
+    """Compare the copies; `voters` are those of the newest copy, None if unknown (votes are then not counted)."""
     voting = votes(copies, voters)
     majority = _majority(voters)
     newest = newest_copy(copies)
@@ -79,9 +76,9 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Voters | None) -> Quoru
 
 
 def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[MetadataCopy]:
-    """The copies that are votes: each of a voter, and of the directory that the voter votes from.
+    """The copies that are votes: each of a voter, in the directory that the voter votes from.
 
-    Directories with one id are one directory that was copied: they count once.
+    Directories with one id are copies of one directory and count once.
     """
     voting: dict[object, MetadataCopy] = {}
     for copy in copies:
@@ -91,7 +88,7 @@ def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[Metadat
 
 
 def _majority(voters: Voters | None) -> float:
-    """Number of votes that make a majority; infinite if nothing names the voters."""
+    """Number of votes that make a majority; infinite if the voters are unknown."""
     return math.inf if voters is None else len(voters.ids) // 2 + 1
 
 
@@ -107,9 +104,9 @@ def _behind(copy: MetadataCopy, newest: MetadataCopy) -> int:
 
 
 def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
-    """The first offset at which two copies hold different records; None where they hold none.
+    """The first offset at which two copies hold different records; None if they never do.
 
-    Of copies without an offset in common it is the first of the earlier one that cannot have come before the other.
+    For copies without a common offset, the first in the earlier one that cannot precede the later one.
     """
     start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
     mine, theirs = one.keys, other.keys
@@ -126,9 +123,8 @@ def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
 
 
 def _ahead_of(earlier: MetadataCopy, later: MetadataCopy) -> int | None:
-    """First offset of a copy that ends before another begins, whose record is of a later epoch than those that the other
-    begins with, or was written after them; None without one. In a log epochs never go down, nor time by an hour.
-    """
+    """First offset of a copy that ends before another begins, whose record has a later epoch than the other's beginning, or was
+    written after it; None without one. In a log epochs never go down, nor time by an hour."""
     if earlier.end_offset > later.start_offset or earlier.epoch < 0:
         return None
     begins = [snapshot.epoch for snapshot in later.snapshots if snapshot.end_offset >= earlier.end_offset]
@@ -150,9 +146,9 @@ def _ahead_of(earlier: MetadataCopy, later: MetadataCopy) -> int | None:
 
 
 def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | None:
-    """Offsets [start, end) in which two logs differ though they have the same records from there on; None without such.
+    """Offsets [start, end) in which two logs differ though they have the same records after them; None without such.
 
-    A log that is cut where it parts from its leader's never does: what differs reaches to its end.
+    A log cut where it parts from its leader's never does that: its difference reaches to its end.
     """
     start = parting(one, other)
     if start is None:
@@ -163,15 +159,13 @@ def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | Non
 
 
 def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
-    """Up to where `other` has nothing that contradicts `one`: its end, or where the two part, which may be offset 0."""
+    """Offset up to which nothing in `other` contradicts `one`: its end, or where the two part, possibly 0."""
     parting_at = parting(one, other)
     return other.end_offset if parting_at is None else parting_at
 
 
 def _committed_end(ends: Sequence[int], majority: float) -> int | None:
-    """Offset up to which a majority of the voters hold the newest copy's records, given the `ends` of their copies on its
-    lineage.
-    """
+    """Offset up to which a majority of the voters hold the newest copy's records, given the `ends` of their copies on its lineage."""
     return sorted(ends, reverse=True)[int(majority) - 1] if len(ends) >= majority else None
 
 
@@ -180,9 +174,9 @@ def _forks(
 ) -> list[Fork]:
     """Contradictions that no uncommitted tail explains.
 
-    A voter's tail that the newest copy does not have is legal as long as nothing shows that it was committed: its node
-    took a snapshot of it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal, nor
-    are logs that agree again after they differ.
+    A voter's tail that the newest copy does not have is legal unless it was shown to be committed: its node took a snapshot of
+    it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal, nor are logs that agree
+    again after they differ.
     """
     found = []
     apart: dict[str, int] = {}
@@ -214,7 +208,7 @@ def _forks(
 
 
 def epoch_at(copy: MetadataCopy, offset: int) -> int | None:
-    """The controller epoch of the record that a copy has at an offset; None where it has none there."""
+    """The controller epoch of a copy's record at an offset; None without one."""
     for piece in copy.pieces:
         at = (piece.headers["base_offset"] <= offset) & (offset <= piece.headers["last_offset"])
         if at.any():

@@ -1,9 +1,8 @@
-"""Brokers as the metadata log knows them, fenced and registered; leaders that were alone in the ISR to the end of their epoch, and
+"""Fencing and registration of brokers in the metadata log; leaders that were alone in the ISR to the end of their epoch, and
 whether they knew (docs/semantics.md F.0).
 
-Such a leader's high watermark is its log end, so that all it had was committed, if min.insync.replicas allowed it
-(KIP-966 part 1, 3.7), no replica outside the ISR was still counted as caught up (KAFKA-15021), and its own process had
-applied the change.
+Such a leader's high watermark is its log end, so that everything it had was committed, if min.insync.replicas allowed it
+(KIP-966 part 1, 3.7), no replica outside the ISR still counted as caught up (KAFKA-15021), and its own process had applied the change.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ ELR_FEATURE = "eligible.leader.replicas.version"
 
 @dataclass(frozen=True, slots=True)
 class BrokerEvent:
-    """A change of a broker's registration, which counts from the end of its batch on."""
+    """A change of a broker's registration, in effect from the end of its batch on."""
 
     batch_end: int
     fenced: bool | None
-    """None: as it was."""
+    """None: unchanged."""
     registered: bool
-    """A process of it came up."""
+    """True if a process of the broker started."""
 
 
 class BrokerCourse:
@@ -66,7 +65,7 @@ class ClusterCourse:
     """History of the brokers, and the ends of their own copies of the metadata log.
 
     `elr_levels` are (batch end, level) of the feature's settings; `copy_ends`, by node id, the end of what its copy has in
-    common with the newest one; `end_offset` that of the log as far as it is known.
+    common with the newest one; `end_offset` the known end of the log.
     """
 
     def __init__(
@@ -85,8 +84,7 @@ class ClusterCourse:
 
     def has_elr(self, offset: int) -> bool:
         """True if eligible leader replicas were enabled in the batch that ends at `offset`; the cluster's default
-        min.insync.replicas is then in the log.
-        """
+        min.insync.replicas is then in the log."""
         index = bisect_right(self._elr_levels, offset, key=itemgetter(0))
         return index > 0 and self._elr_levels[index - 1][1] > 0
 
@@ -94,18 +92,18 @@ class ClusterCourse:
 _UNKNOWN = BrokerCourse(())
 
 
-#: (broker id, topic, partition, topic id) → the entries of that replica's leader-epoch-checkpoint; None without one.
+#: (broker id, topic, partition, topic id) → entries of that replica's leader-epoch-checkpoint; None without one.
 EpochFiles = Callable[[int, str, int, str], Sequence[tuple[int, int]] | None]
 
 
 def _applied_at(state: PartitionState) -> int:
-    # Known while the metadata log is read, of which this is a part.
+    # Set while the metadata log is read, which this is part of.
     assert state.batch_end is not None
     return state.batch_end
 
 
 class BegunEpoch(NamedTuple):
-    """An epoch of a partition, by the state that it began with."""
+    """An epoch of a partition, with the state that it began with."""
 
     state: PartitionState
     partition: Leadership
@@ -117,7 +115,7 @@ class BegunEpoch(NamedTuple):
 
 
 class KnownEpochs:
-    """Epochs of all partitions in the files of brokers; each file is read once, and only when it is asked for."""
+    """Epochs of all partitions in the files of brokers; each file is read once, on demand."""
 
     def __init__(self, leaderships: Sequence[Leadership], epochs: EpochFiles) -> None:
         self._epochs = epochs
@@ -137,7 +135,7 @@ class KnownEpochs:
             if state.uncommitted or state.leader_id is None or state.leader_epoch == last:
                 continue
             last = state.leader_epoch
-            # When an epoch began that a snapshot has is not known.
+            # It is unknown when an epoch in a snapshot began.
             if state.occasion != "snapshot":
                 for broker in state.replicas:
                     self._begun[broker].append(BegunEpoch(state, one))
@@ -167,24 +165,24 @@ class KnownEpochs:
 
 
 class EpochsInFiles:
-    """Epochs of `begun`, the latest first, that are in a file (`is_in_file`), searched lazily."""
+    """Epochs of `begun`, latest first, that are in a file (`is_in_file`), searched lazily."""
 
     def __init__(self, begun: Sequence[BegunEpoch], is_in_file: Callable[[BegunEpoch], bool]) -> None:
         self._begun, self._is_in_file = begun, is_in_file
         self._looked_at = 0
         self._found: list[BegunEpoch] = []
         self._stretch_ends: list[int] = []
-        """Where in `_found` each stretch of one partition ends, but the last."""
+        """End in `_found` of each run of one partition, except the last."""
 
     def find_latest(self, own: Leadership, since: int, until: int | None = None) -> BegunEpoch | None:
-        """The latest that began in a batch that ends from `since` to `until`, and not in the partition `own`."""
+        """The latest epoch of a partition other than `own` whose first batch ends from `since` to `until`."""
         index = 0 if until is None else bisect_left(self._found, -until, key=lambda one: -one.at)
         while index < len(self._found) or self._find_next(since):
             one = self._found[index]
             if one.at < since:
                 return None
             if one.partition is own:
-                # The next stretch is another partition's: one step, however many epochs this one has had.
+                # The next run is another partition's: one step, however many epochs this one has had.
                 stretch = bisect_right(self._stretch_ends, index)
                 index = self._stretch_ends[stretch] if stretch < len(self._stretch_ends) else len(self._found)
             elif until is not None and one.at > until:
@@ -212,7 +210,7 @@ _MIN_ISR = "min.insync.replicas"
 def mark_sole_isr(
     leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
 ) -> list[Leadership]:
-    """`leaderships` with `sole_isr` on the states from which on a leader was alone; calls `epochs` only where needed."""
+    """`leaderships` with `sole_isr` on the states from which a leader was alone; calls `epochs` only where needed."""
     marked = []
     known_epochs = None if epochs is None else KnownEpochs(leaderships, epochs)
     for one in leaderships:
@@ -238,7 +236,7 @@ class _SoleTerm(NamedTuple):
     since: int
     """End of the batch with the first of them."""
     until: int | None
-    """End of the batch that ends the epoch; None where nothing does."""
+    """End of the batch that ends the epoch; None if it goes on."""
 
 
 def _sole_terms(states: Sequence[PartitionState]) -> Iterator[_SoleTerm]:
@@ -264,7 +262,7 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
     term_end = course.end_offset if term.until is None else term.until
     own_end = course.copy_ends.get(leader)
     until = term_end if own_end is None or course.of(leader).came_back else min(own_end, term_end)
-    # What changes in the batch that ends the epoch is applied with that end.
+    # Changes in the batch that ends the epoch are applied with that end.
     throughout = all(one.is_fenced(since) and not one.becomes(False, since, until) for one in others)
     ever = all((one.is_fenced(since) and since < term_end) or one.becomes(True, since, term_end) for one in others)
     in_the_end: Literal["later", "no"] = "later" if ever else "no"

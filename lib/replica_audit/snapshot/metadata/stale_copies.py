@@ -1,4 +1,4 @@
-"""Controllers' copies of the metadata log that lack what was committed (META-STALE): a restored backup, a lost disk."""
+"""Controllers' copies of the metadata log that lack committed records (META-STALE): a restored backup, a lost disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CopyMoments:
     """Times at which the copies of a snapshot were made."""
 
     at_rest: bool = False
-    """Nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
+    """True if nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
     copies: tuple[CopiedLogDir, ...] = ()
 
     def is_after(self, log: MetadataLog, time_ms: int) -> bool:
@@ -42,9 +42,7 @@ class CopyMoments:
 
 
 def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
-    """Copy times from the manifest; where it does not say whether the cluster was at rest, all brokers' clean-shutdown flags
-    do.
-    """
+    """Copy times from the manifest; unless it says whether the cluster was at rest, all brokers' clean-shutdown flags decide."""
     copies = manifest.brokers if manifest is not None else ()
     if manifest is not None and manifest.quiesced is not None:
         return CopyMoments(manifest.quiesced, copies)
@@ -57,27 +55,27 @@ class Applied:
     """An action of a broker that happens only once the metadata for it is committed."""
 
     end_offset: int
-    """The metadata log was committed to here."""
+    """Committed end of the metadata log."""
     first_ms: int
-    """When the first record that some voters lack was written, by the controller's clock."""
+    """Time of the first record that some voters lack, by the controller's clock."""
     proof: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The copies of voters that lack committed metadata, of so many that no majority can have it."""
+    """Copies of voters that lack committed metadata; they are so many that no majority can have it."""
 
     copies: tuple[MetadataCopy, ...]
-    """Those that no skew explains."""
+    """Copies that no skew explains."""
     skewed: tuple[MetadataCopy, ...]
-    """Those that may have been made before it was written."""
+    """Copies that may have been made before it was written."""
     applied: Applied
     holders: tuple[int, ...]
     """Nodes whose copies have it."""
 
 
 def doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
-    """Offset from which too few voters hold the newest copy's records; None if enough do, or where logs are forked."""
+    """Offset from which too few voters hold the newest copy's records; None if enough do, or logs are forked."""
     voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
     if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
         # Some were formatted anew: they do not vote, but these nodes start with what they hold now.
@@ -99,8 +97,8 @@ def settle(
 ) -> tuple[Quorum, Stale | None]:
     """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
-    `leaderships` are of the whole newest copy. One voter that lags behind a majority, and copies of a running cluster that
-    were made before a record was written, are not stale.
+    `leaderships` are of the whole newest copy. A single voter behind a majority is not stale, nor are copies of a running
+    cluster made before a record was written.
     """
     voted = doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
@@ -143,7 +141,7 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
 
 
 def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) -> Iterator[QuarantineRow]:
-    """A row for each copy that is behind; `conditions` are sentences on what has to be mended before the newest one is used."""
+    """A row for each copy that is behind; `conditions` are sentences on what must be repaired before the newest one is used."""
     have = f"{name_nodes(stale.holders)} {verb(len(stale.holders), 'has', 'have')}"
     verdicts = (
         (stale.copies, "META-STALE", _FROM_BACKUP),
@@ -164,7 +162,7 @@ class _LaterState(NamedTuple):
     partition: Leadership
     state: PartitionState
     begins_epoch: bool
-    """The partition's leader epoch came with it, so that nobody can know it from an earlier one."""
+    """True if the partition's leader epoch began with it, so that nobody can know it from an earlier one."""
 
 
 def _later_states(one: Leadership, above: int) -> Iterator[_LaterState]:
@@ -176,7 +174,7 @@ def _later_states(one: Leadership, above: int) -> Iterator[_LaterState]:
 
 
 def _end(state: PartitionState) -> int:
-    # Known while the metadata log is read, of which this is a part.
+    # Set while the metadata log is read, which this is part of.
     assert state.batch_end is not None
     return state.batch_end
 
@@ -207,9 +205,7 @@ def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | Non
 def _held_by_no_voter(
     snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], voted: int, moments: CopyMoments
 ) -> Applied | None:
-    """Metadata that brokers have and no voter, where all voters were captured: brokers fetch only from a leader, so it was
-    committed.
-    """
+    """Metadata that brokers have and no voter, if all voters were captured: brokers fetch only from a leader, so it was committed."""
     voters = set(quorum.voters.ids if quorum.voters is not None else ())
     of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in voters}
     end = quorum.newest.end_offset
@@ -221,12 +217,12 @@ def _held_by_no_voter(
 
 
 def _first_change(snapshot: Snapshot, newest: MetadataCopy, offset: int) -> int | None:
-    """When the first record from `offset` on was written that says more than who leads the quorum and which brokers are up."""
+    """Time of the first record from `offset` on that concerns more than the quorum's leader and the brokers' liveness."""
     try:
         for entry in newest.entries(snapshot, offset, parse=parse_any):
             if not isinstance(entry.message, (Voters, Transaction, BrokerState, BrokerGone)):
                 return entry.time_ms
     except FormatError:
-        # A record of a kind that states are not read from, and that is not known here: it may change anything.
+        # A record of an unknown kind may change anything.
         return newest.last_time_ms
     return None
