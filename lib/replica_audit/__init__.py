@@ -1,7 +1,7 @@
 """Offline audit of Kafka replica logs: high watermark, divergence, truncation replay.
 
 `audit` runs on Spark; `show`, `elect`, `quorum`, `verify`, `salvage`, `observe`, `history` and `explain` in this process;
-`read_batches`, `read_records` and `read_metadata_log` give DataFrames of what a snapshot has. See docs/reference.md, Python.
+`read_batches`, `read_records` and `read_metadata_log` return DataFrames of a snapshot's contents. See docs/reference.md, Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-#: Modules of the public names. They are imported on first use, so that importing the package costs nothing.
+#: Modules of the public names, imported on first use, so that importing the package costs nothing.
 _PLACES = {
     "Answers": "replica_audit.api.answers",
     "Audit": "replica_audit.api.answers",
@@ -57,9 +57,8 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """The package: its functions `elect`, `observe`, `quorum`, `salvage` and `verify` are not hidden by the rooms of these names: importing
-    a room binds nothing here, and `from replica_audit.elect import …` finds it all the same.
-    """
+    """The package. Importing one of its rooms `elect`, `observe`, `quorum`, `salvage` or `verify` does not hide the function of
+    that name: the room is not bound here, and `from replica_audit.elect import …` finds it all the same."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _PLACES or not isinstance(value, ModuleType):

@@ -1,7 +1,7 @@
-"""Rows as Arrow tables, and back: types of columns, and arrays that are made of their buffers.
+"""Conversion of rows to Arrow tables and back: types of columns, and arrays built from buffers.
 
-`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas where it is installed, and so do `combine_chunks` of no chunk, groups of a
-table, and expressions: that takes a Python worker longer than scanning a small snapshot.
+`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas if it is installed, and so do `combine_chunks` of no chunks,
+grouping of a table, and expressions: in a Python worker that takes longer than scanning a small snapshot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN = {
 
 @cache
 def arrow_type(ddl: str) -> pa.DataType:
-    """The Arrow type of a Spark DDL type, e.g. `array<struct<start:bigint,code:string>>`; ValueError for others."""
+    """The Arrow type of a Spark DDL type, e.g. `array<struct<start:bigint,code:string>>`. Raises ValueError for others."""
     if ddl in _PLAIN:
         return _PLAIN[ddl]
     kind, _, inner = ddl.removesuffix(">").partition("<")
@@ -51,7 +51,7 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def rows_to_arrow(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """An Arrow table of `rows` of one class; a column that they do not have is null, one that `schema` does not have is left out."""
+    """An Arrow table of `rows` of one class. Columns of `schema` that the rows lack are null; fields that `schema` lacks are left out."""
     rows = list(rows)
     known = dict(zip(rows[0]._fields, zip(*rows))) if rows else {}
     absent = [None] * len(rows)
@@ -59,15 +59,15 @@ def rows_to_arrow(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-#: Rows that become objects at once.
+#: Rows converted to objects at a time.
 _STEP = 1 << 12
 
 
 def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
-    """The rows of class `kind`, of columns named for its fields; others are passed over.
+    """The rows of class `kind`, from columns named for its fields; other columns are ignored.
 
-    Maps are dicts in the order of their keys. Equal texts are one object, and equal lists of neighbours, since Arrow makes another for
-    every row: nobody changes a list of a row.
+    Maps become dicts in the order of their keys. Equal texts become one object, and so do equal lists of neighbouring rows,
+    which Arrow would repeat for every row: lists of a row must not be changed.
     """
     readers = value_readers(kind)
     texts: dict[str | None, str | None] = {}
@@ -90,13 +90,13 @@ def _values(
 
 
 def _shared(values: list[Any]) -> list[Any]:
-    """The same values, equal ones as one object."""
+    """The same values, with equal ones as one object."""
     seen: dict[str, Any] = {}
     return [value if value is None else seen.setdefault(repr(value), value) for value in values]
 
 
 def _split(text: str) -> list[str]:
-    """The parts of `text` between the commas that are in no angle brackets."""
+    """The parts of `text` between commas outside angle brackets."""
     parts, depth, start = [], 0, 0
     for index, character in enumerate(text):
         depth += (character == "<") - (character == ">")
@@ -109,7 +109,7 @@ def _split(text: str) -> list[str]:
 def numbers_to_arrow(
     values: NDArray[np.int64] | NDArray[np.bool_], absent: NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """Whole numbers of any width, or booleans; null where `absent` is true."""
+    """An array of integers of any width, or booleans; null where `absent` is true."""
     kind = pa.from_numpy_dtype(values.dtype)
     numbers = (
         _bits(values.astype(bool, copy=False)) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
@@ -123,7 +123,7 @@ def joined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def arrow_to_numbers(column: pa.Array | pa.ChunkedArray, absent: int | None = None) -> NDArray[Any]:
-    """The whole numbers or booleans of a column, `absent` for null; the inverse of `numbers_to_arrow`."""
+    """The integers or booleans of a column, `absent` for null; inverse of `numbers_to_arrow`."""
     values = joined(column) if isinstance(column, pa.ChunkedArray) else column
     if absent is not None:
         values = values.fill_null(value_to_arrow(absent, values.type))
@@ -133,14 +133,14 @@ def arrow_to_numbers(column: pa.Array | pa.ChunkedArray, absent: int | None = No
 
 
 def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values of a column: text, whole numbers, booleans, and lists, mappings and structures of them; None is null.
+    """A column's values: texts, integers, booleans, and lists, mappings and structures of them; None is null.
 
-    Raises OverflowError for a number that `kind` cannot hold, and TypeError and AttributeError for values of another kind.
+    Raises OverflowError for a number that `kind` cannot hold, and TypeError or AttributeError for values of another kind.
     """
     kinds = set(map(type, values))
     validity = None if type(None) not in kinds else _bits(np.array([value is not None for value in values], bool))
     if pa.types.is_integer(kind):
-        # Of these two types no value needs a look.
+        # Values of these two types need no check.
         plain = kinds <= {int, type(None)}
         numbers = np.array(
             [value or 0 for value in values] if plain else [0 if value is None else _whole(value) for value in values],
@@ -200,7 +200,7 @@ def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 
 
 def _offsets(parts: Sequence[Sequence[object]]) -> pa.Buffer:
-    """Offsets of `parts` in their concatenation; raises OverflowError where they are too long for one array."""
+    """Offsets of `parts` in their concatenation. Raises OverflowError if they are too long for one array."""
     ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     if ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError(f"{ends[-1]} bytes or items in one array")

@@ -1,8 +1,8 @@
 """The header of a record batch: each field once, with its type on disk, in memory and in the table, and its meaning.
 
-The field list is `Batch` itself. From it come the arrays of a scan (`BATCH_DTYPE`) and the bytes on disk (`HEADER_DTYPE`,
-both in `segments.record_batch`), the columns of the table `batches` (`bronze_tables`), and their list in docs/reference.md. What
-a header has not is -1 in all but the table, where it is null; `segments.header_columns` converts.
+The field list is `Batch` itself. From it come the arrays of a scan (`BATCH_DTYPE`) and the bytes on disk (`HEADER_DTYPE`, both
+in `segments.record_batch`), the columns of the table `batches` (`bronze_tables`), and their list in docs/reference.md. An
+absent value is -1 everywhere except in the table, where it is null; `segments.header_columns` converts.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class DiskField(NamedTuple):
 
     position: int
     code: str
-    """numpy's, without byte order."""
+    """numpy's type code, without byte order."""
     name: str | None = None
-    """Where the header has another number, from which the field is computed."""
+    """Set if the header has another number there, from which the field is computed."""
 
 
 class HeaderField(NamedTuple):
     """A field of the header."""
 
     code: str
-    """numpy's type in memory."""
+    """numpy's type code in memory."""
     meaning: str
     disk: DiskField | None = None
-    """None: it is not in the header."""
+    """None if it is not in the header."""
     may_lack: bool = False
-    """-1 stands for none, null in the table."""
+    """True if -1 means absent; null in the table."""
     has_column: bool = True
-    """False: the table shows it by a null in another column."""
+    """False if the table shows it as a null in another column."""
 
     @property
     def ddl(self) -> str:
@@ -55,7 +55,7 @@ class HeaderField(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One batch of magic 2, or one entry of a legacy message set, of a segment file."""
+    """One batch of magic 2, or one entry of a legacy message set, in a segment file."""
 
     position: Annotated[int, HeaderField("i8", "byte position in the file")]
     size: Annotated[int, HeaderField("i8", "bytes, with the 12 of offset and length", DiskField(8, "i4", "length"))]
@@ -110,7 +110,7 @@ BATCH_FIELDS: dict[str, HeaderField] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Batch, include_extras=True).items()
 }
 
-#: Those that are columns of the table.
+#: Fields that are columns of the table.
 BATCH_COLUMNS = {name: stored for name, stored in BATCH_FIELDS.items() if stored.has_column}
 
 

@@ -1,6 +1,6 @@
-"""Bronze: rows of what a snapshot holds, as an ingest writes them, and the rows of records that the data source makes."""
+"""Bronze tables: rows of a snapshot's contents, as an ingest writes them, and the rows of records that the data source makes."""
 
-# Without `from __future__ import annotations`, as `schema`.
+# Without `from __future__ import annotations`, as in `schema`.
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
@@ -27,9 +27,8 @@ class SnapshotRow(NamedTuple):
     voters: Sequence[VoterCopy]
     metadata_logs: Sequence[MetadataLogRow]
     remote_logs: Sequence[Sequence[str]] | None = None
-    """for each partition of `__remote_log_metadata` the log dirs of brokers that lead it or are in sync, none for the first
-    that is not known; null where nothing tells of it
-    """
+    """for each partition of `__remote_log_metadata` the log dirs of brokers that lead it or are in sync, up to the first
+    unknown partition; null if the topic is unknown"""
 
 
 class ReplicaDirRow(NamedTuple):
@@ -52,7 +51,7 @@ class ReplicaDirRow(NamedTuple):
     segment_bases: Sequence[int]
     index_bases: Sequence[int]
     observed: ObservedLog | None = None
-    """what the broker answered, of a replica that was read through it"""
+    """the broker's answer, for a replica that was read through it"""
 
 
 class SegmentRow(NamedTuple):
@@ -75,9 +74,9 @@ class SegmentRow(NamedTuple):
     batch_file: str | None = None
     batch_row: int | None = None
     last_change: str | None = None
-    """the storage's words"""
+    """in the storage's own form"""
     last_position: int | None = None
-    """where its last batch begins"""
+    """position of its last batch"""
     headers: str | None = None
     """a hash of the first and the last batch header"""
 
@@ -116,7 +115,7 @@ class OffsetCheckpointRow(NamedTuple):
 
 
 class ReplicaProgressRow(NamedTuple):
-    """A replica at one moment, as somebody saw it. Only where a snapshot had such files."""
+    """A replica at one moment, as observed. Only if a snapshot has such files."""
 
     topic: str
     partition: Int
@@ -138,40 +137,39 @@ class ReplicaProgressRow(NamedTuple):
 
 
 class BrokerLogEvent(NamedTuple):
-    """A line of a broker's own log. Only where a snapshot had such files."""
+    """A line of a broker's own log. Only if a snapshot has such files."""
 
     topic: str
     partition: Int
     broker_id: Int | None
-    """Whose log the line is in."""
+    """The broker whose log the line is in."""
     path: str
     line: Int
-    """From 1."""
+    """Line number, from 1."""
     kind: str
-    """starts, cut, cut_below_mark, asked_to_cut, no_cut, mark_went_back, loaded, created, isr, elected,
-    elected_uncleanly or refused."""
+    """starts, cut, cut_below_mark, asked_to_cut, no_cut, mark_went_back, loaded, created, isr, elected, elected_uncleanly or refused."""
     clock_ms: int | None
-    """Milliseconds since the epoch in the time zone of the log, taken as UTC; of the day where the line has no date."""
+    """Milliseconds since the epoch in the time zone of the log, taken as UTC; since midnight if the line has no date."""
     time: str | None
     """As written."""
     leader_epoch: Int | None = None
     partition_epoch: Int | None = None
     offset: int | None = None
-    """Where the log ended (starts), was cut to (cut), or the high watermark went back to."""
+    """The log end (starts), the offset cut to (cut), or the one that the high watermark went back to."""
     high_watermark: int | None = None
     leader_id: Int | None = None
     isr: Sequence[Int] | None = None
     leads: bool | None = None
-    """Of starts: as leader, or as follower."""
+    """For starts: true as leader, false as follower."""
     topic_id: str | None = None
     final: bool | None = None
-    """Of asked_to_cut: no further question to the leader follows."""
+    """For asked_to_cut: true if no further question to the leader follows."""
     problem: str | None = None
-    """Of no line any more; kept for tables that have the column."""
+    """No longer used; kept for tables that have the column."""
 
 
 class PlacedSegment(NamedTuple):
-    """A row of `segments` as the driver and tasks hold it: with the place of its summary, which grows with the log."""
+    """A row of `segments` for driver and tasks: with the place of its summary, which grows with the log."""
 
     broker_id: Int
     log_dir: str
@@ -189,10 +187,10 @@ class PlacedSegment(NamedTuple):
     summary_file: str
     """relative to the table"""
     summary_row: int
-    """its number in that file"""
+    """row number in that file"""
 
 
-#: As ingested, without `INGEST_COLUMNS`; in `batches` the fields of a batch header follow.
+#: Row classes as ingested, without `INGEST_COLUMNS`; in `batches` the fields of a batch header follow.
 BRONZE_ROWS: dict[str, type] = {
     "snapshots": SnapshotRow,
     "replica_dirs": ReplicaDirRow,
@@ -210,7 +208,7 @@ BRONZE_TABLES["batches"] += tuple(Column(name, stored.ddl) for name, stored in B
 
 
 class RecordRow(NamedTuple):
-    """A record, which is in no table: the data source makes the row. One with a `problem` has no record."""
+    """A record, which is in no table: the data source makes the row. A row with a `problem` has no record."""
 
     broker_id: Int
     log_dir: str
@@ -242,7 +240,7 @@ class HeaderRow(NamedTuple):
 
 
 class PayloadRow(NamedTuple):
-    """What the record holds, only where the user asks for payloads."""
+    """Contents of a record, only if the user asks for payloads."""
 
     key: bytes | None
     value: bytes | None

@@ -1,4 +1,5 @@
-"""A client properties file of Kafka's own tools: one mapping of its names to those of librdkafka and kafka-python. Values are never shown."""
+"""Client properties files of Kafka's own tools, with one mapping of their names to those of librdkafka and kafka-python. Values
+are never shown."""
 
 from __future__ import annotations
 
@@ -22,20 +23,20 @@ _HOSTNAME_CHECK = "ssl.endpoint.identification.algorithm"
 _HARMLESS = re.compile(
     r"(security\.protocol|sasl\.mechanisms?|client\.id|bootstrap\.servers|.*\.(location|type|algorithm|ms|lookup))$"
 )
-#: What may be shown as a name: anything else may be part of a password or key that lost its name.
+#: Names that may be shown: anything else may be part of a password or key whose name is missing.
 _NAME = re.compile(r"(?=.{1,64}$)([a-z][a-z0-9]*(\.[a-z0-9]+)+|acks|debug|retries)")
 _SHORTEST_SECRET = 4
 _PEM = "ssl.truststore.location and ssl.truststore.type=PEM"
 
 
 class _Names(NamedTuple):
-    """What a setting of Kafka's clients is called elsewhere."""
+    """Names of a setting of Kafka's clients in other clients."""
 
     librdkafka: tuple[str, ...]
     kafka_python: str | None
 
 
-#: Settings of Kafka's clients that are taken, `sasl.jaas.config` apart.
+#: Accepted settings of Kafka's clients, besides `sasl.jaas.config`.
 KNOWN: Mapping[str, _Names] = {
     "security.protocol": _Names(("security.protocol",), "security_protocol"),
     _MECHANISM: _Names((_MECHANISM,), "sasl_mechanism"),
@@ -48,7 +49,7 @@ KNOWN: Mapping[str, _Names] = {
     "client.dns.lookup": _Names(("client.dns.lookup",), "client_dns_lookup"),
     "request.timeout.ms": _Names(("socket.timeout.ms",), "request_timeout_ms"),
 }
-#: Settings that only say what is taken for granted, with the values that may be given.
+#: Settings that are assumed anyway, with the values that may be given.
 _GIVEN = {
     "ssl.truststore.type": ("PEM",),
     "ssl.keystore.type": ("PEM",),
@@ -67,7 +68,7 @@ _STORES = (".jks", ".p12", ".pfx")
 
 
 class _Module(NamedTuple):
-    """A login module: the mechanisms that it is for, the options that it needs, and what to do in place of others."""
+    """A login module: its mechanisms, the options that it needs, and the alternative to other options."""
 
     mechanisms: tuple[str, ...]
     options: tuple[str, ...]
@@ -92,7 +93,7 @@ _MODULES: Mapping[str, _Module] = {
 
 @dataclass(frozen=True, slots=True)
 class ClientProperties:
-    """The settings of a file by the names that it has, `sasl.username` and `sasl.password` in place of the JAAS line."""
+    """The settings of a file by their names in it, with `sasl.username` and `sasl.password` in place of the JAAS line."""
 
     path: str
     values: Mapping[str, str]
@@ -105,21 +106,21 @@ class ClientProperties:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever gave the file should know before a cluster is contacted, in sentences."""
+        """Sentences to show before a cluster is contacted."""
         if self.values.get(_HOSTNAME_CHECK) != "":
             return ()
         where = f"--command-config {self.path}, line {self.lines[_HOSTNAME_CHECK]}"
         return (f"{where}: {_HOSTNAME_CHECK} is empty: whether a certificate is the broker's own is not checked.",)
 
     def hide(self, text: str) -> str:
-        """`text` with the values of these settings replaced."""
+        """`text` with secret values of these settings replaced."""
         for name, value in self.values.items():
             if len(value) >= _SHORTEST_SECRET and not _HARMLESS.fullmatch(name):
                 text = text.replace(value, NOT_SHOWN)
         return redact(text)
 
     def for_librdkafka(self) -> dict[str, str]:
-        """Settings by librdkafka's names; one that is none of Kafka's is taken for librdkafka's, which refuses what it does not know."""
+        """Settings by librdkafka's names. A name that Kafka lacks is passed on as librdkafka's, which rejects unknown ones."""
         found: dict[str, str] = {}
         for name, value in self.values.items():
             if name in _GIVEN or name == BOOTSTRAP:
@@ -159,12 +160,12 @@ class ClientProperties:
 
     def refusal(self, name: str, why: str) -> UsageError:
         """The error for a setting that cannot be used."""
-        # A colon right behind a secret setting's name would make `redact` hide the reason.
+        # A colon right after a secret setting's name would make `redact` hide the reason.
         return UsageError(f"--command-config {self.path}, line {self.lines[name]}: {name} cannot be used: {why}")
 
 
 def read_client_properties(path: str | None) -> ClientProperties:
-    """The settings in the file at `path`, none for None. Raises UsageError, which shows no value."""
+    """The settings in the file at `path`, empty for None. Raises UsageError, which shows no value."""
     if path is None:
         return ClientProperties("", {}, {})
     try:
@@ -190,7 +191,7 @@ def read_client_properties(path: str | None) -> ClientProperties:
 
 
 def _named(settings: Iterator[PropertyLine], path: str) -> Iterator[tuple[int, str, str]]:
-    """Line, name and value of each. Java keeps blanks at the end of a value; only those of a password may be meant."""
+    """Line, name and value of each setting. Java keeps spaces at the end of a value; they can be meant only in a password."""
     where = f"--command-config {path}, line"
     try:
         for one in settings:
@@ -221,7 +222,7 @@ def _check(found: ClientProperties, name: str, value: str) -> None:
 
 
 def _login(found: ClientProperties, value: str) -> Login:
-    """The login module of a JAAS line, with its options, all of which are known."""
+    """The login module of a JAAS line, with its options, all of them known."""
     try:
         login = read_login(value)
     except MalformedError as error:

@@ -1,4 +1,4 @@
-"""The settings of a run: each with its kind, default, option and help; and which of flag, environment, file and default set it."""
+"""The settings of a run: each with its kind, default, option and help; resolved from flags, environment, file and defaults."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class Setting:
 
     help: str
     key: str | None = None
-    """Key in a configuration file, if not the field's name."""
+    """Key in a configuration file, if it differs from the field's name."""
     file_only: bool = False
     group: str = "settings and output"
     """Heading under which help lists the option."""
     commands: tuple[str, ...] | None = None
-    """Commands that the option has an effect on, None for all. The others accept it, and their help leaves it out."""
+    """Commands on which the option has an effect, None for all. Other commands accept it, but hide it in their help."""
     metavar: str | None = None
     letter: str | None = None
-    """The option's other name, of one letter: -q."""
+    """The option's one-letter name, such as -q."""
     default: str | None = None
-    """The default in words, where the value does not say it."""
+    """The default in words, if the value is not telling."""
 
     def of_text(self, text: str, origin: str) -> object:
-        """The value that the text of an environment variable stands for; raises UsageError for none."""
+        """The value for the text of an environment variable. Raises UsageError for an invalid text."""
         return text
 
     def checked(self, value: object, where: str) -> object:
-        """`value` as the setting's type; raises UsageError with `where` it was set and what was expected."""
+        """`value` as the setting's type. Raises UsageError with `where` it was set and what was expected."""
         raise NotImplementedError
 
 
@@ -76,7 +76,7 @@ class Text(Setting):
 
     choices: tuple[str, ...] = ()
     more_choices: tuple[str, ...] = ()
-    """Choices of the commands `more_in` only."""
+    """Further choices of the commands in `more_in`."""
     more_in: tuple[str, ...] = ()
     pattern: str | None = None
     wrong: str = ""
@@ -114,7 +114,7 @@ class Texts(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Setting):
-    """A whole number from 1 to `greatest`, as a number or in digits."""
+    """An integer from 1 to `greatest`, as a number or in digits."""
 
     greatest: int = GREATEST_COUNT
 
@@ -152,7 +152,7 @@ _GREATEST_DAYS = 365_000
 #: Levels of `--fail-on`, worst first.
 FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 FORMATS = ("text", "json")
-#: Of commands that can print one table.
+#: Further formats of commands that can print one table.
 TABLE_FORMATS = ("csv", "markdown")
 COLORS = ("auto", "always", "never")
 #: Variables with the prefix that name no setting: CONFIG is the configuration file.
@@ -477,7 +477,7 @@ def resolve_settings(
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for found in sources:
-        # Warehouse and catalog name the same thing: the stronger source decides alone.
+        # Warehouse and catalog are alternatives: the stronger source decides alone.
         if "warehouse" in found and "catalog" in found and found["catalog"][0] is not None:
             raise UsageError(f"warehouse and catalog are both set by {found['catalog'][1]}: give one of them")
         is_placed = bool({"warehouse", "catalog"} & set(values))
@@ -492,13 +492,13 @@ def resolve_settings(
 
 
 def _checked(name: str, value: object, where: str) -> object:
-    """The value of a setting, checked; None, in a configuration file `key:`, stands for a default that is None or empty."""
+    """A setting's value, checked; None (in a configuration file `key:`) stands for a default that is None or empty."""
     default = getattr(DEFAULTS, name)
     return default if value is None and default in (None, (), {}) else SETTINGS[name].checked(value, where)
 
 
 def check_choices(command: str, resolved: Resolved) -> None:
-    """Raise UsageError for a value that a setting has from a file or the environment and that `command` does not know."""
+    """Raise UsageError for a value from a file or the environment that `command` does not support."""
     for name, setting in SETTINGS.items():
         value = getattr(resolved.settings, name)
         if isinstance(setting, Text) and setting.more_choices and value not in setting.choices_of(command):
@@ -523,7 +523,7 @@ def _from_environment(environment: Mapping[str, str]) -> _Found:
 
 
 def _from_file(path: str, origin: str) -> _Found:
-    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML only where a file is given
+    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML is loaded only if a file is given
 
     content = parse_yaml_mapping(path, origin)
     found: _Found = {}

@@ -1,25 +1,25 @@
-"""Errors that the user can do something about; each class carries the exit status that it ends the program with.
+"""Errors that the user can act on; each class carries the exit status of the program.
 
-Anything else that is raised is a fault of the program, is shown with its traceback, and ends with status 4 too.
+Any other exception is a fault of the program, shown with its traceback, and ends with status 4 too.
 """
 
 from __future__ import annotations
 
 
 class ReplicaAuditError(Exception):
-    """An error whose text is enough for the user; `exit_status` is what the command returns."""
+    """An error whose text is enough for the user; `exit_status` is returned by the command."""
 
     exit_status = 4
 
 
 class UsageError(ReplicaAuditError):
-    """A wrong argument, setting or path: nothing was done."""
+    """A wrong argument, setting or path; nothing was done."""
 
     exit_status = 2
 
 
 class InputError(ReplicaAuditError):
-    """A snapshot that cannot be audited whole: no log directory or partition in it, or unreadable."""
+    """A snapshot that cannot be audited completely: without log directory or partition, or unreadable."""
 
     exit_status = 3
 
@@ -31,10 +31,10 @@ class EngineError(ReplicaAuditError):
 
 
 class FormatError(ValueError):
-    """A file that breaks its format, with all that is needed to find the place.
+    """A file that breaks its format, with everything needed to find the place.
 
-    `position` is a byte position, or None where the whole file is meant; text formats put the line number into
-    `expected`. Pickles, so that it survives the way back from an executor.
+    `position` is a byte position, or None for the whole file; text formats put the line number into `expected`. Can be pickled,
+    to return from an executor.
     """
 
     def __init__(self, path: str, position: int | None, expected: str, found: str, hint: str) -> None:

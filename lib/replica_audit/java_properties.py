@@ -1,4 +1,4 @@
-"""Files of `java.util.Properties`, and the JAAS line in them, read as Java reads them. No error shows more than the name of a setting."""
+"""Files of `java.util.Properties`, and the JAAS line in them, parsed as Java does. No error shows more than the name of a setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BLANKS = " \t\f"
-#: Up to the first separator that is not escaped; what follows it is the value.
+#: Up to the first unescaped separator; the value follows it.
 _SETTING = re.compile(r"((?:[^\\=: \t\f]|\\.)*)([ \t\f]*[=:]?)[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|u|.)", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -22,7 +22,7 @@ _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9]{0,30}")
 
 
 class MalformedError(Exception):
-    """A line that Java does not take; the text says what was expected, and has nothing of the line."""
+    """A line that Java rejects; the text says what was expected, and quotes nothing of the line."""
 
     def __init__(self, text: str, line: int = 0) -> None:
         super().__init__(text)
@@ -30,10 +30,10 @@ class MalformedError(Exception):
 
 
 class PropertyLine(NamedTuple):
-    """One line, continued ones joined."""
+    """One setting, with continued lines joined."""
 
     line: int
-    """Where it begins."""
+    """Number of its first line."""
     name: str
     value: str
     has_separator: bool
@@ -77,7 +77,7 @@ class Login:
     """One login module with its options."""
 
     module: str
-    """Its class without the package."""
+    """Its class name without the package."""
     options: Mapping[str, str] = field(repr=False)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
-#: Worst first (the order decides a partition's verdict when its findings ask for several).
+#: Worst first: the order decides a partition's verdict if its findings ask for several.
 Verdict = Literal[
     "COMMITTED_LOSS",
     "COMMITTED_DIVERGENCE",
@@ -25,74 +25,74 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: How sure a finding is, surest first.
 Confidence = Literal["proven", "likely", "suspect"]
 
-#: Of a finding or a failed expectation, beside an earlier audit.
+#: State of a finding or a failed expectation relative to an earlier audit.
 Status = Literal["new", "known", "resolved"]
 
-#: Whether records that are gone had been committed; possible: every in-sync replica held them.
+#: Commitment of records that are gone; possible: every in-sync replica held them.
 Committed = Literal["proven", "possible", "no"]
 
 #: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
 Protocol = Literal["high-watermark", "kip-101", "kip-279", "fetch"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
-#: Who says who leads, the one that is believed first; inferred: nobody does.
+#: Sources of leadership, most trusted first; inferred: no source names the leader.
 LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user", "inferred"]
 LEADERSHIP_SOURCES: tuple[LeadershipSource, ...] = get_args(LeadershipSource)[:-1]
 
-#: What began a state of a partition.
+#: Event that began a state of a partition.
 Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]
 
-#: What a log dir has of a file; unreadable: the storage did not give its bytes, not_given: nothing says whether there is one.
+#: State of a file in a log dir; unreadable: the storage did not return its bytes, not_given: its existence is unknown.
 FileState = Literal["present", "empty", "missing", "malformed", "unreadable", "not_given"]
 
 #: The bytes after the last sound batch of a file.
 TailKind = Literal["clean", "partial", "zero_filled", "garbage"]
 
-#: A stretch that holds no usable batch; corrupt lies between sound batches or goes to the file's end, the others are tails.
+#: A part of a segment without a usable batch; corrupt lies between sound batches or reaches the file's end, the others are tails.
 DamageKind = Literal["corrupt", "partial", "zero_filled", "garbage"]
 
-#: How a readable batch breaks a rule of its log (`model.Irregularity`).
+#: The rule of its log that a readable batch breaks (`model.Irregularity`).
 IrregularityKind = Literal[
     "crc", "gap", "regression", "duplicate", "epoch_regression", "segment_name", "field", "producer_duplicate"
 ]
 
-#: Why records of a batch cannot be compared; lost: the file is gone or has changed, or the batch is too large to be expanded,
+#: Why records of a batch cannot be compared; lost: the file is gone or has changed, or the batch is too large to expand,
 #: not_captured: they are not part of the evidence, undecodable: Kafka could not read them either.
 RecordProblemKind = Literal["lost", "not_captured", "unchecked", "undecodable"]
 
-#: What a log was read from; evidence: a segment of which evidence has not all that an audit needs.
+#: Source of a log; evidence: a segment of which evidence lacks bytes that an audit needs.
 SegmentSource = Literal["segment", "evidence", "dump_text", "batch_table", "record_table"]
 
 #: How two logs differ (`Difference`).
 DifferenceKind = Literal["epoch", "content", "hole_here", "hole_there", "batching", "format"]
 
-#: What shows that records were committed: a high watermark in a checkpoint, or that their leader was alone in the ISR.
+#: Proof that records were committed: a high watermark in a checkpoint, or a leader alone in the ISR.
 ProofKind = Literal["checkpoint", "lost_tail", "sole_isr"]
 
-#: What is wrong with a batch that both logs hold (`CorruptPair`).
+#: Damage of a batch that both logs hold (`CorruptPair`).
 PairDamage = Literal["crc", "blind"]
 
-#: What a broker did while it was copied.
+#: State of a broker while it was copied.
 CaptureKind = Literal["live", "stopped", "killed"]
 
-#: What of a replica is in a snapshot; awaited: evidence of it, of which bytes are wanted; named: no log dir of its broker is, absent:
-#: one is, without the partition.
+#: Part of a replica that is in a snapshot; awaited: evidence of it, with bytes still wanted; named: no log dir of its broker is
+#: there, absent: one is, without the partition.
 CaptureState = Literal["whole", "partial", "awaited", "named", "absent"]
 
-#: A copy of the metadata log beside the others: used, the one that answers go by; agrees, no record of it differs; apart, records
-#: differ and nothing tells which are right; stale, it lacks what was committed; refused, its whole history lacks it or is spliced.
+#: A copy of the metadata log relative to the others: used, the one that answers go by; agrees, with equal records; apart,
+#: records differ and which are right is unknown; stale, it lacks committed records; refused, its whole history does or is spliced.
 MetadataStanding = Literal["used", "agrees", "apart", "stale", "refused", "empty", "unreadable"]
 
-#: Who names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
+#: What names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
 NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
 
 #: Why an answer depends on a replica that was not captured.
 Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "isr_before_crash", "no_history"]
 
-#: What `verify` says of a follower.
+#: Verdict of `verify` on a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
 
-#: What a copy is in the audit of its partition; the last five are put aside: Kafka does not serve from them.
+#: Role of a copy in the audit of its partition; the last five are put aside: Kafka does not serve from them.
 Role = Literal[
     "leader",
     "reference",
@@ -114,10 +114,10 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 #: States of a segment in remote storage, in the order of their numbers (Kafka `RemoteLogSegmentState`).
 RemoteState = Literal["copy_started", "copy_finished", "delete_started", "delete_finished"]
 
-#: How a segment in remote storage lies to the log of the reference.
+#: Relation of a segment in remote storage to the log of the reference.
 RemoteLineage = Literal["own", "left", "past_end", "below_start", "other_topic", "unknown"]
 
-#: What a remote store that was looked into has of a segment.
+#: State of a segment in a remote store that was read.
 StoredForm = Literal["readable", "encrypted", "unknown", "incomplete", "absent"]
 
 #: What shows that remote storage has records, weakest first. log: its leader's files begin above them, and no segment of them is
@@ -129,7 +129,7 @@ REMOTE_BASES: tuple[RemoteBasis, ...] = get_args(RemoteBasis)
 #: Those for which no object was seen.
 UNSEEN = REMOTE_BASES[:2]
 
-#: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
+#: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read records that are not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 
 #: Roles of copies that are compared, and of those that are not though Kafka serves from them.

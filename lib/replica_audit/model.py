@@ -1,7 +1,8 @@
 """Types that all rooms share: partitions, batches, segments, replicas, leadership.
 
-Every class is a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and
-compared in a test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None."""
+Every class is a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and compared in a
+test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 CHUNK_OFFSETS = 65_536
 
 
-#: (topic, partition), as rows have them.
+#: (topic, partition), as in rows.
 Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """One partition of one topic; its directory is called `<topic>-<partition>`."""
+    """One partition of one topic; its directory is named `<topic>-<partition>`."""
 
     topic: str
     partition: int
@@ -45,9 +46,9 @@ class TopicPartition:
 
     @classmethod
     def parse(cls, name: str) -> TopicPartition:
-        """Cut `name` at its last dash (Kafka `UnifiedLog.parseTopicPartitionName`).
+        """Split `name` at its last dash (Kafka `UnifiedLog.parseTopicPartitionName`).
 
-        Raises ValueError when there is no dash, no topic, or no number from 0 to 2^31 - 1 after it.
+        Raises ValueError if there is no dash, no topic, or no number from 0 to 2^31 - 1 after it.
         """
         topic, dash, number = name.rpartition("-")
         if not dash or not topic or not (number.isascii() and number.isdigit()) or len(number.lstrip("0")) > 10:
@@ -60,7 +61,7 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """Offsets from `start_offset` up to, not including, `end_offset`."""
+    """Offsets from `start_offset` up to, but not including, `end_offset`."""
 
     start_offset: int
     end_offset: int
@@ -78,7 +79,7 @@ class _HasOffsets(Protocol):
 
 
 def span_of(stretches: Sequence[_HasOffsets]) -> OffsetRange:
-    """From the least start to the greatest end of at least one."""
+    """The range from the least start to the greatest end; `stretches` must not be empty."""
     return OffsetRange(min(one.start_offset for one in stretches), max(one.end_offset for one in stretches))
 
 
@@ -101,12 +102,12 @@ def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSet:
-    """Offsets that are looked up again and again."""
+    """A set of offsets for repeated look-ups."""
 
     ranges: tuple[OffsetRange, ...]
-    """In order; none touches the next one."""
+    """In order; neighbours do not touch."""
     ends: tuple[int, ...]
-    """End of each."""
+    """End of each range."""
 
     @classmethod
     def of(cls, ranges: Iterable[OffsetRange]) -> OffsetSet:
@@ -114,7 +115,7 @@ class OffsetSet:
         return cls(found, tuple(part.end_offset for part in found))
 
     def missing_from(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What of `ranges`, in their order, is not in the set."""
+        """The parts of `ranges`, in their order, that are not in the set."""
         left = []
         for part in ranges:
             start = part.start_offset
@@ -127,7 +128,7 @@ class OffsetSet:
         return left
 
     def shared_with(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What of `ranges`, in their order, is in the set."""
+        """The parts of `ranges`, in their order, that are in the set."""
         found = []
         for part in ranges:
             for one in self.ranges[
@@ -141,7 +142,7 @@ class OffsetSet:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A stretch of a segment file that holds no usable batch, with sound batches or the end of the file after it."""
+    """Part of a segment file without a usable batch, followed by sound batches or the end of the file."""
 
     position: int
     length: int
@@ -152,7 +153,7 @@ class Damage:
     expected_offset: int | None
     """Offset that the next batch should have had there; None at the start of a file that begins with damage."""
     next_offset: int | None
-    """Base offset of the first sound batch after the damage in this file; None when there is none."""
+    """Base offset of the first sound batch after the damage in this file, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +162,27 @@ class Irregularity:
 
     kind: IrregularityKind
     """crc: checksum differs. gap: base > previous last + 1. regression / duplicate: base <= previous last, partly / fully
-    known. epoch_regression: leader epoch below the previous one. segment_name: first base below the file's name, or span
-    beyond 2^31-1. field: counts, deltas, attribute bits or magic that cannot be. producer_duplicate: same producer id,
-    epoch and sequence twice in the segment.
-    """
+    known. epoch_regression: leader epoch below the previous one. segment_name: first base below the file's name, or span beyond
+    2^31-1. field: counts, deltas, attribute bits or magic that cannot be. producer_duplicate: same producer id, epoch and
+    sequence twice in the segment."""
     position: int
     base_offset: int
     last_offset: int
     leader_epoch: int
     previous: int | None
-    """The neighbour's value that is contradicted: last offset or leader epoch of the batch before; None for crc, field.
+    """The neighbour's contradicted value: last offset or leader epoch of the batch before; None for crc, field.
 
-    For producer_duplicate the producer's last offset before a sequence that begins with 0 again, else None.
+    For producer_duplicate the producer's last offset before a sequence that restarts at 0, else None.
     """
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkDigest:
-    """Digest of the batches that one segment holds of one chunk of offsets; digests of a chunk that spans segments add up.
+    """Digest of the batches that one segment holds of one chunk of offsets; digests of a chunk that spans segments are added.
 
-    `digest` is the sum modulo 2^64 of a 64-bit hash of (base, last, epoch, crc, size) of each batch: a sum, since XOR
-    would cancel a batch that is there twice.
+    `digest` is the sum modulo 2^64 of a 64-bit hash of (base, last, epoch, crc, size) of each batch: a sum, since XOR would
+    cancel a batch that occurs twice.
     """
 
     chunk: int
@@ -198,7 +198,7 @@ class ChunkDigest:
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """The first batch of a stretch of batches with one leader epoch, in file order (-1: batches without an epoch)."""
+    """The first in a run of batches with one leader epoch, in file order (-1: without an epoch)."""
 
     leader_epoch: int
     base_offset: int
@@ -207,11 +207,11 @@ class EpochStart:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """Transactional batches of one producer after which no marker of it stands."""
+    """Transactional batches of one producer that no marker of it follows."""
 
     producer_id: int
     first_epoch: int
-    """Producer epoch of the first of them."""
+    """Producer epoch of its first batch."""
     last_epoch: int
     first_offset: int
     last_offset: int
@@ -224,16 +224,16 @@ class TransactionState:
 
     producer_id: int
     producer_epoch: int
-    """-1 where it is not known."""
+    """-1 if unknown."""
     state: str
     partitions: tuple[tuple[str, int], ...]
-    """Those that markers are still to be written to."""
+    """Partitions that still need markers."""
     updated_ms: int
     leader_epoch: int
-    """Of the record in `__transaction_state`, as its offset."""
+    """Of the record in `__transaction_state`, as is `offset`."""
     offset: int
     transactional_id: str | None = None
-    """The name under which the producer's client opened it; None where the record's key does not say."""
+    """The name under which the client opened the transaction; None if the record's key lacks it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -246,15 +246,15 @@ class GroupOffset:
     committed_offset: int
     """The next one that the group reads."""
     leader_epoch: int | None
-    """Of the last record that it read; None where its client did not say (KIP-320)."""
+    """Of the last record that it read; None if its client did not say (KIP-320)."""
     committed_ms: int
     topic_id: str | None = None
-    """Since 4.1 where the client gave it; None where it is not known."""
+    """Set since 4.1 if the client gave it; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemoteSegment:
-    """A segment of a tiered topic as `__remote_log_metadata` last has it (Kafka `RemoteLogSegmentMetadata`)."""
+    """A segment of a tiered topic in its last state in `__remote_log_metadata` (Kafka `RemoteLogSegmentMetadata`)."""
 
     topic: str
     partition: int
@@ -265,35 +265,35 @@ class RemoteSegment:
     epochs: tuple[tuple[int, int], ...]
     """(leader epoch, start offset) of its records."""
     state: int
-    """As in `snapshot.remote_log_metadata.STATES`."""
+    """Index in `snapshot.remote_log_metadata.STATES`."""
     broker_id: int
-    """That copied it."""
+    """The broker that copied it."""
     size_bytes: int
     max_timestamp_ms: int
-    """Of its records; -1 without any."""
+    """Greatest timestamp of its records; -1 without records."""
     started_ms: int
-    """When the copy began, by the clock of the broker that made it."""
+    """Beginning of the copy, by the clock of the broker that made it."""
     updated_ms: int
-    """When it came to this state, by the clock of `updated_by`."""
+    """Beginning of its present state, by the clock of `updated_by`."""
     updated_by: int
-    """The broker that brought it there."""
+    """The broker that set its present state."""
     copied_ms: int | None
-    """When its copy was finished; None of a copy that never was, whatever became of it since."""
+    """End of its copy, whatever became of it since; None if it was never finished."""
     deleting_ms: int | None
-    """When its deletion was begun first."""
+    """First beginning of its deletion."""
     deletions: int
-    """How often it was begun: Kafka tries again."""
+    """Number of times that its deletion was begun: Kafka tries again."""
     is_whole: bool
-    """The log that says so is here from its beginning."""
+    """True if the copy of `__remote_log_metadata` that names it is here from its beginning."""
     told_in: str
-    """The log dir of that log."""
+    """Log dir of that copy."""
     told_until_ms: int
-    """Time of the latest message in it, of whatever segment."""
+    """Time of the latest message in that copy, about any segment."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemoteObject:
-    """What a remote store has of one segment, by the names of its objects (`snapshot.remote_store`)."""
+    """A segment in a remote store, by the names of its objects (`snapshot.remote_store`)."""
 
     topic: str
     partition: int
@@ -301,34 +301,34 @@ class RemoteObject:
     start_offset: int
     segment_id: str
     is_chunked: bool
-    """In the layout of Aiven's plugin, which needs a manifest to read it; else of LocalTieredStorage."""
+    """True for the layout of Aiven's plugin, which needs a manifest to read it; False for LocalTieredStorage."""
     log_path: str | None = None
-    """The object with its batches, relative to the store; None where the store has others of the segment only."""
+    """The object with its batches, relative to the store; None if the store has only other objects of the segment."""
     log_bytes: int = 0
     modified_ms: int | None = None
-    """Last change of that object; None where the store or listing does not say."""
+    """Last change of that object; None if the store or listing does not say."""
     placed_ms: int | None = None
-    """When its file came to be where it is, whatever time it has: later than it was written, of a copy. None but of a directory."""
+    """When its file was put where it is, whatever its modification time: later than that for a copy. None unless in a local directory."""
     was_seen_again: bool | None = None
-    """It was still there after another segment of the partition was not; None where nobody looked again."""
+    """True if it was still there after another segment of the partition was not; None if the store was not listed again."""
     manifest_path: str | None = None
     segment_bytes: int | None = None
-    """Size of the segment that was copied, whatever it is stored as; None where it is not known."""
+    """Size of the segment that was copied, in whatever form it is stored; None if unknown."""
     unread: str | None = None
-    """Why its batches cannot be read, as a clause; None where they can."""
+    """Clause on why its batches cannot be read; None if they can."""
     is_encrypted: bool = False
-    """Only the brokers' plugin, which has the keys, can read it."""
+    """True if only the brokers' plugin, which has the keys, can read it."""
 
     @property
     def missing(self) -> str | None:
-        """The object without which nobody can read the segment; None where all are there."""
+        """The object without which the segment cannot be read; None if all are there."""
         if self.log_path is None:
             return ".log"
         return ".rsm-manifest" if self.is_chunked and self.manifest_path is None else None
 
     @property
     def form(self) -> StoredForm:
-        """What can be had of it."""
+        """Readability of the segment in the store."""
         if self.missing is not None:
             return "incomplete"
         if self.is_encrypted:
@@ -338,23 +338,23 @@ class RemoteObject:
 
 @dataclass(frozen=True, slots=True)
 class RemoteListing:
-    """What a remote store has of one partition, of any topic of that name."""
+    """Contents of a remote store for one partition, of any topic of that name."""
 
     objects: tuple[RemoteObject, ...]
     listed_ms: int | None
-    """The store had these then, and no others; None where the moment is not known."""
+    """Moment at which the store had exactly these objects; None if unknown."""
     latest_ms: int | None = None
-    """The latest moment that any part of it names."""
+    """The latest moment that any part of the listing names."""
 
     @property
     def by_id(self) -> dict[str, RemoteObject]:
-        """The objects by the ids of their segments."""
+        """The objects by segment id."""
         return {one.segment_id: one for one in self.objects}
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """One segment file after its scan: everything that the audit needs to know of it short of its batches."""
+    """One segment file after its scan: everything that the audit needs of it besides its batches."""
 
     path: str
     """Relative to the snapshot."""
@@ -363,24 +363,24 @@ class SegmentSummary:
     size_bytes: int
     batch_count: int = 0
     unchecked_count: int = 0
-    """Batches whose checksum nobody computed."""
+    """Number of batches whose checksum was never computed."""
     unchecked_end: int | None = None
-    """Position of its last batch, where nobody computed its checksum and it claims more offsets than records, which no producer
-    writes: whether the file ends there only its bytes tell."""
+    """Position of its last batch if its checksum was not computed and it claims more offsets than records, which no producer
+    writes: only its bytes show whether the file ends there."""
     record_count: int = 0
     """Sum of the batches' record counts; a legacy entry counts its inner messages."""
     first_base_offset: int | None = None
     first_leader_epoch: int | None = None
     last_base_offset: int | None = None
     last_offset: int | None = None
-    """Last offset of the last sound batch of the file; None when there is none."""
+    """Last offset of the last sound batch of the file, if any."""
     last_leader_epoch: int | None = None
     greatest_last_offset: int | None = None
     epoch_starts: tuple[EpochStart, ...] = ()
     irregularities: tuple[Irregularity, ...] = ()
     irregularity_counts: Mapping[str, int] = field(default_factory=dict)
-    """Exact number per kind; `irregularities` holds the first 100 of each kind only. sequence_gap is counted only: how often a
-    producer's sequences go on past the next one, within this file."""
+    """Exact number per kind; `irregularities` holds the first 100 of each kind only. sequence_gap is counted only: the number
+    of places in this file where a producer's sequences skip ahead."""
     first_sequences: tuple[tuple[int, int, int], ...] = ()
     """(producer id, producer epoch, sequence of its first record) of the 100 that begin first in this file."""
     last_sequences: tuple[tuple[int, int, int], ...] = ()
@@ -393,38 +393,38 @@ class SegmentSummary:
     least_magic: int | None = None
     greatest_magic: int | None = None
     has_epochs: bool = False
-    """A batch of magic 2 with a leader epoch of 0 or more."""
+    """True if a batch of magic 2 has a leader epoch of 0 or more."""
     has_delete_horizon: bool = False
     has_sparse_batch: bool = False
-    """A batch of magic 2 with fewer records than its span: a cleaner was at work."""
+    """True if a batch of magic 2 has fewer records than it spans: a cleaner was at work."""
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
-    """As far as this file tells."""
+    """As far as this file shows."""
     ended_producers: tuple[tuple[int, int], ...] = ()
     """(producer id, greatest epoch of its markers in this file)."""
     source: SegmentSource = "segment"
-    """What was read."""
+    """Source of the segment."""
     form: str = "batches"
     """What stands for a record batch (`snapshot.provenance`): only logs of one form can be compared batch by batch."""
     unproven: tuple[str, ...] = ()
     """What `source` leaves unproven, in the words of `snapshot.provenance.UNPROVEN`."""
     digest: str | None = None
-    """SHA-256 of what is kept of every batch, and of where damage is; None if it was not computed."""
+    """SHA-256 over every batch's header and the places of damage; None if it was not computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
     """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing, malformed, unreadable or not_given.
 
-    `unreadable`: it is there, and the storage did not give its bytes. `not_given`: the replica is known from a text or
-    table only, and nothing says whether there is such a file.
+    `unreadable`: it is there, but the storage did not return its bytes. `not_given`: the replica is known from a text or table
+    only, so the existence of the file is unknown.
     """
 
     state: FileState
     path: str
     problem: str | None = None
-    """For malformed: line number, what was expected, what was found. For unreadable: why."""
+    """For malformed: line number, what was expected, what was found. For unreadable: the error."""
 
     @property
     def is_unknown(self) -> bool:
@@ -432,32 +432,32 @@ class CheckpointFile:
         return self.state in ("unreadable", "not_given")
 
 
-#: A file that nothing shows, present or missing.
+#: A file whose presence is unknown.
 NOT_GIVEN = CheckpointFile("not_given", "")
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedLog:
-    """What a broker answered a client of a replica (`observe`), whose batches are known up to its own high watermark only."""
+    """A broker's answer to `observe` about a replica, whose batches are known up to its own high watermark only."""
 
     high_watermark: int
     """The replica's own: a follower's is behind its leader's."""
     log_start_offset: int
-    """Where the log begins; batches may have been read from later on."""
+    """Beginning of the log; batches may have been read from a later offset."""
     log_end_offset: int | None
-    """None: the broker did not say."""
+    """None if the broker did not say."""
     last_epoch: int | None
     """Leader epoch of the last record."""
 
     @property
     def hides_tail(self) -> bool:
-        """True if there are records above the high watermark, or may be."""
+        """True if there are, or may be, records above the high watermark."""
         return self.log_end_offset is None or self.log_end_offset > self.high_watermark
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDir:
-    """One current partition directory of one log dir, with all that its log dir says of it."""
+    """One current partition directory of one log dir, with everything that its log dir says about it."""
 
     broker_id: int
     log_dir: str
@@ -467,7 +467,7 @@ class ReplicaDir:
     path: str
     topic_id: str | None
     clean_shutdown: bool | None
-    """None: nothing shows the log dir."""
+    """None if the log dir is not in the snapshot."""
     directory_id: str | None
     epoch_file: CheckpointFile
     checkpoint_epochs: tuple[tuple[int, int], ...] | None
@@ -481,13 +481,13 @@ class ReplicaDir:
     log_start_checkpoint: int | None = None
     cleaner_checkpoint: int | None = None
     problem: str | None = None
-    """Why the directory could not be read, or its partition.metadata not used; None when all is well."""
+    """Why the directory could not be read, or its partition.metadata not used; None without a problem."""
     segment_bases: tuple[int, ...] = ()
-    """Base offsets of the segments found; a replica whose segments could not all be scanned has summaries of fewer."""
+    """Base offsets of the segments found; a replica whose segments could not all be scanned has fewer summaries."""
     index_bases: tuple[int, ...] = ()
-    """Base offsets of .index and .timeindex files that have no .log beside them; producer snapshots may outlive theirs."""
+    """Base offsets of .index and .timeindex files without a .log beside them; producer snapshots may outlive theirs."""
     observed: ObservedLog | None = None
-    """Of a replica that was read through its broker; then its high watermark stands for the checkpoint of it."""
+    """Set for a replica that was read through its broker; its high watermark then replaces the checkpoint."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -503,9 +503,9 @@ class PartitionState:
     """State of a partition from one record of the metadata log on (Kafka `PartitionRegistration`)."""
 
     time_ms: int
-    """The controller's clock; for the occasion `snapshot` the state is at least this old."""
+    """By the controller's clock; for the occasion `snapshot` the state is at least this old."""
     metadata_offset: int
-    """Of the record; for the occasion `snapshot` the snapshot's end."""
+    """Offset of the record; for the occasion `snapshot` the snapshot's end."""
     occasion: Occasion
     """snapshot, created, changed, configured, elr_cleared or deleted (with its topic: the last state)."""
     leader_id: int | None
@@ -518,23 +518,23 @@ class PartitionState:
     removing: tuple[int, ...]
     adding: tuple[int, ...]
     directories: tuple[str, ...]
-    """Directory ids in the order of `replicas`; () before they were assigned."""
+    """Directory ids in the order of `replicas`; empty before they were assigned."""
     recovering: bool
-    """The leader was elected uncleanly and has not said since that it recovered (LeaderRecoveryState 1)."""
+    """True if the leader was elected uncleanly and has not reported its recovery since (LeaderRecoveryState 1)."""
     configs: Mapping[str, str]
     uncommitted: bool = False
-    """Above what a majority of the captured voters holds: it may never have been committed."""
+    """True above what a majority of the captured voters holds: it may never have been committed."""
     batch_end: int | None = None
     """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
     sole_isr: SoleIsr | None = None
-    """On the state from which on the leader was alone in the ISR."""
+    """Set on the state from which the leader was alone in the ISR."""
     leader_stopped: bool = False
-    """Nobody leads, and the last leader was in controlled shutdown when it ceased to: it flushed its log."""
+    """True if nobody leads, and the last leader was in controlled shutdown when it ceased to: it flushed its log."""
     crashed: tuple[int, ...] = ()
-    """Replicas that registered again since the state before without having announced that they stop: they may have lost the
-    end of their log."""
+    """Replicas that registered again since the state before without having announced their stop: they may have lost the end of
+    their log."""
     lacked_by: tuple[int, ...] = ()
-    """Controllers whose copies do not have this record, though it was committed before they were made (META-STALE)."""
+    """Controllers whose copies lack this record, though it was committed before they were made (META-STALE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,46 +546,46 @@ class Leadership:
     source: LeadershipSource
     """metadata_log, zookeeper, topics_describe, user or inferred."""
     leader_id: int | None = None
-    """None: the newest state has no leader (or, with source inferred, nobody said)."""
+    """None: the newest state has no leader (or, with source inferred, it is unknown)."""
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     replicas: tuple[int, ...] | None = None
-    """The assignment; None when unknown."""
+    """The assignment; None if unknown."""
     topic_id: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Topic configs that the source shows; a key that is not there is unknown, not the default."""
+    """Topic configs in the source; a missing key is unknown, not the default."""
     history: tuple[PartitionState, ...] = ()
-    """Every state since the metadata log begins, oldest first, tentative ones last; () from any other source."""
+    """Every state since the metadata log begins, oldest first, tentative ones last; empty from any other source."""
     fenced: tuple[int, ...] | None = None
-    """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
+    """Assigned brokers that were fenced, stopping or not registered at the end; None if unknown."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
-    """Of those that were fenced, the first offset of the batch of the metadata log that fenced them, or registered them since;
-    others are left out."""
+    """For fenced brokers, the first offset of the batch of the metadata log that fenced them, or registered them since; others
+    are left out."""
     overtaken: bool = False
-    """The listing, or the file of states, is older than the logs of another of its partitions: who was in sync then may not be now."""
+    """True if the listing, or the file of states, is older than the logs of another of its partitions: its ISR may be out of date."""
 
     @property
     def believed(self) -> Leadership:
-        """The leadership, without ISR and eligible replicas where it is `overtaken`."""
+        """The leadership, without ISR and eligible replicas if it is `overtaken`."""
         return replace(self, isr=None, elr=(), last_known_elr=()) if self.overtaken else self
 
     @property
     def committed(self) -> tuple[PartitionState, ...]:
-        """States of `history` that were committed, oldest first."""
+        """Committed states of `history`, oldest first."""
         return tuple(state for state in self.history if not state.uncommitted)
 
     @property
     def is_deleted(self) -> bool:
-        """True if the topic was deleted: directories that are left of the partition wait for removal."""
+        """True if the topic was deleted: remaining directories of the partition wait for removal."""
         return bool(self.history) and self.history[-1].occasion == "deleted"
 
     @property
     def said_tiered(self) -> bool | None:
         """True if the source says that the topic is tiered; None if it shows no configs of the topic.
 
-        A broker has no default for it: a source that has the topic's configs, and not this one, says that it is off.
+        Brokers have no default for it: in a source with the topic's configs its absence means off.
         """
         knows = self.configs or self.source in ("metadata_log", "zookeeper")
         return self.configs.get("remote.storage.enable") == "true" if knows else None
@@ -597,32 +597,32 @@ class Leadership:
 
     @property
     def named(self) -> frozenset[int]:
-        """Every broker that is said to have a replica: assigned, in sync, eligible or leading."""
+        """Brokers that are named as having a replica: assigned, in sync, eligible or leading."""
         leader = () if self.leader_id is None else (self.leader_id,)
         return frozenset((*(self.replicas or ()), *(self.isr or ()), *self.elr, *leader))
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a part of a segment's text or table is: bytes [start, end) of a text, or some rows of a table in them."""
+    """Place of a part of a segment's text or table: bytes [start, end) of a text, or some rows of a table in them."""
 
     path: str
     start: int = 0
     end: int = 0
     dumped_path: str = ""
-    """As the text says."""
+    """As in the text."""
     columns: tuple[str, ...] = ()
-    """Those that a table has values in."""
+    """Columns in which a table has values."""
     log_dir: str = ""
-    """As the table says."""
+    """As in the table."""
     segment_base_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not.
+    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, the files it replaces are not.
 
-    Where `source` is not segment, `path` is a name for the reader and what is there is read from `parts`.
+    Unless `source` is segment, `path` is only a display name and the contents are in `parts`.
     """
 
     broker_id: int

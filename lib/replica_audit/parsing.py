@@ -1,4 +1,4 @@
-"""JSON, numbers and names in text that is not trusted, read within the bounds of what Kafka writes."""
+"""Parsing of JSON, numbers and names in untrusted text, within the bounds of what Kafka writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_audit.model import TopicPartition
 
 INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
-#: No file of ours nests deeper, nor has longer numbers.
+#: Kafka writes no JSON that nests deeper, and no longer numbers.
 _DEEPEST = 32
 _LONGEST_NUMBER = 20
 _DIGITS = re.compile(r"-?[0-9]+")
@@ -21,8 +21,8 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 def parse_json(data: bytes | str, path: str, hint: str) -> Any:
     """The value of a JSON text.
 
-    Raises FormatError for anything else, for nesting deeper and numbers longer than Kafka ever writes, and for text
-    that no file could hold: half a character, NaN, Infinity.
+    Raises FormatError for anything else, for deeper nesting and longer numbers than Kafka ever writes, and for values that no
+    file could hold: half a character, NaN, Infinity.
     """
     try:
         value = json.loads(data, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_constant)
@@ -43,7 +43,7 @@ def parse_partition(text: str) -> TopicPartition:
 
 
 def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int | None:
-    """A whole number of ASCII digits from `least` to `greatest`; None for anything else, however long."""
+    """An integer in ASCII digits from `least` to `greatest`; None for anything else, however long."""
     text = text if isinstance(text, str) else text.decode("latin-1")
     if len(text) < _LONGEST_NUMBER and text.isascii() and text.isdigit():
         value = int(text)
@@ -58,14 +58,14 @@ def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int
 
 
 def is_whole(value: object, least: int = 0, greatest: int = INT32) -> TypeGuard[int]:
-    """True for a JSON number that is whole and from `least` to `greatest`."""
+    """True for a JSON integer from `least` to `greatest`."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
 
 
 def fits(value: object, shape: object) -> bool:
     """True for a JSON value of the given shape.
 
-    A shape is a type (`int`: a whole number of 64 bits; None: null), a list of one shape that each element has or of a shape for
+    A shape is a type (`int`: an integer of 64 bits; None: null), a list of one shape that each element has or of a shape for
     each element, a mapping of required keys to shapes, or a tuple of alternative shapes.
     """
     if isinstance(shape, tuple):

@@ -1,4 +1,4 @@
-"""Input and output paths of an audit: files that settings name must exist, and nothing is written inside the snapshot."""
+"""Input and output paths of an audit: files named in settings must exist, and nothing is written inside the snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_audit.errors import UsageError
 
 
 def local_path(place: str) -> str | None:
-    """The local path that `place` (a path or file URI) means; None for another URI."""
+    """The local path of `place` (a path or file URI); None for another URI."""
     if "://" in place or place.startswith("file:"):
         parts = urlsplit(place)
         return unquote(parts.path) if parts.scheme == "file" else None
@@ -19,7 +19,7 @@ def local_path(place: str) -> str | None:
 
 
 def check_outputs(snapshot: str | None, settings: Settings, *, report: bool = True) -> None:
-    """Raise UsageError when the warehouse or the report would lie inside the snapshot or cannot be a directory."""
+    """Raise UsageError if the warehouse or the report would lie inside the snapshot or cannot be a directory."""
     outputs = [] if settings.catalog is not None else [("warehouse", settings.warehouse)]
     if report:
         outputs.append(("report", settings.report))
@@ -27,13 +27,13 @@ def check_outputs(snapshot: str | None, settings: Settings, *, report: bool = Tr
         if snapshot is not None:
             check_outside(f"--{name}", place, snapshot)
         _check_directory(name, place)
-    # The report is written to a local directory: executors do not see it, scripts and people do.
+    # The report is written to a local directory: it is for scripts and people, not for executors.
     if report and local_path(settings.report) is None:
         raise UsageError(f"report {settings.report}: the report is written to a local directory")
 
 
 def check_files(settings: Settings) -> None:
-    """Raise UsageError for a file that the settings name and that is not there, and where they name no store to read."""
+    """Raise UsageError for a missing file named in the settings, and for --verify-remote without a store."""
     for name in ("leadership", "baseline"):
         path = getattr(settings, name)
         if path is not None and not os.path.isfile(local_path(path) or ""):
@@ -47,7 +47,7 @@ def check_files(settings: Settings) -> None:
 
 
 def check_outside(option: str, place: str, snapshot: str) -> None:
-    """Raise UsageError where the `place` that an option names is `snapshot` or below it."""
+    """Raise UsageError if the `place` that an option names is `snapshot` or below it."""
     if lies_inside(place, snapshot):
         inside = f"{option} {place} lies inside the snapshot {snapshot}, which is only read"
         raise UsageError(f"{inside}: choose another {option}")
@@ -64,7 +64,7 @@ def lies_inside(place: str, snapshot: str) -> bool:
     real, real_root = os.path.realpath(path), os.path.realpath(root)
     if os.path.commonpath([real, real_root]) == real_root:
         return True
-    # A bind mount has other names for the same directory, so the ancestors are compared by identity as well.
+    # A bind mount has other names for the same directory, so ancestors are compared by identity as well.
     while not os.path.exists(real):
         real = os.path.dirname(real)
     while True:

@@ -8,23 +8,23 @@ import re
 _NAME = r"secret|password|passwd|passphrase|token|access[._-]?key|api[._-]?key|credential|signature|jaas[._-]?config"
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
 
-#: What stands for a secret value.
+#: Stands for a secret value.
 NOT_SHOWN = "(not shown)"
 
-#: User information of a URI. A password may hold unescaped slashes; what looks like a port is one, but in a bucket's URI.
+#: User information of a URI. A password may hold unescaped slashes; what looks like a port is one, except in a bucket's URI.
 _USER = re.compile(
     r"\b((?:(s3a?|gs|abfss?)|[a-z][a-z0-9+.-]{0,30})://)[^\s/?#@:\"'<>]{1,200}"
     r"(?::(?(2)|(?!\d{1,5}(?:/|$)))[^\s@\"'<>]{0,400})?@",
     re.IGNORECASE,
 )
 
-#: The same where a text was cut before the `@`: what follows the colon is not a port, so it is a password.
+#: User information in a text that was cut before the `@`: what follows the colon is not a port, so it is a password.
 _CUT_USER = re.compile(
     r"\b([a-z][a-z0-9+.-]{0,30}://)[^\s/?#@:\"'<>]{1,200}:(?!\d{0,5}(?:[/?#\s\"',;:)\]]|$))[^\s@\"'<>]+",
     re.IGNORECASE,
 )
 
-#: `name=value`, `name: value` and `"name": "value"`; a name goes on for no longer than any setting's.
+#: `name=value`, `name: value` and `"name": "value"`; the rest of a name is at most as long as that of any setting.
 _VALUE = re.compile(
     rf"((?:{_NAME})[\w.-]{{0,60}}[\"']?\s?[=:]\s?)(\"(?:[^\"\\]|\\.){{0,4000}}\"|'[^']{{0,4000}}'|[^\s,;&\"'<>(){{}}\[\]]{{1,4000}})",
     re.IGNORECASE,

@@ -32,21 +32,21 @@ from replica_audit.schema import (
     to_dict,
 )
 
-#: What stands for a snapshot whose place nobody knows.
+#: Placeholder for a snapshot whose location is unknown.
 UNKNOWN_PLACE = "SNAPSHOT"
-#: What commands and reports call the list of bytes that evidence does not have (docs/evidence.md).
+#: File name, in commands and reports, for the list of bytes that evidence lacks (docs/evidence.md).
 WANTED_FILE = "wanted.json"
 
 
 class BrokerKind(TypedDict):
-    """A broker of which the manifest says what it did while it was copied."""
+    """What a broker did while it was copied, by the manifest."""
 
     broker_id: int
     kind: CaptureKind
 
 
 class CopiedBroker(TypedDict):
-    """When the copy of a log dir of a broker began and ended (ms), as the manifest says."""
+    """Beginning and end (ms) of the copy of a broker's log dir, by the manifest."""
 
     broker_id: int
     started_ms: int
@@ -64,7 +64,7 @@ class InputsObject(TypedDict, total=False):
     files: Mapping[str, int] | None
     brokers: Sequence[BrokerKind]
     copied: Sequence[CopiedBroker]
-    """Left out where the manifest says no times."""
+    """Left out if the manifest has no times."""
     quarantined_bytes: int
     padding_bytes: int
     observations: int
@@ -90,7 +90,7 @@ class OptionsObject(TypedDict, total=False):
 
 
 class AuditObject(TypedDict, total=False):
-    """`audit` of audit.json: the run. `audit_id` and `snapshot_id` are None where nothing was written to a warehouse."""
+    """`audit` of audit.json: the run. `audit_id` and `snapshot_id` are None if nothing was written to a warehouse."""
 
     audit_id: str | None
     snapshot_id: str | None
@@ -104,7 +104,7 @@ class AuditObject(TypedDict, total=False):
     table_versions: Mapping[str, int] | None
 
 
-#: Topic and partition of a finding: (None, None) where it belongs to no partition.
+#: Topic and partition of a finding; (None, None) without a partition.
 FindingPlace = tuple[str | None, int | None]
 
 
@@ -121,7 +121,7 @@ _PlacedRow = TypeVar("_PlacedRow", bound=Placed)
 
 
 class PartitionRows(NamedTuple):
-    """One partition's rows of every table that has several for a partition; the fields are named for the tables."""
+    """One partition's rows of every table that may have several per partition; fields are named for the tables."""
 
     replicas: Sequence[ReplicaRow] = ()
     high_watermarks: Sequence[HighWatermarkRow] = ()
@@ -142,14 +142,14 @@ Found = TypeVar("Found")
 
 
 class StoredRows(Protocol):
-    """All rows of the audited partitions, read some partitions at a time and in their order."""
+    """All rows of the audited partitions, read some partitions at a time and in order."""
 
     @property
     def outlet(self) -> str | None:
-        """A directory that tasks and this process reach, for what `map` makes; None where it makes it in this process."""
+        """A directory that tasks and this process can reach, for results of `map`; None if it runs in this process."""
 
     def in_this_process(self) -> StoredRows:
-        """The same rows, of which no task makes anything."""
+        """The same rows, with `map` in this process."""
 
     def map(
         self,
@@ -162,15 +162,15 @@ class StoredRows(Protocol):
 
 
 def nothing_given(places: Sequence[Place]) -> None:
-    """For `StoredRows.map`."""
+    """A `given` for `StoredRows.map` that passes nothing."""
 
 
 @dataclass(frozen=True)
 class Results(ReportRows):
     """One finished audit, with the rows of its report tables.
 
-    `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json does not have it.
-    Of a large audit only the rows that its report shows are held (`warehouse.answer_tables`); `stored` yields all rows, some
+    `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json leaves it out. For
+    a large audit only the rows that its report shows are held (`warehouse.answer_tables`); `stored` yields all rows, some
     partitions at a time.
     """
 
@@ -180,11 +180,10 @@ class Results(ReportRows):
 
     @classmethod
     def of(cls, audit: AuditObject, rows: ReportRows, location: str | None = None) -> Results:
-        """The results that have these rows."""
         return cls(audit, location, None, **{table: rows.table(table) for table in REPORT_ROWS})
 
     def parts(self, tables: Collection[str] = tuple(REPORT_TABLES)) -> Iterator[Results]:
-        """All rows of `tables`, some partitions at a time and in order; rows of no audited partition come first."""
+        """All rows of `tables`, some partitions at a time and in order; rows without an audited partition come first."""
         here = self if self.stored is None else replace(self, stored=self.stored.in_this_process())
         return here.map_parts(_itself, nothing_given, tables)
 
@@ -194,14 +193,14 @@ class Results(ReportRows):
         given: Callable[[Sequence[Place]], Given],
         tables: Collection[str] = tuple(REPORT_TABLES),
     ) -> Iterator[Found]:
-        """What `work` makes of each of the parts (`parts`) and of what is given of its partitions (`StoredRows.map`)."""
+        """`work` applied to each of the `parts`, and to what `given` returns for its partitions (`StoredRows.map`)."""
         first = self if self.stored is None else Results(self.audit, self.location, None, **self.unplaced(tables))
         yield work(first, given(sorted(map(place_of, first.partitions))))
         if self.stored is not None:
             yield from self.stored.map(partial(_worked, work, self.audit, self.location), tables, given)
 
     def unplaced(self, tables: Iterable[str]) -> dict[str, list[Any]]:
-        """Rows of `tables` that are of no audited partition; all of them are held."""
+        """Rows of `tables` without an audited partition, all of which are held."""
         audited = set(map(place_of, self.partitions))
         return {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
 
@@ -210,13 +209,13 @@ class Results(ReportRows):
         return PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Rows of `table` as the dicts of audit.json; none when it was not computed. Raises KeyError for an unknown table."""
+        """Rows of `table` as the dicts of audit.json; empty if it was not computed. Raises KeyError for an unknown table."""
         return list(map(to_dict, self.table(table)))
 
     def command(self, name: str, *options: object, partitions: Sequence[str] = ()) -> str:
         """`replica-audit NAME SNAPSHOT partitions… options…` for a POSIX shell, with the snapshot as it was given.
 
-        Credentials in a URI are left out: a report is passed on. Where a partition's name begins with a dash, options come first.
+        Credentials in a URI are left out, since a report is passed on. If a partition's name begins with a dash, options come first.
         """
         place = self._place
         store = self.remote_store
@@ -230,12 +229,12 @@ class Results(ReportRows):
 
     @property
     def options(self) -> OptionsObject:
-        """What the answers were computed with; empty for an audit without options."""
+        """Settings of the answers; empty for an audit without options."""
         return self.audit.get("options") or {}
 
     @property
     def remote_store(self) -> str | None:
-        """The remote store that was looked into; None where none was given."""
+        """The remote store that was read; None if none was given."""
         return self.options.get("remote")
 
     @property
@@ -244,7 +243,7 @@ class Results(ReportRows):
         return bool(self.options.get("verify_remote"))
 
     def bring(self, brokers: Iterable[int]) -> tuple[str, ...]:
-        """Commands that bring bytes of brokers that evidence does not have, where their log dirs are to be filled in."""
+        """Commands that bring missing evidence of brokers; the user fills in their log dirs."""
         found = (self.audit.get("inputs") or {}).get("brokers") or ()
         kinds = {one.get("broker_id"): one.get("kind") for one in found if one.get("kind") != "live"}
         commands = [self.command("show", "--wanted", WANTED_FILE)]
@@ -267,7 +266,7 @@ class Results(ReportRows):
 
     @cached_property
     def remembered(self) -> dict[str, object]:
-        """Conclusions from these rows that are worked out once, by name."""
+        """Cached conclusions from these rows, by name."""
         return {}
 
     @cached_property
@@ -292,7 +291,7 @@ def place_of(row: FindingRow) -> FindingPlace: ...
 @overload
 def place_of(row: Row) -> tuple[Any, Any]: ...
 def place_of(row: object) -> tuple[Any, Any]:
-    """The partition of a row; (None, None) of a table that has none."""
+    """The partition of a row; (None, None) in a table without partitions."""
     return getattr(row, "topic", None), getattr(row, "partition", None)
 
 
@@ -303,7 +302,7 @@ def by_place(rows: Iterable[FindingRow]) -> dict[FindingPlace, list[FindingRow]]
 @overload
 def by_place(rows: Iterable[Row]) -> dict[tuple[Any, Any], list[Any]]: ...
 def by_place(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    """Rows by partition, in their order; by (None, None) those of a table that has none."""
+    """Rows by partition, in their order; by (None, None) in a table without partitions."""
     grouped = defaultdict(list)
     for row in rows:
         grouped[getattr(row, "topic", None), getattr(row, "partition", None)].append(row)

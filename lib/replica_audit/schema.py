@@ -1,9 +1,9 @@
-"""Rows of the tables of answers and facts: in the warehouse, in audit.json, and in what `verify` prints.
+"""Rows of the tables of answers and facts: in the warehouse, in audit.json, and in the output of `verify`.
 
-A table is a class, a column one of its fields: name, type (`columns` makes Spark DDL of it), and below it what it means where
-the name does not say all. The tables of docs/reference.md are made of these texts (`tests.docs.reference_tables`). `None` is null:
-unknown, or a question that does not arise. Offsets are 64 bits wide, as all plain numbers here; ranges are half-open,
-`_ms` are milliseconds since the epoch. Rows of what is read are in `bronze_tables`.
+A table is a class, a column one of its fields: name, type (`columns` derives Spark DDL from it), and below it the meaning if
+the name does not say it all. The tables of docs/reference.md are made from these texts (`tests.docs.reference_tables`). `None`
+is null: unknown, or not applicable. Offsets are 64 bits wide, like all plain numbers here; ranges are half-open, `_ms` are
+milliseconds since the epoch. Rows of inputs are in `bronze_tables`.
 """
 
 # Without `from __future__ import annotations`: types are read from the classes, and texts would have to be compiled first.
@@ -43,7 +43,7 @@ from replica_audit.literals import (
 #: 32 bits: ids of brokers and partitions, leader epochs.
 Int = Annotated[int, "int"]
 
-#: A row as JSON gives it; `read_row` makes it typed.
+#: A row from JSON; `read_row` makes it typed.
 RawRow = Mapping[str, Any]
 
 
@@ -58,18 +58,18 @@ class Row(typing.Protocol):
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
-#: (leader epoch, start offset) of each.
+#: (leader epoch, start offset) of each epoch.
 Epochs = Sequence[Sequence[int]]
 
 
 class LostHolder(NamedTuple):
-    """A broker that holds lost records, each counted once in whichever copies."""
+    """A broker that holds lost records, each counted once over all its copies."""
 
     broker_id: Int
     records: int
     committed: int
     only_here: int
-    """no other broker holds"""
+    """that no other broker holds"""
     committed_only_here: int
 
 
@@ -96,26 +96,26 @@ class PartitionRow(NamedTuple):
     isr: Sequence[Int] | None
     under_replicated: bool | None
     unread_replicas: Sequence[Int]
-    """brokers whose log of it is absent, or could not be read whole"""
+    """brokers whose log of it is absent, or could not be read completely"""
     hw_lower: int | None
     hw_upper: int | None
     max_lag_records: int | None
     max_lag_bytes: int | None
     dropped_records: int
-    """added up over followers"""
+    """sum over followers"""
     committed_dropped: int
-    """added up over followers"""
+    """sum over followers"""
     promised_dropped: int | None
-    """at most, by acks=all"""
+    """upper bound, by acks=all"""
     lost_records: int | None
-    """each record once, however many brokers hold it; null where nothing is lost in what was captured and a needed replica was not"""
+    """each record once, however many brokers hold it; null if nothing captured is lost but a needed replica was not captured"""
     lost_committed: int | None
     lost_at_most: bool | None
-    """the two are upper bounds"""
+    """true if the two are upper bounds"""
     lost_at_least: bool | None
-    """the two are lower bounds, since a needed replica was not captured"""
+    """true if the two are lower bounds, since a needed replica was not captured"""
     holders: Sequence[LostHolder]
-    """brokers that hold lost records: how many, each once in whichever copies, and those that no other broker holds"""
+    """brokers that hold lost records: how many, each once over all copies, and those that no other broker holds"""
     findings: SeverityCounts
     """severity → count"""
 
@@ -136,12 +136,12 @@ class ReplicaRow(NamedTuple):
     in_isr: bool | None
     log_start_offset: int
     local_start_offset: int | None
-    """first offset that its files can have; what lies between the two is in remote storage only; null in rows of earlier versions"""
+    """first offset that its files can have; offsets between the two are in remote storage only; null in rows of earlier versions"""
     log_end_offset: int | None
     loaded_log_end_offset: int | None
-    """after the next start; null where it checks batches whose checksum nobody computed"""
+    """after the next start; null if that checks batches whose checksum was never computed"""
     recovered_log_end_offset: int | None
-    """after a full recovery; null where nobody computed the checksum of a batch"""
+    """after a full recovery; null if the checksum of a batch was never computed"""
     high_watermark_checkpoint: int | None
     recovery_point_checkpoint: int | None
     epochs: Epochs
@@ -150,23 +150,23 @@ class ReplicaRow(NamedTuple):
     """from the file"""
     batch_count: int
     unchecked_batches: int
-    """how many of them nobody computed the checksum of: evidence has their headers alone"""
+    """number of them whose checksum was never computed: evidence has their headers only"""
     record_count: int
     size_bytes: int
     tail_kind: TailKind
     """the bytes after the last sound batch"""
     clean_shutdown: bool | None
     compacted: bool
-    """now or once"""
+    """now or at any time before"""
     unexplained_gaps: int
-    """how many that no cleaner explains"""
+    """number of gaps that no cleaner explains"""
     common_prefix_end: int | None
     """with the reference"""
     lost_held: int | None
-    """what it holds of the lost records"""
+    """lost records that it holds"""
     lost_committed_held: int | None
     lost_only_here: int | None
-    """what no other copy holds of them"""
+    """lost records that no other copy holds"""
     lost_committed_only_here: int | None
 
 
@@ -175,36 +175,36 @@ class VoterCopy(NamedTuple):
 
     node_id: Int
     log_dir: str | None
-    """None where the snapshot has no copy."""
+    """None if the snapshot has no copy."""
     state: CaptureState
     missing: tuple[str, ...]
-    """Names of files, or of the directory, that are not there or could not be read."""
+    """Names of files, or of the directory, that are missing or could not be read."""
 
 
 class CaptureRow(NamedTuple):
-    """A copy of a partition, or a broker that is said to have one: what of it is in the snapshot; of `__cluster_metadata` the
-    copies of the quorum's voters."""
+    """A copy of a partition, or a broker that is named as having one: what of it is in the snapshot; for `__cluster_metadata`
+    the copies of the quorum's voters."""
 
     topic: str
     partition: Int
     broker_id: Int
     log_dir: str | None
-    """null where there is none"""
+    """null if there is none"""
     state: CaptureState
-    """whole; partial; awaited: evidence of it, of which bytes are wanted; named: no log dir of the broker is in the snapshot;
+    """whole; partial; awaited: evidence of it, with bytes still wanted; named: no log dir of the broker is in the snapshot;
     absent: one is, without the partition"""
     named_by: Sequence[NamedBy]
     """assignment, isr, elr: the present state; metadata_log: any state of the history; checkpoint: a checkpoint file of a log
     dir without the partition; voters: a control record of the metadata log, `quorum-state`, or a snapshot of the log"""
     missing: Sequence[str]
-    """names of files, the word directory, or how many bytes are wanted"""
+    """names of files, the word directory, or the number of wanted bytes"""
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
     elr, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""
 
 
 class ControllerEpoch(NamedTuple):
-    """A stretch of a metadata log that the controller of one epoch wrote."""
+    """A range of a metadata log that the controller of one epoch wrote."""
 
     leader_epoch: Int
     start_offset: int
@@ -215,39 +215,39 @@ class MetadataLogRow(NamedTuple):
     """A node's copy of the metadata log, and how it compares with the others."""
 
     broker_id: Int | None
-    """of the controller or broker; null where nothing says whose it is"""
+    """the controller or broker; null if unknown"""
     path: str
     directory_id: str | None
     standing: MetadataStanding
-    """used: answers go by it; agrees; apart: records differ, and nothing tells which are right; stale: it lacks what was
-    committed; refused: its whole history lacks what was committed, or is spliced; empty; unreadable"""
+    """used: answers go by it; agrees; apart: records differ, and which are right is unknown; stale: it lacks committed records;
+    refused: its whole history does, or is spliced; empty; unreadable"""
     refused: Sequence[str]
     """why its history cannot be the right one"""
     history: Int | None
-    """from 1 on; copies of one do not contradict each other"""
+    """number of its history, from 1; copies of one history do not contradict each other"""
     parts_at: int | None
     """first offset at which its records differ from those of the copy that is used"""
     proven_end: int | None
-    """offset below which a majority of the voters, a `.checkpoint` or what brokers applied shows its records to be committed;
-    null: nothing does. Voters whose logs were put there by hand prove nothing"""
+    """offset below which a majority of the voters, a `.checkpoint` or what brokers applied proves its records committed; null
+    without proof. Voters whose logs were put there by hand prove nothing"""
     start_offset: int
     """below it there is only a `.checkpoint`"""
     end_offset: int
     epochs: Sequence[ControllerEpoch]
     checkpoints: Sequence[int]
-    """end offsets of its `.checkpoint` files, which are of committed records only"""
+    """end offsets of its `.checkpoint` files, which contain committed records only"""
     is_voter: bool | None
-    """null: nothing names the voters"""
+    """null if the voters are unknown"""
     may_vote: bool | None
-    """false of a voter whose directory is not the one that the log names (KIP-853)"""
+    """false for a voter whose directory is not the one that the log names (KIP-853)"""
     seen_epoch: Int | None
-    """of its `quorum-state`, as the next two"""
+    """in its `quorum-state`, as are the next two"""
     seen_leader_id: Int | None
     voted_id: Int | None
 
 
 class HighWatermarkRow(NamedTuple):
-    """A high watermark."""
+    """The high watermark of a partition."""
 
     topic: str
     partition: Int
@@ -270,15 +270,15 @@ class HighWatermarkRow(NamedTuple):
 
 
 class SoleIsr(NamedTuple):
-    """From a state on, to the end of its leader epoch, nobody but the leader was in sync (docs/semantics.md F.0)."""
+    """From a state on, to the end of its leader epoch, only the leader was in sync (docs/semantics.md F.0)."""
 
     min_isr: Int | None
-    """the greatest effective min.insync.replicas meanwhile; null where the metadata log does not tell"""
+    """the greatest effective min.insync.replicas meanwhile; null if the metadata log does not show it"""
     others_fenced: Literal["throughout", "later", "no"]
     """every other assigned replica: `throughout` (at once, and for as long as the leader could know), `later` (they were, but
     not at once or not for all of it), or `no`"""
     applied: str | None
-    """what shows that the leader's own process took note, besides its files of this partition; null: nothing"""
+    """evidence that the leader's own process applied the change, besides its files of this partition; null without such evidence"""
 
 
 class PartitionStateRow(NamedTuple):
@@ -307,24 +307,24 @@ class PartitionStateRow(NamedTuple):
     adding: Sequence[Int] | None
     directories: Sequence[str] | None
     fenced: Sequence[Int] | None
-    """brokers; of the last state only"""
+    """brokers; in the last state only"""
     fenced_since: Mapping[str, int] | None
-    """broker → offset in the metadata log; of the last state only"""
+    """broker → offset in the metadata log; in the last state only"""
     configs: Mapping[str, str]
     sole_isr: SoleIsr | None
-    """of the state from which on the leader was alone in the ISR"""
+    """on the state from which the leader was alone in the ISR"""
     lacked_by: Sequence[Int] | None
     """controllers whose copies lack it, though it was committed before they were made"""
     overtaken: bool | None
-    """the listing or file of states is older than the logs of another of its partitions, so its ISR is not used"""
+    """true if the listing or file of states is older than the logs of another of its partitions, so that its ISR is not used"""
     leader_stopped: bool | None
-    """nobody leads, and the last leader was in controlled shutdown when it ceased to"""
+    """true if nobody leads, and the last leader was in controlled shutdown when it ceased to"""
     crashed: Sequence[Int] | None
-    """replicas that registered again since the state before without having announced that they stop"""
+    """replicas that registered again since the state before without having announced their stop"""
 
 
 class HighWatermarkTimelineRow(NamedTuple):
-    """The high watermark after an observation, as the rule has it and as it was reported."""
+    """The high watermark after an observation, recomputed by the rule and as reported."""
 
     topic: str
     partition: Int
@@ -335,9 +335,9 @@ class HighWatermarkTimelineRow(NamedTuple):
     leader_epoch: Int | None
     isr: Sequence[Int] | None
     hw_recomputed: int | None
-    """as the rule has it"""
+    """by the rule"""
     hw_observed: int | None
-    """as it was reported"""
+    """as reported"""
     deviation: str | None
     limiting_broker_id: Int | None
     leader_log_end_offset: int | None
@@ -362,18 +362,18 @@ class DivergenceRow(NamedTuple):
     committed: bool
     committed_records: int
     committed_evidence: str | None
-    """what proves it"""
+    """the proof that they were committed"""
     promised_records: int | None
-    """at most, by acks=all"""
+    """upper bound, by acks=all"""
     lost_records: int | None
-    """of this run"""
+    """in this range"""
     lost_committed: int | None
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
 
 
 class TruncationRound(NamedTuple):
-    """One answer of the leader and what the follower made of it; None where the protocol carries no such value."""
+    """One answer of the leader and the follower's step after it; None for a value that the protocol lacks."""
 
     request_epoch: Int | None
     leader_epoch: Int | None
@@ -406,7 +406,7 @@ class TruncationRow(NamedTuple):
 
 
 class VerificationRow(NamedTuple):
-    """A replica of two snapshots."""
+    """A replica in two snapshots."""
 
     topic: str
     partition: Int
@@ -442,14 +442,14 @@ class RemoteShareRow(NamedTuple):
 
 
 class ElectionRow(NamedTuple):
-    """A candidate for leading and a replica: what that one keeps and drops then; of partitions that are neither consistent nor
-    lagging, or have no leader."""
+    """A candidate for leader and a replica: what the replica then keeps and drops; for partitions that are neither consistent
+    nor lagging, or have no leader."""
 
     topic: str
     partition: Int
     candidate_id: Int
     broker_id: Int
-    """the candidate itself too"""
+    """also the candidate itself"""
     kept_to: int
     dropped_records: int
     dropped_bytes: int
@@ -457,9 +457,9 @@ class ElectionRow(NamedTuple):
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
     lost_held: int
-    """of what the candidate loses"""
+    """lost records of the candidate that it holds"""
     lost_records: int
-    """this and what follows is of the candidate, in each of its rows"""
+    """this and the following columns describe the candidate, in each of its rows"""
     lost_committed: int
     lost_possible: int
     lost_at_most: bool
@@ -467,47 +467,47 @@ class ElectionRow(NamedTuple):
     only_here: int
     """records that no other replica has"""
     hidden_records: int
-    """that it lacks and another replica keeps, unseen"""
+    """records that it lacks and another replica keeps, unseen"""
     remote_records: int
-    """of those that it loses, those that remote storage still has"""
+    """lost records that remote storage still has"""
     remote_unread: int
-    """of these, those that cannot be taken out of the store given: encrypted, incomplete, or in no segment that is known"""
+    """records of `remote_records` that cannot be extracted from the given store: encrypted, incomplete, or in no known segment"""
     remote_encrypted: int
-    """of `remote_unread`, those that are encrypted: only the brokers' plugin can read them"""
+    """records of `remote_unread` that are encrypted: only the brokers' plugin can read them"""
     remote_deleted: int
-    """of `remote_records`, those that Kafka deletes there once the candidate leads"""
+    """records of `remote_records` that Kafka deletes once the candidate leads"""
     remote_basis: Sequence[RemoteShareRow]
     """what shows that remote storage has `remote_records`, weakest first, each record by its strongest: log (its leader's files
     begin above it, and no segment of it is known), metadata (`__remote_log_metadata` alone), differs (an object whose size or
     content is not as told there), listing (an object that nobody read), content (one that was read, and is sound)"""
     damage: Sequence[str]
-    """codes of what is damaged in its files"""
+    """codes of damage in its files"""
     beside: Sequence[BesideRow]
-    """copies that neither lead nor follow and hold some of what is lost: broker, directory, offsets, and how many records"""
+    """copies that neither lead nor follow and hold some of what is lost: broker, directory, offsets, and number of records"""
     standing: Standing
     """leader, isr, elr, last_known, out_of_sync, unknown or unassigned"""
     clean: bool | None
     choice: Literal["best", "worst"] | None
     """best, worst or null"""
     reason: str | None
-    """of the best"""
+    """only for the best"""
 
 
 class GroupOffsetRow(NamedTuple):
-    """What a consumer group committed last for a partition, and where it stands on the leader's log."""
+    """A consumer group's last commit for a partition, and its position on the leader's log."""
 
     group: str
     topic: str
     partition: Int
     committed_offset: int
     leader_epoch: Int | None
-    """of the last record that the group read; null where its client does not say"""
+    """of the last record that the group read; null if its client does not say"""
     committed_ms: int
     effect: GroupEffect | None
     """unaffected, past_end, epoch_differs: past the divergence inside the leader's log, or read_lost: valid, above lost
     records; null for an offset of an earlier topic of that name"""
     parted_at: int | None
-    """where what it read and the leader's log part"""
+    """offset at which the records it read and the leader's log part"""
 
 
 class RemoteSegmentRow(NamedTuple):
@@ -524,50 +524,51 @@ class RemoteSegmentRow(NamedTuple):
     state: RemoteState
     """copy_started, copy_finished, delete_started or delete_finished"""
     lineage: RemoteLineage
-    """own: all of it that is not below the log start is of the log; left: of another history, that the log left or never had;
-    past_end: it goes on where the copy of the log ends, or knows a later leader epoch; below_start: retention or DeleteRecords
-    took the log's records there; other_topic: of another topic of that name; unknown: no log of the partition has epochs"""
+    """own: everything above the log start belongs to the log; left: of another history, that the log left or never had;
+    past_end: it continues where the copy of the log ends, or knows a later leader epoch; below_start: retention or
+    DeleteRecords removed the log's records there; other_topic: of another topic of that name; unknown: no log of the partition
+    has epochs"""
     parted_at: int | None
-    """first offset of left and past_end that is not the log's"""
+    """for left and past_end, the first offset that does not belong to the log"""
     size_bytes: int
     copied_by: Int
     """the broker that copied it"""
     started_ms: int
-    """when its copy began"""
+    """beginning of its copy"""
     copied_ms: int | None
-    """when its copy was finished; null of one that never was"""
+    """end of its copy; null if it was never finished"""
     deleting_ms: int | None
-    """when its deletion began first"""
+    """first beginning of its deletion"""
     updated_by: Int
-    """the broker that brought it to its state"""
+    """the broker that set its present state"""
     updated_ms: int
     max_timestamp_ms: int | None
-    """of its records"""
+    """greatest of its records"""
     told_in: str
-    """the log dir of the copy of `__remote_log_metadata` that tells it"""
+    """the log dir of the copy of `__remote_log_metadata` that names it"""
     told_whole: bool
-    """that copy is here from its beginning, and all of it could be read"""
+    """true if that copy is here from its beginning, and all of it could be read"""
     stored: StoredForm | None
-    """what the store has of a copied segment: readable; encrypted; unknown: how it is stored, or whether it was there yet;
-    incomplete: not all of its objects; absent. Null where nobody looked, and of other segments"""
+    """state of a copied segment in the store: readable; encrypted; unknown: its form, or whether it was there yet, is unknown;
+    incomplete: some of its objects are missing; absent. Null if the store was not read, and for other segments"""
     basis: RemoteBasis | None
     """what shows that the store has a copied segment, as in `elections.remote_basis`; null of one that it has no more, and of
     other segments"""
 
 
 class LostProducerRow(NamedTuple):
-    """Who wrote the lost records that a broker holds."""
+    """A producer of the lost records that a broker holds."""
 
     topic: str
     partition: Int
     broker_id: Int
     producer_id: int | None
-    """null: no idempotence"""
+    """null: not idempotent"""
     transactional: bool
     transactional_id: str | None
-    """where the coordinator's log in the snapshot knows it"""
+    """null unless the coordinator's log in the snapshot knows it"""
     transaction_state: str | None
-    """likewise"""
+    """as above"""
     start_offset: int
     end_offset: int
     record_count: int
@@ -576,7 +577,7 @@ class LostProducerRow(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
+    """One piece of a finding's evidence: a place in a file, a value, or a benign explanation that was considered."""
 
     kind: str
     """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, wanted, or considered"""
@@ -596,7 +597,7 @@ class FindingRow(NamedTuple):
     severity: Severity
     confidence: Confidence
     topic: str | None
-    """null where it is of a log dir, or of input that belongs to no partition"""
+    """null for a finding on a log dir, or on input without a partition"""
     partition: Int | None
     broker_id: Int | None
     start_offset: int | None
@@ -629,17 +630,17 @@ class QuarantineRow(NamedTuple):
         position: int | None = None,
         length: int | None = None,
     ) -> "QuarantineRow":
-        """A row of no partition; a FormatError as the reason names its own position."""
+        """A row without a partition; a FormatError as the reason supplies its own position."""
         position = getattr(reason, "position", position)
         return cls(broker_id, None, None, path, position, length, code, str(reason))
 
     def as_input(self) -> "InputRow":
-        """The row as the answers have it."""
+        """The row as an `InputRow`."""
         return InputRow(self.broker_id, self.path, self.position, self.length, self.code, self.reason)
 
 
 class InputRow(NamedTuple):
-    """A file that could not be used, as the answers have it."""
+    """A file that could not be used, in the answers."""
 
     broker_id: Int | None
     path: str
@@ -650,7 +651,7 @@ class InputRow(NamedTuple):
 
 
 class QualityRow(NamedTuple):
-    """An expectation of the quality checks, and what came of it."""
+    """An expectation of the quality checks, and its outcome."""
 
     suite: str
     name: str
@@ -667,7 +668,7 @@ class QualityRow(NamedTuple):
     description: str | None
     error: str | None
     status: Status | None
-    """of a failure: new or known"""
+    """for a failure: new or known"""
 
 
 class GoneRecordsRow(NamedTuple):
@@ -687,7 +688,7 @@ class GoneRecordsRow(NamedTuple):
 
 
 class SurpriseRow(NamedTuple):
-    """What came otherwise than the plan said."""
+    """A deviation from a plan's prediction."""
 
     topic: str
     partition: Int
@@ -707,7 +708,7 @@ class NotVerifiedRow(NamedTuple):
 
 
 class AttemptRow(NamedTuple):
-    """A stage that began, finished or failed."""
+    """The beginning, end or failure of a stage."""
 
     cluster_id: str | None
     snapshot_id: str | None
@@ -720,18 +721,18 @@ class AttemptRow(NamedTuple):
     tool_version: str
     table_versions: Mapping[str, int] | None
     row_counts: Mapping[str, int] | None
-    """rows that the stage committed to each table; whoever reads fewer or more ends with 4"""
+    """rows that the stage committed to each table; a reader of more or fewer ends with status 4"""
     options: str | None
     """JSON"""
 
     @property
     def ended(self) -> str:
-        """When it finished or failed; of one that runs or was cut off, when it started."""
+        """When it finished or failed; for one that runs or broke off, when it started."""
         return self.finished or self.started
 
 
 class ReplicaFactsRow(NamedTuple):
-    """What quality suites look at, a replica: every number 0 in a sound log, null where the question does not arise."""
+    """Facts of a replica that quality suites check: every number is 0 in a sound log, null if not applicable."""
 
     place: str
     """the row in words"""
@@ -747,9 +748,9 @@ class ReplicaFactsRow(NamedTuple):
     log_start_offset: int
     log_end_offset: int | None
     wrong_crcs: int | None
-    """null where none is known to be wrong, and not all were computed"""
+    """null if none is known to be wrong, but not all were computed"""
     unchecked_batches: int | None
-    """batches whose checksum nobody computed; null in rows of earlier versions"""
+    """batches whose checksum was never computed; null in rows of earlier versions"""
     offset_gaps: int
     offset_regressions: int
     epoch_regressions: int
@@ -759,15 +760,15 @@ class ReplicaFactsRow(NamedTuple):
     lineage_conflicts: int | None
     isr_shortfall: int | None
     sequence_gaps: int | None
-    """how often a producer's sequences go on past the next one, within a segment or from one to the next; null in a compacted log"""
+    """number of places where a producer's sequences skip ahead, within a segment or from one to the next; null in a compacted log"""
     timestamps_ahead_ms: int | None
-    """by how much the latest timestamp lies past the end of the copy; null where the snapshot does not say when that was"""
+    """time by which the latest timestamp lies past the end of the copy; null if the snapshot does not show that end"""
     capture_age_ms: int | None
-    """from the end of the copy to the audit; likewise"""
+    """from the end of the copy to the audit; null as above"""
 
 
 class PartitionFactsRow(NamedTuple):
-    """What quality suites look at, a partition, or what belongs to none."""
+    """Facts of a partition that quality suites check, or of findings without a partition."""
 
     place: str
     topic: str | None
@@ -777,11 +778,11 @@ class PartitionFactsRow(NamedTuple):
     hw_upper: int | None
     hw_width: int | None
     uncaptured_replicas: int | None
-    """that something names, and of which the snapshot has no log or not all of it"""
+    """named replicas whose log is missing from the snapshot, at least in part"""
     committed_copies: int | None
-    """replicas that hold all that is proven committed; null where only one was copied, or that is not known"""
+    """replicas that hold everything proven committed; null if only one was copied, or that is unknown"""
     segments_held_once: int | None
-    """segments of the reference of whose committed records no other replica holds all; null as `committed_copies`"""
+    """segments of the reference with committed records that no other replica holds completely; null as `committed_copies`"""
     critical_findings: int
     high_findings: int
     medium_findings: int
@@ -800,7 +801,7 @@ _PLAIN = {str: "string", int: "bigint", bool: "boolean", bytes: "binary"}
 
 
 def _ddl_type(kind: Any) -> str:
-    """Spark DDL of an annotation: `Int` is narrower than `int`, a class a struct of its fields."""
+    """Spark DDL of an annotation: `Int` is narrower than `int`, a class is a struct of its fields."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if width := getattr(kind, "__metadata__", None):
@@ -819,7 +820,7 @@ def _ddl_type(kind: Any) -> str:
 
 
 def column_names(row: type[Row]) -> tuple[str, ...]:
-    """The names of the columns of a class of rows."""
+    """The column names of a class of rows."""
     return tuple(row.__annotations__)
 
 
@@ -875,9 +876,9 @@ class ReportRows:
 
 #: The class of each table's rows.
 REPORT_ROWS: dict[str, type[Row]] = {table: get_args(kind)[0] for table, kind in get_type_hints(ReportRows).items()}
-#: Their columns, without `AUDIT_COLUMNS`.
+#: The columns of each table, without `AUDIT_COLUMNS`.
 REPORT_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in REPORT_ROWS.items()}
-#: What `verify` prints as JSON: its tables are of two snapshots, and no audit has them.
+#: Tables of `verify`'s JSON, which compare two snapshots; no audit has them.
 VERIFICATION_ROWS: dict[str, type] = {
     "verifications": VerificationRow,
     "gone_records": GoneRecordsRow,
@@ -885,12 +886,12 @@ VERIFICATION_ROWS: dict[str, type] = {
     "not_verified": NotVerifiedRow,
 }
 VERIFICATION_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in VERIFICATION_ROWS.items()}
-#: What the quality suites look at beside the tables themselves.
+#: Tables that quality suites check besides the report tables.
 FACT_TABLES: dict[str, tuple[Column, ...]] = {
     "replica_facts": columns(ReplicaFactsRow),
     "partition_facts": columns(PartitionFactsRow),
 }
-#: Columns that rows are sorted by, where a table has them; null sorts first.
+#: Columns that rows are sorted by, if a table has them; null sorts first.
 SORT_KEYS = (
     "topic",
     "partition",
@@ -926,17 +927,17 @@ SortKey = list[tuple[bool, Any]]
 
 
 def row_order(rows: Sequence[Row]) -> Callable[[Row], SortKey]:
-    """The key that `rows` of one table are ordered by: a row without a key's value comes before those with one."""
+    """The sort key for `rows` of one table: rows without a value for a key come first."""
     names = [name for name in SORT_KEYS if rows and name in rows[0]._fields]
     return lambda row: [_LACKING if (value := getattr(row, name)) is None else (True, value) for name in names]
 
 
 def to_dict(row: Row) -> dict[str, Any]:
-    """A row as JSON has it: structs are dicts, too."""
+    """A row as JSON: structs are dicts, too."""
     return {name: value if type(value) in _SCALARS else _plain(value) for name, value in zip(row._fields, row)}
 
 
-#: Kinds of most values of a row, which are not worth a call.
+#: Types of most values of a row, which need no conversion.
 _SCALARS = frozenset((type(None), bool, int, float, str))
 
 
@@ -951,7 +952,7 @@ def _plain(value: object) -> object:
 
 
 def read_row(kind: type[AnyRow], row: RawRow) -> AnyRow:
-    """The row of class `kind` that a dict has, structs in it too; the inverse of `to_dict`. Raises KeyError for a column that is not there."""
+    """The row of class `kind` in a dict, structs included; inverse of `to_dict`. Raises KeyError for a missing column."""
     return _reader(kind)(row)
 
 
@@ -971,13 +972,13 @@ def _reader(kind: Any) -> Callable[[RawRow], Any]:
 
 @cache
 def value_readers(kind: type) -> tuple[Callable[[object], object] | None, ...]:
-    """What makes of each column's value of a row, as JSON and Arrow give it, that of class `kind`; None where it is the same."""
+    """For each column a converter from JSON's and Arrow's value to that of class `kind`; None if they are the same."""
     structs = map(_struct_of, get_type_hints(kind).values())
     return tuple(None if struct is None else partial(_read_structs, struct) for struct in structs)
 
 
 def _struct_of(hint: Any) -> type | None:
-    """The class of structs that a column has, one or several; None for plain values."""
+    """The class of a column's structs, one or several; None for plain values."""
     if hasattr(hint, "_fields") or is_dataclass(hint):
         return hint
     return next((found for one in get_args(hint) if (found := _struct_of(one)) is not None), None)

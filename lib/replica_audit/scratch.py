@@ -1,4 +1,4 @@
-"""Files of a process that are removed unless finished: a temporary directory, and results that appear whole or not at all."""
+"""Files of a process that are removed unless finished: a temporary directory, and results that appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def begin_result(path: Path) -> None:
 
 
 def finish_result(path: Path) -> None:
-    """Forget the directory: its content is finished, or somebody else removes it."""
+    """Forget the directory: its content is finished, or its removal is left to others."""
     _UNFINISHED.remove(path)
 
 
 def remove_unfinished() -> None:
-    """Remove what is not finished; what cannot be removed is among `unfinished_results` still."""
+    """Remove unfinished directories; those that cannot be removed stay in `unfinished_results`."""
     for path in list(_UNFINISHED):
         shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):
@@ -49,14 +49,14 @@ def say_left(path: Path) -> str:
 
 @cache
 def scratch_directory() -> Path:
-    """A directory of this process below the system's temporary one, made at the first call and removed at the end."""
+    """A directory of this process below the system's temporary one, made on the first call and removed at exit."""
     path = Path(tempfile.mkdtemp(prefix="replica-audit-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
 def remove_scratch() -> None:
-    """Remove the directory, where it was made, ahead of an end that runs no exit handlers."""
+    """Remove the directory, if it was made, before an exit that runs no exit handlers."""
     if scratch_directory.cache_info().currsize:
         shutil.rmtree(scratch_directory(), ignore_errors=True)
 
@@ -66,10 +66,10 @@ _STEP = 1 << 20
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """A new directory (0700) beside `target` that takes its name when all went well, and else goes with all that is in it.
+    """A new directory (0700) beside `target` that takes its name on success, and is otherwise removed with its contents.
 
-    It goes when the process is interrupted, too (`scratch.remove_unfinished`).
-    Raises UsageError where `target` is there already, unless as an empty directory, or its parent cannot be written to.
+    It is also removed when the process is interrupted (`scratch.remove_unfinished`). Raises UsageError if `target` exists,
+    unless as an empty directory, or its parent is not writable.
     """
     if target.is_symlink() or target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(
@@ -102,7 +102,7 @@ def new_file(path: Path) -> BinaryIO:
 
 
 def hash_file(path: Path) -> str:
-    """Hex digits of the SHA-256 of a file."""
+    """Hex digits of a file's SHA-256."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(_STEP):

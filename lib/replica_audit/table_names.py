@@ -1,4 +1,4 @@
-"""Checks names of tables, columns and choices that users give; the error for an unknown one suggests the closest."""
+"""Checks of names of tables, columns and choices given by users; the error for an unknown one suggests the closest."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from replica_audit.schema import Column
 
 
 class UnknownNameError(UsageError, KeyError):
-    """A table or column that is not there; its message names the closest one that is."""
+    """An unknown table or column; the message names the closest known one."""
 
     __str__ = UsageError.__str__
 
 
 def check_table(name: str, known: Iterable[str]) -> str:
-    """`name`, if it is one of the tables `known`; raises UnknownNameError."""
+    """`name`, if it is one of the tables `known`. Raises UnknownNameError."""
     known = tuple(known)
     if name not in known:
         raise UnknownNameError(f"{name}: no such table; {nearest(name, known)}")
@@ -24,7 +24,7 @@ def check_table(name: str, known: Iterable[str]) -> str:
 
 
 def choose_columns(of: Sequence[Column], asked: Sequence[str], table: str) -> tuple[Column, ...]:
-    """The columns `asked` for, in that order; all of them where none is. Raises UnknownNameError."""
+    """The columns `asked` for, in that order, or all if `asked` is empty. Raises UnknownNameError."""
     named = {column.name: column for column in of}
     for name in asked:
         if name not in named:
@@ -33,7 +33,7 @@ def choose_columns(of: Sequence[Column], asked: Sequence[str], table: str) -> tu
 
 
 def check_choices(argument: str, values: Iterable[str], choices: Sequence[str]) -> None:
-    """Raises UnknownNameError for a value of `argument` that is not one of its `choices`."""
+    """Raise UnknownNameError for a value of `argument` that is not one of its `choices`."""
     for value in values:
         if value not in choices:
             raise UnknownNameError(

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 from replica_audit.literals import REMOTE_BASES, RemoteBasis
 
-#: Who says who leads (`LeadershipSource`).
+#: Sources of leadership (`LeadershipSource`).
 _SOURCES = {
     "metadata_log": "the metadata log",
     "zookeeper": "ZooKeeper",
@@ -15,7 +15,7 @@ _SOURCES = {
     "user": "the leadership file",
     "inferred": "inferred from the logs",
 }
-#: Why a truncation stops where it does (`protocol.truncation.Replay.reason`).
+#: Reasons for the end of a truncation (`protocol.truncation.Replay.reason`).
 _CUTS = {
     "epoch_match": "the epochs agree up to there",
     "stepped_back": "the epochs agree up to there, after earlier ones were asked for",
@@ -52,7 +52,7 @@ def name_remote_state(state: str) -> str:
 
 
 def name_remote_lineage(lineage: str, parted_at: int | None) -> str:
-    """How a segment in remote storage lies to the log (`RemoteLineage`), as a clause; `parted_at` of left and past_end."""
+    """Clause on the relation of a segment in remote storage to the log (`RemoteLineage`); `parted_at` is for left and past_end."""
     return {
         "own": "of this log",
         "left": f"of another history from offset {parted_at} on",
@@ -88,7 +88,7 @@ def name_remote_bases(bases: Collection[RemoteBasis]) -> str:
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """A number and its noun: 1 record, 2 records; `plural` where the noun does not just take an s."""
+    """A number and its noun: 1 record, 2 records; `plural` unless the noun just takes an s."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -98,18 +98,18 @@ def verb(count: int, one: str, many: str) -> str:
 
 
 def listed(words: Iterable[object], last: str = "and") -> str:
-    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3; '' of none."""
+    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3; '' for no words."""
     *first, end = [*map(str, words)] or [""]
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def name_ids(noun: str, ids: Sequence[int], last: str = "and") -> str:
-    """Ids with what they are of: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
+    """Ids with their noun: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
     return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {listed(ids, last)}" if ids else f"no {noun}"
 
 
 def name_brokers(ids: Sequence[int], last: str = "and") -> str:
-    """Brokers by their ids, as `name_ids`."""
+    """Brokers by their ids, in the form of `name_ids`."""
     return name_ids("broker", ids, last)
 
 
@@ -128,23 +128,23 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def now() -> str:
-    """The present moment, with milliseconds."""
+    """The present time in ISO 8601, with milliseconds."""
     return _render(datetime.now(timezone.utc), "milliseconds")
 
 
 def now_ms() -> int:
-    """The present moment in ms since 1970."""
+    """The present time in ms since 1970."""
     return int(datetime.now(timezone.utc).timestamp() * 1000)
 
 
 def parse_moment(moment: str) -> datetime:
-    """What `now` rendered."""
-    # Python 3.10 does not know the Z.
+    """The time in a text of ISO 8601; inverse of `now`."""
+    # Python 3.10 does not accept the Z.
     return datetime.fromisoformat(moment.replace("Z", "+00:00"))
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since the epoch of a time in ISO 8601, UTC where no zone is given. Raises ValueError."""
+    """Milliseconds since the epoch for a time in ISO 8601 (UTC unless a zone is given). Raises ValueError."""
     moment = parse_moment(text)
     return round((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp() * 1000)
 
@@ -152,7 +152,7 @@ def parse_time(text: str) -> int:
 def render_time(time_ms: int | None, timespec: str = "milliseconds") -> str:
     """Milliseconds since the epoch as 2023-11-14T22:13:20.000Z; - for None, the bare number outside years 1 to 9999.
 
-    Producers choose timestamps and a damaged record may hold any, so every int64 is taken.
+    Producers choose timestamps and a damaged record may hold any, so every int64 is accepted.
     """
     if time_ms is None:
         return "-"

@@ -1,5 +1,5 @@
-"""Dataclasses as JSON objects and back, by the types of their fields: how the files that one command writes and another reads
-are checked."""
+"""Conversion of dataclasses to JSON objects and back, by the types of their fields, which also checks files written by one
+command and read by another."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _Object = TypeVar("_Object")
 
 
 class Names(NamedTuple):
-    """Annotation: the tuple is an object with these member names in JSON."""
+    """Annotation: in JSON the tuple is an object with these member names."""
 
     names: tuple[str, ...]
 
 
 class Flat(NamedTuple):
-    """Annotation: the fields of the dataclass are members of the enclosing object, and left out where it is None."""
+    """Annotation: the fields of the dataclass are members of the enclosing object, left out if it is None."""
 
 
 class Sparse(NamedTuple):
-    """Annotation: JSON leaves the member out where it is None."""
+    """Annotation: JSON leaves the member out if it is None."""
 
 
 #: (topic, partition)
@@ -34,7 +34,7 @@ PlaceObject = Annotated[tuple[str, int], Names(("topic", "partition"))]
 
 
 class ShapeError(ValueError):
-    """A JSON value that is not of the class it should be; `place` names the value, as in `steps[0].text`."""
+    """A JSON value of the wrong type; `place` names the value, as in `steps[0].text`."""
 
     def __init__(self, place: str, expected: str) -> None:
         super().__init__(f"{place or 'the file'}: expected {expected}")
@@ -62,7 +62,7 @@ class Written(NamedTuple):
     command: str
     schema_version: int
     members: tuple[str, ...]
-    """Names that tell it from other JSON."""
+    """Member names that identify it."""
 
 
 def parse_written(kind: type[_Object], content: object, written: Written) -> _Object:
@@ -92,8 +92,7 @@ def read_written(path: str, option: str, parse: Callable[[object], _Object], wri
 
 
 def from_object(kind: type[_Object], value: object) -> _Object:
-    """The dataclass that a parsed JSON object has. Names that `kind` does not have are ignored; fields with a default may be
-    missing. Raises ShapeError."""
+    """The dataclass for a parsed JSON object. Unknown names are ignored; fields with a default may be missing. Raises ShapeError."""
     found = _read(value, kind, "")
     assert isinstance(found, kind)
     return found
@@ -105,7 +104,7 @@ class _Field(NamedTuple):
     is_needed: bool
     is_left_out: bool
     flat: type | None
-    """The class whose fields stand in the object itself."""
+    """The class whose fields are members of the enclosing object."""
 
 
 @cache
@@ -125,7 +124,7 @@ def _fields(kind: type) -> tuple[_Field, ...]:
 
 
 def _plain(value: object, hint: object) -> object:
-    """A field's value as JSON has it."""
+    """A field's value as JSON."""
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -142,7 +141,7 @@ def _plain(value: object, hint: object) -> object:
 
 
 def _read(value: object, hint: object, place: str) -> object:
-    """A JSON value as a field has it; raises ShapeError."""
+    """A JSON value as a field's value. Raises ShapeError."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _read_object(value, hint, place)
     if _is_union(hint):
@@ -198,13 +197,13 @@ def _is_union(hint: object) -> bool:
 
 
 def _names_of(hint: object) -> tuple[str, ...]:
-    """Names of a tuple that JSON has as an object; () for any other type."""
+    """Names of a tuple that is an object in JSON; () for any other type."""
     metadata = getattr(hint, "__metadata__", ())
     return metadata[0].names if metadata and isinstance(metadata[0], Names) else ()
 
 
 def _kinds_of_items(hint: object, count: int) -> tuple[object, ...]:
-    """The type of each item of a tuple that has `count` of them."""
+    """The type of each item of a tuple with `count` items."""
     args = get_args(hint)
     return args[:1] * count if args[-1:] == (Ellipsis,) else args
 

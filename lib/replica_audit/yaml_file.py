@@ -1,4 +1,4 @@
-"""A YAML file of settings, read strictly: one mapping, no key twice."""
+"""Strict parsing of a YAML file of settings: one mapping, no duplicate key."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import yaml
 
 from replica_audit.errors import UsageError
 
-#: Values of a file, each alias counted with all that it stands for: no file of settings has as many.
+#: Most values of a file, with each alias counted at full size; settings have far fewer.
 _MOST_VALUES = 10_000
 
 
 class PlacedMapping(dict[Any, Any]):
-    """A mapping of a file that knows in which line it begins."""
+    """A mapping that knows the line it begins in."""
 
     line = 0
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys without a word; a setting must not vanish like that.
+    """A loader that rejects duplicate keys, of which PyYAML silently keeps the last.
 
-    Nor may a few lines of aliases of aliases stand for more than memory holds.
+    It also rejects a few lines of nested aliases that would expand beyond memory.
     """
 
     def get_single_node(self) -> yaml.Node | None:
@@ -61,7 +61,7 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:map", _StrictLoader.construct_y
 
 
 def parse_yaml_mapping(path: str, origin: str) -> dict[Any, Any]:
-    """The mapping in the file at `path`, {} for an empty file; raises UsageError naming file and line."""
+    """The mapping in the file at `path`, {} for an empty file. Raises UsageError naming file and line."""
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
@@ -73,7 +73,7 @@ def parse_yaml_mapping(path: str, origin: str) -> dict[Any, Any]:
 
 
 def parse_yaml_text(text: str, path: str) -> dict[Any, Any]:
-    """The mapping in `text`, {} when it is empty; raises UsageError naming `path` and line."""
+    """The mapping in `text`, {} if it is empty. Raises UsageError naming `path` and line."""
     try:
         content = yaml.load(text, _StrictLoader)  # noqa: S506  (a SafeLoader)
     except yaml.YAMLError as error:
@@ -83,7 +83,7 @@ def parse_yaml_text(text: str, path: str) -> dict[Any, Any]:
     except RecursionError:
         raise UsageError(f"{path}: lists and settings within each other are nested too deep") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # PyYAML lets out whatever its constructors of numbers and times stumble over: `2026-13-01`, `!!bool 5`.
+        # PyYAML raises errors of its constructors of numbers and times as they are: `2026-13-01`, `!!bool 5`.
         reason = "a value that its type does not have" + (f": {error}" if isinstance(error, ValueError) else "")
         raise UsageError(f"{path}: {reason}; put text in quotes") from None
     if content is None:

@@ -1,4 +1,4 @@
-"""The batches of a log as a sequence that stays an array: one becomes a `Batch` only when somebody looks at it."""
+"""The batches of a log as a sequence backed by an array; a row becomes a `Batch` only on access."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 _NO_ROWS = np.empty(0, BATCH_DTYPE)
 
-#: Batches that are looked at together: few where a search ends at one of the first.
+#: Batches converted at a time; few at first, for searches that end early.
 _FIRST, _MOST = 16, 4096
 
 
 class Batches(Sequence[Batch]):
-    """Batches of one log, as a rule by base offset; `rows` (`BATCH_DTYPE`) must not be changed."""
+    """Batches of one log, usually by base offset; `rows` (`BATCH_DTYPE`) must not be changed."""
 
     def __init__(self, rows: NDArray[np.void] = _NO_ROWS) -> None:
         self.rows = rows
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> Batches:
-        """`batches` in their order."""
+        """Sequence of `batches`, in their order."""
         return batches if isinstance(batches, Batches) else cls(np.array(list(batches), BATCH_DTYPE))
 
     @classmethod
@@ -100,22 +100,22 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def epochs(self) -> NDArray[np.int64]:
-        """Leader epochs; -1 where there is none (`Batch.epoch`)."""
+        """Leader epochs; -1 for batches without one (`Batch.epoch`)."""
         return np.where(self.rows["magic"] >= 2, np.maximum(self.rows["leader_epoch"], -1), -1)
 
     @cached_property
     def control(self) -> NDArray[np.bool_]:
-        """Mask of those that hold a marker."""
+        """Mask of control batches."""
         return (self.rows["magic"] >= 2) & (self.rows["attributes"] & CONTROL != 0)
 
     @cached_property
     def data(self) -> NDArray[np.bool_]:
-        """Mask of those that can be read and have records that producers sent."""
+        """Mask of readable batches with records that producers sent."""
         return self.rows["crc_valid"] & (self.rows["record_count"] != 0) & ~self.control
 
     @cached_property
     def unchecked(self) -> Batches:
-        """Those whose checksum nobody computed."""
+        """Batches whose checksum was never computed."""
         return self.where(self.rows["crc_unchecked"])
 
     @cached_property
@@ -125,22 +125,22 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def is_plain(self) -> NDArray[np.bool_]:
-        """Mask of those with a record at every offset and a leader epoch: their offsets tell which records they hold."""
+        """Mask of batches with a record at every offset and a leader epoch: their offsets identify their records."""
         return self.dense & (self.epochs >= 0) & (self.rows["record_count"] > 0)
 
     def timestamps(self) -> NDArray[np.int64]:
-        """All times that their headers show, in ms (`Batch.timestamps`)."""
+        """All times in their headers, in ms (`Batch.timestamps`)."""
         horizon = (self.rows["attributes"] & DELETE_HORIZON != 0) & (self.rows["magic"] >= 2)
         times = np.concatenate((self.rows["base_timestamp"][~horizon], self.rows["max_timestamp"]))
         return times[times >= 0]
 
     def columns(self, *names: str) -> list[NDArray[np.int64]]:
-        """Base offsets, and the fields of these names."""
+        """Base offsets, followed by the named fields."""
         return [self.starts, *(self.rows[name] for name in names)]
 
     def records_between(self, start: int, end: int) -> int:
-        """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts no more than there are offsets
-        between them; control records do not count."""
+        """Number of records at offsets [start, end): a dense batch is cut at the bounds, any other counts at most the offsets
+        inside; control records do not count."""
         if not len(self):
             return 0
         inside = np.maximum(np.minimum(self.ends, end) - np.maximum(self.starts, start), 0)
@@ -164,7 +164,7 @@ class Batches(Sequence[Batch]):
     def overlaps(
         self, starts: int | NDArray[np.int64], ends: int | NDArray[np.int64]
     ) -> tuple[int | NDArray[np.intp], int | NDArray[np.intp]]:
-        """For each range [start, end) the indexes [low, high) outside of which no batch overlaps it."""
+        """For each range [start, end) the indexes [low, high) outside which no batch overlaps it."""
         return self.reach.searchsorted(starts, side="right"), self.starts.searchsorted(ends, side="left")
 
     def overlapping(self, start: int, end: int) -> list[Batch]:
@@ -175,8 +175,7 @@ class Batches(Sequence[Batch]):
     def stretches(
         self, chosen: NDArray[np.bool_], *columns: NDArray[np.int64] | NDArray[np.bool_]
     ) -> Iterator[tuple[int, int]]:
-        """Indexes (first, last) of the `chosen` ones, those together that follow each other without a gap, with the same values
-        of `columns`."""
+        """Indexes (first, last) of runs of `chosen` batches that follow each other without a gap and have equal values in `columns`."""
         goes_on = chosen[1:] & chosen[:-1] & (self.starts[1:] == self.ends[:-1])
         for column in columns:
             goes_on &= column[1:] == column[:-1]
@@ -185,12 +184,12 @@ class Batches(Sequence[Batch]):
         return zip(first.tolist(), last.tolist(), strict=True)
 
     def epochs_of_data(self) -> Iterator[tuple[int, bool]]:
-        """Each leader epoch (-1: none) of those that hold data, and whether all of these are plain."""
+        """Each leader epoch (-1: none) of data batches, and True if all of these are plain."""
         for epoch in np.unique(self.epochs[self.data]).tolist():
             yield epoch, bool(self.is_plain[self.data & (self.epochs == epoch)].all())
 
     def data_stretches(self, epochs: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Indexes (first, last) of those that hold data; of the `epochs` those that follow each other are together."""
+        """Indexes (first, last) of data batches; consecutive ones of one of the `epochs` are one run."""
         alone = np.where(np.isin(self.epochs, epochs), -1, np.arange(len(self)))
         return self.stretches(self.data, self.epochs, alone)
 
@@ -203,9 +202,9 @@ Columns = Sequence["NDArray[np.int64]"]
 
 
 def find_rows(columns: Columns, others: Columns) -> NDArray[np.int64]:
-    """For each row of `columns` the index of the last one of `others` with the same values, -1 where there is none.
+    """For each row of `columns` the index of the last row of `others` with the same values, -1 without one.
 
-    The base offsets of `others` must not fall.
+    The base offsets of `others` must not decrease.
     """
     (bases, *_), (known, *_) = columns, others
     if not len(bases) or not len(known):
@@ -218,7 +217,7 @@ def find_rows(columns: Columns, others: Columns) -> NDArray[np.int64]:
     for one, other in zip(columns, candidates, strict=True):
         same &= one == other
     found = np.where(same, at, -1)
-    # Of several with one base offset only one was looked at.
+    # Among rows with the same base offset only one was compared.
     twice = known[1:][known[1:] == known[:-1]]
     if len(twice):
         rest, places = np.isin(bases, twice).nonzero()[0], np.isin(known, twice).nonzero()[0]

@@ -1,6 +1,6 @@
-"""Compressed payloads as Kafka frames them, expanded within a bound.
+"""Expansion, within a bound, of compressed payloads as Kafka frames them.
 
-gzip members; snappy in the xerial stream that Java writes or as one raw block (librdkafka); LZ4 frames, also those of
+gzip members; snappy in the xerial stream that Java writes or as one raw block (librdkafka); LZ4 frames, including those of
 magic 0 whose header checksum is wrong (KAFKA-3160); zstd frames. Kafka: `Compression`, `Lz4BlockInputStream`.
 """
 
@@ -14,7 +14,7 @@ import cramjam
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-#: Nothing is expanded past this unless the caller says so; a broker's largest message is far below it.
+#: Default bound of expansion; a broker's largest message is far below it.
 GREATEST_EXPANSION = 256 << 20
 
 _GREATEST_RATIO, _ALWAYS_EXPANDED = 4096, 32 << 20
@@ -25,7 +25,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ZSTD_MAGIC, _ZSTD_SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
 _RAW, _RLE, _, _RESERVED = range(4)
 _GREATEST_ZSTD_BLOCK = 128 << 10
-#: Many times what a producer makes of the largest message.
+#: Many times as many as a producer makes for the largest message.
 _GREATEST_BLOCKS, _GREATEST_MEMBERS = 1 << 16, 1000
 
 
@@ -34,13 +34,13 @@ class CodecError(ValueError):
 
 
 class ExpansionError(CodecError):
-    """Compressed bytes that are larger than the bound when they are expanded; Kafka may well expand them."""
+    """Compressed bytes that expand beyond the bound; Kafka may well expand them."""
 
 
 def decompress(codec: int, data: bytes | memoryview, limit: int = GREATEST_EXPANSION) -> bytes:
-    """`data` expanded by the codec number of the attributes (0–4); raises CodecError, past the bound ExpansionError.
+    """`data` expanded by the codec number in the attributes (0–4). Raises CodecError, beyond the bound ExpansionError.
 
-    At most `limit` bytes, and less of little data: no records compress by more than `_GREATEST_RATIO`, but bombs do.
+    At most `limit` bytes, and fewer for little data: no records compress by more than `_GREATEST_RATIO`, but bombs do.
     """
     if codec == NONE:
         return bytes(data)
@@ -71,7 +71,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
             raise CodecError("gzip data ends within a member")
         parts.append(part)
         data = member.unused_data
-        # Java's GZIPInputStream takes what follows a member for another one only if it begins as one.
+        # Java's GZIPInputStream takes what follows a member as another one only if it begins like one.
         if not data.startswith(b"\x1f\x8b"):
             return b"".join(parts)
     raise ExpansionError(f"has more than {_GREATEST_MEMBERS} gzip members")
@@ -102,7 +102,7 @@ def _unsnap_block(block: bytes, limit: int) -> bytes:
 
 
 def _unlz4(data: bytes, limit: int) -> bytes:
-    """The frame is read here, since a library would refuse the header checksum of magic 0, and cannot be bounded."""
+    """Expand an LZ4 frame. Not left to a library, which would reject the header checksum of magic 0 and cannot be bounded."""
     if not data.startswith(_LZ4_MAGIC):
         raise CodecError("no LZ4 frame")
     flags, descriptor = data[4], data[5]
@@ -147,10 +147,10 @@ def _unzstd(data: bytes, limit: int) -> bytes:
 
 
 def _bound_zstd(data: bytes, limit: int) -> int:
-    """Upper bound of the expanded size, by the headers of the blocks (RFC 8878); raises ExpansionError past `limit`.
+    """Upper bound of the expanded size, by the headers of the blocks (RFC 8878). Raises ExpansionError beyond `limit`.
 
-    Kafka writes frames without their content size. A block says what it holds, or expands to 128 KiB at most, so that
-    nothing has to be allocated because the data says so.
+    Kafka writes frames without their content size. A block states its size, or expands to at most 128 KiB, so that no
+    allocation depends on a claim in the data.
     """
     position = bound = certain = blocks = 0
     while position < len(data):

@@ -19,20 +19,20 @@ _GREATEST = np.iinfo(np.int64).max
 _MASK = (1 << 64) - 1
 _VALID_AT, _UNCHECKED_AT = (BATCH_DTYPE.fields[name][1] for name in ("crc_valid", "crc_unchecked"))  # type: ignore[index]
 
-#: Of splitmix64.
+#: Constants of splitmix64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class ContentDigest:
-    """SHA-256 of what is kept of a segment: every batch and the place of all damage, in order."""
+    """SHA-256 over a segment's batch headers and the places of damage, in order."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def add(self, item: NDArray[np.void] | Damage) -> None:
-        """Take the next array of `BATCH_DTYPE`, or the next damage; how batches are split into arrays makes no difference."""
+        """Add the next array of `BATCH_DTYPE`, or the next damage; the split of batches into arrays makes no difference."""
         if isinstance(item, Damage):
             self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         else:
@@ -44,7 +44,7 @@ class ContentDigest:
 
 
 def _kept_bytes(batches: NDArray[np.void]) -> bytes:
-    """The bytes of every field but the last, which a third value of `crc_valid` stands for."""
+    """The bytes of every field except the last, which is encoded as a third value of `crc_valid`."""
     rows = np.ascontiguousarray(batches).view(np.uint8).reshape(len(batches), BATCH_DTYPE.itemsize)[:, :_UNCHECKED_AT]
     if batches["crc_unchecked"].any():
         rows = rows.copy()
@@ -66,7 +66,7 @@ def hash_batches(batches: NDArray[np.void]) -> NDArray[np.uint64]:
 
 
 def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64, so that fields in another order or shifted by one give another hash."""
+    """The finaliser of splitmix64, so that reordered or shifted fields give another hash."""
     value = value + _GOLDEN
     value = (value ^ (value >> _SHIFTS[0])) * _FACTORS[0]
     value = (value ^ (value >> _SHIFTS[1])) * _FACTORS[1]
@@ -74,16 +74,15 @@ def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def least_timestamps(batches: NDArray[np.void]) -> NDArray[np.int64]:
-    """The earliest time that each batch shows, in ms; the greatest int64 where it shows none. A base timestamp does
-    not count where the delete-horizon bit says that it holds a horizon (KIP-534), or below 0.
-    """
+    """The earliest time in each batch's header, in ms; the greatest int64 without one. A base timestamp does not count if it is
+    a delete horizon (KIP-534) or below 0."""
     horizon = (batches["magic"] >= 2) & (batches["attributes"] & DELETE_HORIZON != 0)
     base = np.where((batches["base_timestamp"] < 0) | horizon, _GREATEST, batches["base_timestamp"])
     return np.minimum(base, np.where(batches["max_timestamp"] < 0, _GREATEST, batches["max_timestamp"]))
 
 
 def count_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
-    """Record counts as int64: 0 where unknown, and unless the CRC was found right no more than the batch spans."""
+    """Record counts as int64: 0 if unknown, and limited to the batch's span unless the CRC was found right."""
     count = np.maximum(batches["record_count"], 0).astype(np.int64)
     span = batches["last_offset"] - batches["base_offset"] + 1
     return np.where(batches["crc_valid"] & ~batches["crc_unchecked"], count, np.minimum(count, span))
@@ -126,13 +125,13 @@ def rows_of_chunks(batches: NDArray[np.void], chunks: Collection[int]) -> NDArra
         return batches
     numbers = batches["base_offset"] // CHUNK_OFFSETS
     first = int(numbers[0])
-    # Of a small log there is one chunk, and looking for it in a list would take longer than all else.
+    # A small log has one chunk, and a search in a list would take longer than everything else.
     chosen = numbers == first if first in chunks and len(chunks) == 1 else np.isin(numbers, list(chunks))
     return batches if chosen.all() else batches[chosen]
 
 
 def merge_chunks(parts: Iterable[Iterable[ChunkDigest]]) -> dict[int, ChunkDigest]:
-    """The digests of several segments, or of several arrays of one, added up chunk by chunk, in ascending order."""
+    """The digests of several segments, or of several arrays of one, added chunk by chunk, in ascending order."""
     merged: dict[int, ChunkDigest] = {}
     for part in parts:
         for digest in part:

@@ -1,7 +1,7 @@
-"""Evidence of a segment: frames that stand for every byte of the file, read as a stream of it (docs/evidence.md).
+"""Evidence of a segment: frames that cover every byte of the file, read as a stream of it (docs/evidence.md).
 
-Headers are handed to the scan as batches that are known; bytes are read as of the file itself, and those that were not captured
-raise an error that says so. Nothing is judged here.
+Headers are passed to the scan as known batches; bytes are read as if from the file, and bytes that were not captured raise an
+error. Nothing is judged here.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 MAGIC = b"RAFRAME1"
 _FRAME = struct.Struct(">cQQIII")
 _CONTROL = struct.Struct(">QI")
-#: Frames of headers.
+#: Kinds of frames with headers.
 HEADERS = (b"V", b"H")
-#: Limits of a frame; what is inflated is never more than they allow.
+#: Limits of a frame, which bound every expansion.
 GREATEST_COUNT = 65536
 GREATEST_BYTES = 1 << 20
 _GREATEST_CONTROL = (4 << 20) + 4096 + _CONTROL.size
 _HINT = "collect this broker again"
 
-#: Reads one part of a file of the evidence; raises OSError where it is not what was written.
+#: Reads one part of a file of the evidence. Raises OSError if it is not what was written.
 ReadPart = Callable[[], bytes]
-#: Some bytes of a file from the first position on, before the second; none where there are none.
+#: Reads some bytes of a file from the first position on, up to the second; empty if there are none.
 _ReadBytes = Callable[[int, int], bytes]
 
 
@@ -51,10 +51,10 @@ class NotCapturedError(OSError):
 
 
 class Frame(NamedTuple):
-    """A frame: what it says of the bytes [position, end) of the file, and where its payload is."""
+    """A frame for the bytes [position, end) of the file, and the place of its payload."""
 
     kind: bytes
-    """V: headers whose checksums are right, H: headers whose checksums nobody computed, X: control batches among them, R: bytes,
+    """V: headers with right checksums, H: headers whose checksums were never computed, X: control batches among them, R: bytes,
     Z: zeros, U: not taken, S: cut off."""
     position: int
     end: int
@@ -65,10 +65,10 @@ class Frame(NamedTuple):
 
 
 class FrameFile:
-    """The frames of one file of evidence. Raises FormatError where they are not what the format says."""
+    """The frames of one file of evidence. Raises FormatError if they violate the format."""
 
     def __init__(self, path: str, parts: Sequence[ReadPart]) -> None:
-        """Read all parts once. Raises OSError and FormatError; `path` is the name that errors give the file."""
+        """Read all parts once. Raises OSError and FormatError, which call the file `path`."""
         self.path = path
         self._parts = parts
         self._held: tuple[int, bytes] | None = None
@@ -78,7 +78,7 @@ class FrameFile:
             self.frames += self._index(number)
 
     def inflate(self, frame: Frame) -> bytes:
-        """The payload of a frame, as long as it was."""
+        """The expanded payload of a frame."""
         if self._inflated is None or self._inflated[0] != frame:
             data = self._part(frame.part)[frame.start : frame.start + frame.size]
             self._inflated = frame, self._expand(frame, data)
@@ -98,7 +98,7 @@ class FrameFile:
         return found
 
     def refuse(self, position: int | None, expected: str, found: str) -> FormatError:
-        """The error of frames that cannot be used; `position` is one of the file that they stand for."""
+        """The error for unusable frames; `position` is in the file that they stand for."""
         return FormatError(self.path, position, f"in its evidence {expected}", found, _HINT)
 
     def _part(self, number: int) -> bytes:
@@ -134,8 +134,8 @@ class FrameFile:
 class FrameStream(PositionedReads):
     """A segment or other file as a binary stream of `size_bytes`, from its frames.
 
-    What can be read: bytes of R, X and Z, those that were `brought` later, and the 61 of a header where a batch begins. All
-    else is NotCapturedError. Of a batch in H whose bytes are there the checksum is computed here.
+    Readable are the bytes of R, X and Z, those `brought` later, and the 61 of a header where a batch begins; all others raise
+    NotCapturedError. The checksum of a batch in H whose bytes are there is computed here.
     """
 
     def __init__(
@@ -145,9 +145,9 @@ class FrameStream(PositionedReads):
         brought: Sequence[FrameFile] = (),
         brought_changed: Sequence[FrameFile] = (),
     ) -> None:
-        """Raises FormatError where the frames are not each byte of the file once.
+        """Raises FormatError unless the frames cover each byte of the file once.
 
-        What was `brought_changed`, after the file had changed, counts where a header says what it has to be.
+        Bytes in `brought_changed` were collected after the file had changed; they count only if a header confirms them.
         """
         super().__init__(size_bytes)
         self._file = file
@@ -175,8 +175,8 @@ class FrameStream(PositionedReads):
     def known_end(self) -> int:
         """Position after the last batch that is known by its header.
 
-        That ends before a batch with a wrong checksum whose size the header behind it does not bear out, in taking up its offsets
-        directly: only bytes say how far the damage goes.
+        Ends before a batch with a wrong checksum whose size is not confirmed by a next header that continues its offsets: only
+        bytes show how far the damage goes.
         """
         for place in (place for place in self._judged if not self._verdicts[place]):
             _, header = self._batch_at(self._frame_at(place), place)
@@ -190,7 +190,7 @@ class FrameStream(PositionedReads):
 
     @cached_property
     def missing(self) -> tuple[tuple[int, int], ...]:
-        """[start, end) of bytes that no header stands for and that nobody has brought."""
+        """[start, end) of bytes that no header covers and that were not brought later."""
         found = []
         for frame in self._frames:
             at = max(frame.position, self.known_end) if frame.kind in HEADERS else frame.position
@@ -201,7 +201,7 @@ class FrameStream(PositionedReads):
         return tuple(found)
 
     def known(self) -> Iterator[NDArray[np.void]]:
-        """The batches that the file begins with, by their headers, as `BATCH_DTYPE`; raises FormatError for impossible ones."""
+        """The batches that the file begins with, by their headers, as `BATCH_DTYPE`. Raises FormatError for impossible ones."""
         for frame in self._frames:
             if frame.kind in HEADERS and frame.position < self.known_end:
                 headers, positions = self._headers(frame)
@@ -221,7 +221,8 @@ class FrameStream(PositionedReads):
     def read(self, count: int | None = -1) -> bytes:
         """Up to `count` bytes, fewer only at the end.
 
-        Raises NotCapturedError, FormatError, and OSError among headers where no batch begins: the file has no such bytes to give.
+        Raises NotCapturedError, FormatError, and OSError for a position among headers where no batch begins, since those bytes
+        are missing.
         """
         at = self._position
         self._check_start(at)
@@ -256,7 +257,7 @@ class FrameStream(PositionedReads):
         return self._frames[bisect_right(self._starts, position) - 1]
 
     def _headers(self, frame: Frame) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """The headers of a frame (`HEADER_DTYPE`), and where they are in the file."""
+        """The headers of a frame (`HEADER_DTYPE`), and their positions in the file."""
         if self._batches is None or self._batches[0] != frame:
             planes = np.frombuffer(self._file.inflate(frame), np.uint8).reshape(HEADER_BYTES, frame.batches)
             headers = np.ascontiguousarray(planes.T).view(HEADER_DTYPE).reshape(frame.batches)
@@ -268,14 +269,14 @@ class FrameStream(PositionedReads):
         return self._batches[1:]
 
     def _batch_at(self, frame: Frame, position: int) -> tuple[int, np.void]:
-        """Where the batch around a position in a frame of headers begins, and its header."""
+        """Start and header of the batch around a position in a frame of headers."""
         headers, positions = self._headers(frame)
         index = int(positions.searchsorted(position, side="right")) - 1
         return int(positions[index]), headers[index]
 
     @cached_property
     def _verdicts(self) -> dict[int, bool]:
-        """Whether the checksum is right, by position, of each batch in H whose bytes are there."""
+        """By position, for each batch in H whose bytes are there: True if its checksum is right."""
         found = {}
         for frame in self._frames:
             if frame.kind != b"H":
@@ -304,7 +305,7 @@ class FrameStream(PositionedReads):
         return sorted(self._verdicts)
 
     def _of_batch(self, frame: Frame, at: int, end: int) -> bytes:
-        """Some bytes from `at` on, before `end`, of the batch around it; none, or those of its header, where it is not there."""
+        """Some bytes from `at` on, up to `end`, of the batch around it; empty, or those of its header, if the batch is missing."""
         start, header = self._batch_at(frame, at)
         if self._source is None or self._source[0] != start:
             self._source = start, self._whole_batch(frame, start, header)
@@ -314,16 +315,16 @@ class FrameStream(PositionedReads):
         return read(at, min(end, _end_of(start, header)))
 
     def _whole_batch(self, frame: Frame, start: int, header: np.void) -> _ReadBytes | None:
-        """Where all bytes of a batch are, and are those of its header; None where they are nowhere."""
+        """Reader of all bytes of a batch that match its header; None if there is none."""
         for read in self._sources(frame, start, header):
             crc = _crc_of(read, start, header)
-            # Of H a wrong checksum is what there is to know; of V it shows that these are other bytes.
+            # In H a wrong checksum is a result; in V it shows that these are other bytes.
             if crc is not None and (frame.kind == b"H" or crc == header["crc"]):
                 return read
         return None
 
     def _sources(self, frame: Frame, start: int, header: np.void) -> Iterator[_ReadBytes]:
-        """What may have the bytes of a batch: control batches, what was brought of the file as it was, what was brought at all."""
+        """Possible readers of a batch's bytes: control batches, what was brought of the unchanged file, and everything brought."""
         control = self._control_batches(frame).get(start, b"")
         if len(control) == _end_of(start, header) - start:
             yield lambda at, end: control[at - start : end - start]
@@ -332,7 +333,7 @@ class FrameStream(PositionedReads):
             yield self._pieces_of_batches.at
 
     def _control_batches(self, frame: Frame) -> dict[int, bytes]:
-        """The control batches that a frame of headers has whole, by position."""
+        """The control batches that a frame of headers has completely, by position."""
         controls = self._controls.get(frame.position)
         if controls is None:
             return {}
@@ -348,12 +349,12 @@ class FrameStream(PositionedReads):
 
 
 def _end_of(start: int, header: np.void) -> int:
-    """Position behind the batch that begins at `start`."""
+    """Position after the batch that begins at `start`."""
     return start + PREFIX_BYTES + int(header["length"])
 
 
 def _crc_of(read: _ReadBytes, start: int, header: np.void) -> int | None:
-    """The CRC-32C of a batch; None where bytes of it are not there, or its header is another. It is held a piece at a time."""
+    """The CRC-32C of a batch, computed piece by piece; None if bytes are missing or its header differs."""
     if b"".join(_all_of(read, start, start + HEADER_BYTES)) != header.tobytes():
         return None
     at, end, crc = start + CRC_FROM, _end_of(start, header), 0
@@ -375,9 +376,9 @@ class _Pieces:
 
     def __init__(self, brought: Sequence[FrameFile]) -> None:
         found = ((frame, file) for file in brought for frame in file.frames if frame.kind in (b"R", b"Z"))
-        #: Without those inside others: starts and ends rise.
+        #: Without pieces inside others: starts and ends increase.
         self._pieces: list[tuple[Frame, FrameFile]] = []
-        #: [start, end) of all that is there together.
+        #: [start, end) of contiguous bytes.
         self._ranges: list[list[int]] = []
         for frame, file in sorted(found, key=lambda piece: piece[0].position):
             if not self._ranges or frame.position > self._ranges[-1][1]:
@@ -391,7 +392,7 @@ class _Pieces:
         self._range_ends = [end for _, end in self._ranges]
 
     def ranges_in(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What is there of [start, end), as ranges."""
+        """The available parts of [start, end)."""
         number, found = bisect_right(self._range_ends, start), []
         while number < len(self._ranges) and self._ranges[number][0] < end:
             found.append((max(start, self._ranges[number][0]), min(end, self._ranges[number][1])))
@@ -399,13 +400,13 @@ class _Pieces:
         return found
 
     def end_of(self, at: int) -> int:
-        """How far bytes go from `at` on without a gap; `at` where there are none."""
+        """End of the contiguous bytes from `at` on; `at` if there are none."""
         number = bisect_right(self._range_ends, at)
         is_there = number < len(self._ranges) and self._ranges[number][0] <= at
         return self._ranges[number][1] if is_there else at
 
     def at(self, at: int, end: int) -> bytes:
-        """Some bytes from `at` on, before `end`; none where there are none."""
+        """Some bytes from `at` on, up to `end`; empty if there are none."""
         number = bisect_right(self._starts, at) - 1
         if number < 0 or self._pieces[number][0].end <= at:
             return b""

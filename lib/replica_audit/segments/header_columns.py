@@ -1,7 +1,7 @@
-"""Batch headers as Arrow columns, and back: what a header has not is -1 in arrays and null in columns, and so is the verdict on a
-checksum that nobody computed, which `crc_unchecked` tells in arrays.
+"""Conversion of batch headers to Arrow columns and back. A value absent from a header is -1 in arrays and null in columns; so
+is the verdict on a checksum that was never computed, which arrays mark by `crc_unchecked`.
 
-The change between the two is made here and nowhere else.
+Nothing else converts between the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def headers_to_columns(rows: NDArray[np.void], names: Collection[str] | None = None) -> dict[str, pa.Array]:
-    """The fields of `rows` (`BATCH_DTYPE`) as Arrow arrays, or those of `names` only."""
+    """The fields of `rows` (`BATCH_DTYPE`), or only those in `names`, as Arrow arrays."""
     columns = {}
     for name, stored in BATCH_COLUMNS.items():
         if names is None or name in names:

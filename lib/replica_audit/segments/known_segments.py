@@ -1,7 +1,7 @@
 """Comparison of a segment file with the segment that an earlier ingest found under its path: the same, grown, or another.
 
-What is compared is what copying keeps: size, time of the last change (or ETag), and the first and the last batch header.
-A change inside a file that keeps all of these is not seen; a scan of the whole file sees it.
+Compared are the properties that copying keeps: size, time of the last change (or ETag), and the first and the last batch
+header. A change inside a file that keeps all of these is seen only by a scan of the whole file.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 
 
 class Relation(Enum):
-    """Relation of a file to the segment that was known under its path."""
+    """Relation of a file to the segment known under its path."""
 
     SAME = "same"
     GROWN = "grown"
-    """Unchanged up to the end of the known segment's sound batches; what follows is new."""
+    """Unchanged up to the end of the known segment's sound batches; the rest is new."""
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSegment:
-    """A segment of an earlier ingest, and where its summary and its batches are in the tables' files."""
+    """A segment of an earlier ingest, and the places of its summary and batches in the tables' files."""
 
     location: str | None
-    """Of the snapshot that it was found in."""
+    """Location of the snapshot that it was found in."""
     size_bytes: int
     batch_count: int
     last_change: str
-    """As `Snapshot.last_change` gives it."""
+    """As from `Snapshot.last_change`."""
     headers: str
     """As from `hash_headers`."""
     last_position: int | None
-    """Where its last batch begins; None where it has none."""
+    """Position of its last batch, if any."""
     summary_file: str
-    """A file of the table `segments`, and the row in it that has the summary."""
+    """A file of the table `segments`, and the row in it with the summary."""
     summary_row: int
     batch_file: str | None
     batch_row: int | None
 
 
 def is_unchanged(before: str, now: str | None, same_place: bool) -> bool:
-    """True if two descriptions of a file's last change, as `Snapshot.last_change` gives them, show that its content is the same.
+    """True if two descriptions of a file's last change, from `Snapshot.last_change`, show that its content is the same.
 
-    A local file that is still that inode at that place must be as it was in every time. Of a copy or a link elsewhere the
-    time of the content counts, which copying keeps where it is asked to.
+    For a local file that is still the same inode at the same place all times must be equal. For a copy or a link elsewhere the
+    time of the content counts, which copying can keep.
     """
     if now is None or before == now:
         return before == now
@@ -66,9 +66,9 @@ def is_unchanged(before: str, now: str | None, same_place: bool) -> bool:
 
 
 def hash_headers(stream: BinaryIO, last_position: int | None) -> str:
-    """32 hex digits of the SHA-256 of the first 61 bytes of a file and, where there is a batch, of 61 at its last one.
+    """32 hex digits of the SHA-256 of the first 61 bytes of a file and, if there is a batch, of 61 at its last one.
 
-    The header of magic 2 has the CRC of the whole batch. A hash, since older entries have their key and value there.
+    The header of magic 2 has the CRC of the whole batch. Only a hash is kept, since older entries have their key and value there.
     """
     digest = hashlib.sha256()
     for position in (0, *(() if last_position is None else (last_position,))):
@@ -87,26 +87,25 @@ def relate(
     summary: SegmentSummary,
 ) -> Relation:
     """The relation of a file of `size_bytes`, changed at `last_change`, in the snapshot at `location`, to `known` with its
-    `summary`. Reads at most two headers of the file.
-    """
+    `summary`. Reads at most two headers of the file."""
     same_size = size_bytes == known.size_bytes
     if size_bytes < known.size_bytes:
         return Relation.OTHER
     is_same = same_size and is_unchanged(known.last_change, last_change, known.location == location)
-    # A file that was allocated beforehand grows into its zeros.
+    # A preallocated file grows into its zeros.
     can_grow = not same_size or summary.tail_kind == "zero_filled"
     if not is_same and not (can_grow and sound_end(summary) is not None):
         return Relation.OTHER
-    # An old entry shorter than a header has other bytes after it in a file that has grown, which then is another.
+    # An old entry shorter than a header is followed by other bytes in a file that has grown, which then counts as another.
     if hash_headers(stream, known.last_position) != known.headers:
         return Relation.OTHER
     return Relation.SAME if is_same else Relation.GROWN
 
 
 def sound_end(summary: SegmentSummary) -> int | None:
-    """Position from which a grown file is scanned: the end of its batches if all is sound up to there, else None.
+    """Position from which a grown file is scanned: the end of its batches if everything up to there is sound, else None.
 
-    Damage is judged by what follows it, so it has to be read again together with that.
+    Damage is judged by what follows it, so both have to be read again.
     """
     damage = summary.damage
     if summary.irregularity_counts.get("crc") or len(damage) > 1 or not summary.batch_count:
@@ -117,7 +116,7 @@ def sound_end(summary: SegmentSummary) -> int | None:
 
 
 def in_order(batches: Iterable[NDArray[np.void]], damage: Iterable[Damage]) -> Iterator[NDArray[np.void] | Damage]:
-    """Arrays of `BATCH_DTYPE` and the damage between them, in order of position, as a scan gives them."""
+    """Arrays of `BATCH_DTYPE` and the damage between them, in order of position, as from a scan."""
     waiting = list(damage)
     for rows in batches:
         while waiting and len(rows) and waiting[0].position <= rows["position"][-1]:

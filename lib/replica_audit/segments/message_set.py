@@ -1,8 +1,8 @@
 """Legacy message sets: entries of magic 0 and 1, plain or compressed wrappers, as rows of `BATCH_DTYPE`.
 
-An entry is offset, size, CRC-32, magic, attributes, (v1: timestamp), key, value. A compressed wrapper carries the last
-offset of its inner messages, so its base offset needs the inner ones: those of magic 1 are relative, of magic 0
-absolute. Kafka: `LegacyRecord`, `AbstractLegacyRecordBatch.DeepRecordsIterator`.
+An entry is offset, size, CRC-32, magic, attributes, (v1: timestamp), key, value. A compressed wrapper carries the last offset
+of its inner messages, so its base offset needs the inner ones: those of magic 1 are relative, of magic 0 absolute. Kafka:
+`LegacyRecord`, `AbstractLegacyRecordBatch.DeepRecordsIterator`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Inner(NamedTuple):
 
 
 def entry_content(entry: memoryview, magic: int) -> tuple[memoryview | None, memoryview | None]:
-    """Key and value of one whole entry, None where null; raises ValueError where the lengths do not fit."""
+    """Key and value of a complete entry, None if null. Raises ValueError for lengths that do not fit."""
     position = OVERHEAD_BYTES[magic] - 8
     parts: list[memoryview | None] = []
     for _ in range(2):
@@ -58,7 +58,7 @@ def entry_content(entry: memoryview, magic: int) -> tuple[memoryview | None, mem
 
 
 def entry_timestamp(entry: memoryview, magic: int) -> int:
-    """The timestamp of one whole entry in ms; -1 for magic 0, which has none."""
+    """The timestamp of a complete entry in ms; -1 for magic 0, which has none."""
     return _TIMESTAMP.unpack_from(entry, _TIMESTAMP_AT)[0] if magic else -1
 
 
@@ -73,10 +73,10 @@ def wrapped_value(entry: memoryview, magic: int) -> memoryview:
 def parse_wrapper(
     entry: memoryview, offset: int, magic: int, attributes: int, limit: int = GREATEST_EXPANSION
 ) -> Inner:
-    """Offsets and number of the messages inside a compressed wrapper; keys and values are passed over.
+    """Offsets and number of the messages inside a compressed wrapper; keys and values are skipped.
 
-    Raises ValueError (CodecError among them) for a wrapper that Kafka would refuse: no value, nothing inside, a
-    message of another magic, nested compression, or an offset below that of its last message (librdkafka's 0 excepted).
+    Raises ValueError (also CodecError) for a wrapper that Kafka would reject: without value or messages, with a message of
+    another magic or nested compression, or with an offset below that of its last message (librdkafka's 0 excepted).
     """
     inside = decompress(attributes & CODEC_MASK, wrapped_value(entry, magic), limit)
     position, first, last, count, timestamp = 0, None, -1, 0, -1
@@ -107,11 +107,11 @@ def parse_wrapper(
 def decode_entries(
     data: bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64], file_position: int, expected: int | None
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-    """Entries of magic 0 and 1 at `starts` of `data`, which lies at `file_position` of its file, each wholly inside.
+    """Entries of magic 0 and 1 at `starts` of `data`, which lies at `file_position` of its file and contains each entry completely.
 
-    Returns rows of `BATCH_DTYPE` with the CRC-32's verdict, and a mask of the entries whose frame cannot be (offset
-    below 0, smaller than their version's overhead). `last_offset` is the entry's own. A wrapper that cannot be opened
-    (`record_count` -1) is taken to begin at `expected`, the end of what comes before, so that it makes no false gap.
+    Returns rows of `BATCH_DTYPE` with the CRC-32's verdict, and a mask of the entries with an impossible frame (offset below 0,
+    smaller than their version's overhead). `last_offset` is the entry's own. A wrapper that cannot be opened (`record_count`
+    -1) is taken to begin at `expected`, the end of what comes before, so that it makes no false gap.
     """
     entries = np.zeros(len(starts), BATCH_DTYPE)
     broken = np.zeros(len(starts), bool)
@@ -157,7 +157,7 @@ def decode_entries(
 def _read_as_new(
     data: bytes, starts: NDArray[np.int64], file_position: int, entries: NDArray[np.void], broken: NDArray[np.bool_]
 ) -> None:
-    """Take the fields of magic 2 for entries that are such batches except for their magic byte, which no CRC covers.
+    """Use the fields of magic 2 for entries that are such batches except for their magic byte, which no CRC covers.
 
     They stay entries with a wrong CRC, as Kafka sees them, and keep the magic found, but have their own offsets.
     """
@@ -174,7 +174,7 @@ def _open_wrapper(entry: memoryview, offset: int, magic: int, attributes: int, e
     try:
         inner = parse_wrapper(entry, offset, magic, attributes)
     except ValueError:
-        # Shown by record_count -1, which the summary reports as an impossible field.
+        # Marked by record_count -1, which the summary reports as an impossible field.
         inner = Inner(-1, -1, -1)
     if 0 <= inner.base_offset <= offset:
         return inner

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class TransactionFinder:
-    """Follows the transactional batches of one file in their order; `known` are those that the files before leave open."""
+    """Follows the transactional batches of one file in order; `known` are transactions that earlier files leave open."""
 
     def __init__(self, known: Mapping[int, OpenTransaction] | None = None) -> None:
         self._open: dict[int, OpenTransaction] = dict(known or {})
         self._ended: dict[int, int] = {}
 
     def watch(self, batches: NDArray[np.void]) -> None:
-        """Take the next array of `BATCH_DTYPE`; batches with a wrong checksum are ignored."""
+        """Add the next array of `BATCH_DTYPE`; batches with a wrong checksum are ignored."""
         chosen = (batches["attributes"] & TRANSACTIONAL != 0) & (batches["magic"] == 2) & batches["crc_valid"]
         if not chosen.any():
             return
@@ -50,8 +50,7 @@ class TransactionFinder:
 
     def ended_producers(self) -> tuple[tuple[int, int], ...]:
         """(producer id, greatest epoch of its markers in the file): its transactions up to that epoch that earlier files left
-        open have ended.
-        """
+        open have ended."""
         return tuple(sorted(self._ended.items()))
 
 
@@ -68,10 +67,10 @@ def open_at_end(segments: Iterable[SegmentSummary]) -> dict[int, OpenTransaction
 
 
 def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
-    """The batch with which a transaction goes on in `batches`, in order of offset: more of its data, or its marker.
+    """The batch with which a transaction continues in `batches`, in order of offset: more of its data, or its marker.
 
-    A marker has the epoch of the data or a later one: the coordinator raises it as it aborts for a timeout, and with
-    KIP-890 at every end. None where nothing is there of the producer, or its next transaction comes first.
+    A marker has the epoch of the data or a later one: the coordinator raises it on a timeout, and with KIP-890 at every end.
+    None if the producer has no batch there, or its next transaction comes first.
     """
     for batch in batches:
         is_part = batch.magic >= 2 and batch.attributes & TRANSACTIONAL and batch.crc_valid
@@ -84,7 +83,7 @@ def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch |
 
 
 def marker_of(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
-    """The marker that ends a transaction in `batches`, in order of offset; None where they do not have it."""
+    """The marker that ends a transaction in `batches`, in order of offset; None if it is not there."""
     remaining = iter(batches)
     part = next_part(transaction, remaining)
     while part is not None and not part.is_control:

@@ -1,7 +1,7 @@
 """Record batches of magic 2: the 61-byte header, decoded for many batches at once, and its CRC-32C.
 
-A segment file is a chain of entries; every entry, of whatever version, begins with an offset (8 bytes), the length of
-what follows the first 12 bytes (4), and has its magic at byte 16. Kafka: `DefaultRecordBatch`, `FileLogInputStream`.
+A segment file is a chain of entries; every entry, of whatever version, begins with an offset (8 bytes), the length of what
+follows the first 12 bytes (4), and has its magic at byte 16. Kafka: `DefaultRecordBatch`, `FileLogInputStream`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _COPIED = tuple(name for disk, name in _ON_DISK if disk.name is None)
 
 
 def follow_lengths(data: bytes, start: int, limit: int) -> tuple[NDArray[np.int64], int]:
-    """Starts of the whole entries in `data` that the length fields lead to from `start`, and where the last one ends.
+    """Starts of the complete entries in `data` that the length fields lead to from `start`, and the end of the last one.
 
-    Stops before an entry that does not end within `data`, whose length is below the smallest entry's, or after `limit`
-    entries. This loop is all that is done per entry in Python besides the CRC.
+    Stops before an entry that does not end within `data` or is shorter than the smallest entry, or after `limit` entries.
+    Besides the CRC, this loop is the only Python work per entry.
     """
     unpack = struct.Struct(">i").unpack_from
     least = LEAST_ENTRY_BYTES - PREFIX_BYTES
-    # Of length fields, not of entries: an addition less for each. Past the end of `data` there is none.
+    # Positions of length fields, not of entries, which saves an addition for each. Past the end of `data` there is none.
     fields: list[int] = []
     append = fields.append
     field = start + _LENGTH_AT
@@ -80,7 +80,7 @@ def gather_headers(data: bytes, starts: NDArray[np.int64]) -> NDArray[np.void]:
 def decode_headers(
     headers: NDArray[np.void], positions: NDArray[np.int64]
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-    """Headers of magic 2 as `BATCH_DTYPE`, `crc_valid` still False, and a mask of those whose frame cannot be.
+    """Headers of magic 2 as `BATCH_DTYPE`, `crc_valid` still False, and a mask of those with an impossible frame.
 
     Such a frame has an offset below 0 or past int64 (`last_offset` wraps there), or a last offset below the base.
     """
@@ -96,7 +96,7 @@ def decode_headers(
 def decode_batches(
     data: bytes, starts: NDArray[np.int64], file_position: int
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-    """Batches of magic 2 at `starts` of `data`, which lies at `file_position` of its file, each wholly inside.
+    """Batches of magic 2 at `starts` of `data`, which lies at `file_position` of its file and contains each batch completely.
 
     Returns the `BATCH_DTYPE` array with `crc_valid` set, and the mask of `decode_headers`.
     """

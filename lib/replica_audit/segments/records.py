@@ -1,8 +1,8 @@
-"""Records of one batch: decoded as digests where replicas are compared, decoded whole where payloads are asked for, and encoded.
+"""Records of one batch: decoded to digests for comparing replicas, decoded completely if payloads are asked for, and encoded.
 
-A compressed batch is expanded within a bound. A compared record keeps its fields other than content, and keyed hashes of the key
-and of the content; the hash key lives as long as one comparison, so it tells whether two records are equal and nothing else.
-Kafka: `DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`, `DefaultRecordBatch.writeHeader`, `ByteUtils`,
+A compressed batch is expanded within a bound. A compared record keeps its fields other than content, and keyed hashes of the
+key and of the content; the hash key lives as long as one comparison, so that hashes show equality and nothing else. Kafka:
+`DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`, `DefaultRecordBatch.writeHeader`, `ByteUtils`,
 `AbstractLegacyRecordBatch.DeepRecordsIterator`.
 """
 
@@ -36,21 +36,21 @@ class RecordError(ValueError):
 
 
 class UnexpandedError(RecordError):
-    """A batch that is not expanded, for it expands to more than the bound: Kafka may well decode it."""
+    """A batch that would expand beyond the bound; Kafka may well decode it."""
 
 
 def read_records(data: bytes, count: int) -> Iterator[RecordFields]:
     """The fields of the `count` records that fill `data`.
 
-    Raises RecordError for what Kafka could not read either: a count or a length that does not fit, a varint that is
-    too long, a header without a name, bytes left at the end of a record or of the batch.
+    Raises RecordError for what Kafka could not read either: a count or a length that does not fit, a varint that is too long, a
+    header without a name, bytes left at the end of a record or of the batch.
     """
     if count < 0:
         raise RecordError(f"expected a number of records, found {count}")
     position, last, number = 0, len(data), 0
     try:
         for number in range(count):
-            # This loop sees every record that is compared: varints of one and two bytes are read without a call.
+            # This loop sees every compared record: varints of one and two bytes are read without a call.
             if (size := data[position]) < 0x80:
                 position += 1
             elif (high := data[position + 1]) < 0x80:
@@ -61,7 +61,7 @@ def read_records(data: bytes, count: int) -> Iterator[RecordFields]:
             end = position + (size >> 1)
             if size & 1 or end > last:
                 raise RecordError(f"record {number} has a length that does not fit into its batch")
-            position += 1  # attributes, of which none is in use
+            position += 1  # attributes, all of them unused
             if (timestamp := data[position]) < 0x80:
                 position += 1
             elif (high := data[position + 1]) < 0x80:
@@ -115,7 +115,7 @@ def read_records(data: bytes, count: int) -> Iterator[RecordFields]:
 
 
 def _varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """The varint at `position`, zig-zag and all, and where it ends."""
+    """The zig-zag varint at `position`, and its end."""
     value = 0
     for shift in range(0, bits, 7):
         byte = data[position]
@@ -129,7 +129,7 @@ def _varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
 
 
 def _headers(data: bytes, position: int) -> tuple[tuple[bytes | None, ...], int]:
-    """Names and values of a record's headers, in turn, and where they end."""
+    """Names and values of a record's headers, in turn, and their end."""
     count, position = _varint(data, position, _INT_BITS)
     if count & 1:
         raise RecordError("a record has a negative number of headers")
@@ -151,8 +151,8 @@ def _headers(data: bytes, position: int) -> tuple[tuple[bytes | None, ...], int]
     return tuple(parts), position
 
 
-#: One record. Absent is -1. `key`, `content` and `headers` are keyed hashes; `content` covers key and value, so that
-#: it stays the same when a record is converted to a format without headers.
+#: One record. Absent is -1. `key`, `content` and `headers` are keyed hashes; `content` covers key and value, so that it stays
+#: the same when a record is converted to a format without headers.
 RECORD_DTYPE = np.dtype(
     [
         ("offset", "i8"),
@@ -175,18 +175,18 @@ RECORD_DTYPE = np.dtype(
 #: Types of control records that end a transaction (`ControlRecordType`).
 ABORT, COMMIT = 0, 1
 _CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "b1": "?", "u8": "8s"}
-#: A row of RECORD_DTYPE, whose fields lie without gaps; hashes are packed as the bytes that they are made as.
+#: A row of RECORD_DTYPE, without padding; hashes are packed as bytes.
 _ROW = struct.Struct("=" + "".join(_CODES[field[1][1:]] for field in RECORD_DTYPE.descr))
 _CONTROL_KEY = struct.Struct(">hh")
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _INNER = struct.Struct(">qi")
 _SEQUENCES = 1 << 31
-#: In place of a length: no part is so long.
+#: In place of a length that no part can have.
 _NULL = b"\xff" * 8
 
 
 class RecordHasher:
-    """64-bit hashes under a key that is made at random for this object and never leaves it.
+    """64-bit hashes under a random key that never leaves this object.
 
     A plain hash of a short key can be guessed; rows of two hashers cannot be compared.
     """
@@ -201,14 +201,14 @@ class RecordHasher:
         raise TypeError("the key of a RecordHasher does not leave its process")
 
     def digest(self, *parts: bytes | None) -> bytes:
-        """The hash of `parts` in their order, null told from empty, as the bytes of a field of RECORD_DTYPE."""
+        """The hash of `parts` in order, with null and empty distinguished, as the bytes of a field of RECORD_DTYPE."""
         digest = self._keyed()
         for part in parts:
             digest.update(_NULL if part is None else len(part).to_bytes(8, "big") + part)
         return digest.digest()
 
     def digests(self, key: bytes | None, value: bytes | None) -> tuple[bytes, bytes]:
-        """`digest(key)` and `digest(key, value)`, with the key taken once."""
+        """`digest(key)` and `digest(key, value)`, hashing the key only once."""
         digest = self._keyed()
         digest.update(_NULL if key is None else len(key).to_bytes(8, "big") + key)
         content = digest.copy()
@@ -217,11 +217,10 @@ class RecordHasher:
 
 
 def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> NDArray[np.void]:
-    """The records of one whole entry of any magic, as `RECORD_DTYPE` in their order; a retained empty batch has none.
+    """The records of a complete entry of any magic, as `RECORD_DTYPE` in order; empty for a retained empty batch.
 
-    `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError for an
-    entry that Kafka could not read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside
-    the batch.
+    `limit` bounds the bytes that a compressed entry expands to; beyond it UnexpandedError is raised. Raises RecordError for an
+    entry that Kafka could not read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside the batch.
     """
     if len(entry) <= MAGIC_AT:
         raise RecordError(f"{len(entry)} bytes are not a batch")
@@ -293,7 +292,7 @@ def _legacy_messages(entry: bytes, magic: int, limit: int) -> Iterator[tuple[int
     if not attributes & CODEC_MASK:
         yield offset, own_ms, *_content(view, magic)
         return
-    # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
+    # Checks the wrapper by all of Kafka's rules, so that the reads below fit.
     first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
     inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
     shift = first - _INNER.unpack_from(inside, 0)[0]
@@ -323,7 +322,7 @@ class Payload(NamedTuple):
     magic: int
     timestamp: int
     appended: bool
-    """`timestamp` is the broker's (LogAppendTime), not the producer's."""
+    """True if `timestamp` is the broker's (LogAppendTime), not the producer's."""
     producer_id: int
     producer_epoch: int
     sequence: int
@@ -332,15 +331,15 @@ class Payload(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    """In their order, duplicates kept."""
+    """In order, with duplicates."""
 
 
 def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[Payload]:
-    """The records of one whole entry of any magic, one after the other; a retained empty batch has none.
+    """The records of a complete entry of any magic, one at a time; none for a retained empty batch.
 
-    `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError, at the
-    record in question, for an entry that Kafka could not read either: an unknown or broken codec, lengths or counts that
-    do not fit, offsets outside the batch.
+    `limit` bounds the bytes that a compressed entry expands to; beyond it UnexpandedError is raised. Raises RecordError, at the
+    record in question, for an entry that Kafka could not read either: an unknown or broken codec, lengths or counts that do not
+    fit, offsets outside the batch.
     """
     if len(entry) <= MAGIC_AT:
         raise RecordError(f"{len(entry)} bytes are not a batch")
@@ -352,7 +351,7 @@ def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[P
     except ExpansionError as error:
         raise UnexpandedError(str(error)) from None
     except UnicodeError:
-        # Its own text would have the bytes.
+        # The original text would have the bytes.
         raise RecordError("the name of a header is not UTF-8") from None
     except ValueError as error:
         raise RecordError(str(error)) from None
@@ -386,7 +385,7 @@ def _whole_records(entry: bytes, limit: int) -> Iterator[Payload]:
 
 def _named(headers: tuple[bytes | None, ...]) -> Iterator[tuple[str, bytes | None]]:
     for name, value in zip(headers[::2], headers[1::2], strict=True):
-        assert name is not None  # `read_records` refuses a header without a name
+        assert name is not None  # `read_records` rejects a header without a name
         yield name.decode("utf-8"), value
 
 
@@ -402,8 +401,7 @@ _MAGIC = 2
 def encode_batch(records: Sequence[Payload]) -> bytes:
     """One batch of `records`, which are of one leader epoch, producer and transaction, by ascending offsets; at least one.
 
-    Offsets between them stay free, as a cleaner leaves them. Raises ValueError where the offsets do not fit into
-    one batch.
+    Offsets between them stay unused, as a cleaner leaves them. Raises ValueError if the offsets do not fit into one batch.
     """
     first, last = records[0], records[-1]
     base_timestamp = first.timestamp
@@ -455,7 +453,7 @@ def _sized(content: bytes | None) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
-    """Zig-zag, seven bits a byte, for varint and varlong (`ByteUtils.writeVarlong`)."""
+    """Zig-zag encoding, seven bits per byte, for varint and varlong (`ByteUtils.writeVarlong`)."""
     number = number << 1 if number >= 0 else (-number << 1) - 1
     encoded = bytearray()
     while number > 0x7F:

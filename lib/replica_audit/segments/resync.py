@@ -1,8 +1,8 @@
 """Resynchronisation after bytes that belong to no batch: the start of the next sound batch, and the kind of the tail.
 
-The length chain is broken, so every byte may begin a batch. Candidates are found by cheap fields over many bytes at once,
-and only they are given to the CRC, within a budget that grows with the bytes searched: the search stays linear, also over
-bytes made to look like headers.
+The length chain is broken, so every byte may begin a batch. Candidates are found by cheap fields over many bytes at once, and
+only they are given to the CRC, within a budget that grows with the bytes searched: the search stays linear, also over bytes
+made to look like headers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LEAST_SIZE = {**OVERHEAD_BYTES, 2: HEADER_BYTES}
 def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int) -> DamageKind:
     """Kind of the bytes from `start` to the end of the file, which no sound batch follows.
 
-    `partial`: what is there of a header could begin the batch of offset `expected` or later, and its length passes the
-    end of the file (or, in a preallocated file, the last byte that is not zero). `zero_filled`: nothing but zeros, and
-    more of them than could begin an offset. `garbage`: else.
+    `partial`: the available header bytes could begin the batch of offset `expected` or later, and its length passes the end of
+    the file (or, in a preallocated file, the last byte that is not zero). `zero_filled`: nothing but zeros, and more of them
+    than could begin an offset. `garbage`: anything else.
     """
     head = window.peek(start, MAGIC_AT + 1)
     written = _end_of_data(window, start)
@@ -46,9 +46,9 @@ def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int
 def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: int) -> int | None:
     """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None if there is none.
 
-    Its messages may lie in it as they are, with offsets up to its own. They are not entries of the log. Bytes that are
-    shifted look like such an entry easily, and its offset would hide all batches below it: so its key has to be null,
-    as every wrapper's is (`LegacyRecord.writeCompressedRecordHeader`), and its value has to fill it.
+    Its messages may be visible inside it, with offsets up to its own, but are not entries of the log. Shifted bytes easily look
+    like such an entry, whose offset would hide all batches below it: so its key has to be null, as every wrapper's is
+    (`LegacyRecord.writeCompressedRecordHeader`), and its value has to fill it.
     """
     head = window.peek(start, HEADER_BYTES)
     if len(head) < MAGIC_AT + 2 or head[MAGIC_AT] > 1 or not head[MAGIC_AT + 1] & CODEC_MASK:
@@ -65,7 +65,7 @@ def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: i
 def describe_header(head: bytes, position: int, size_bytes: int, lowest: int, end_offset: int) -> str:
     """One sentence on the bytes where a batch should begin; `head` is its first 61 bytes or fewer.
 
-    Fields are shown only of a header, whose offset is from `lowest` up to `end_offset`: other bytes may be a record's.
+    Fields are shown only for a header, whose offset is from `lowest` up to `end_offset`: other bytes may be a record's.
     """
     if len(head) < MAGIC_AT + 1:
         return f"expected a batch header, found the last {len(head)} bytes of the file"
@@ -87,7 +87,7 @@ def describe_header(head: bytes, position: int, size_bytes: int, lowest: int, en
 def breaks_off(head: bytes, start: int, size_bytes: int, written: int, expected: int, end_offset: int) -> bool:
     """True if `head`, at most the first 17 bytes at `start`, could begin a batch that passes the end of the written bytes.
 
-    Its offset is from `expected` up to `end_offset`; the file has `size_bytes`, the last of them not zero at `written`.
+    Its offset is from `expected` up to `end_offset`; the file has `size_bytes`, of which those from `written` on are zero.
     """
     lowest, highest = expected.to_bytes(8, "big"), (end_offset - 1).to_bytes(8, "big")
     known = head[:8]
@@ -101,7 +101,7 @@ def breaks_off(head: bytes, start: int, size_bytes: int, written: int, expected:
 
 
 def _end_of_data(window: SegmentWindow, start: int) -> int:
-    """Position after the last byte from `start` on that is not zero; `start` when all are."""
+    """Position after the last nonzero byte from `start` on; `start` if all are zero."""
     end = window.size_bytes
     while end > start:
         begin = max(start, end - _STEP)
@@ -112,16 +112,16 @@ def _end_of_data(window: SegmentWindow, start: int) -> int:
     return start
 
 
-#: Bytes looked at in one go, at first and at most: 61 bytes are gathered for each candidate among them.
+#: Bytes searched at a time, at first and at most: 61 bytes are gathered for each candidate among them.
 _FIRST_STEP = 4 * 1024
 _GREATEST_STEP = 256 * 1024
-#: Bytes of CRC that each byte searched pays for, and what a scan has to begin with.
+#: Bytes of CRC that each searched byte earns, and the initial credit of a scan.
 CREDIT_PER_BYTE = 64
 FIRST_CREDIT = 256 << 20
 
 
 class CandidateHeader(NamedTuple):
-    """A header that could be one: `last_offset` is the entry's offset for magic 0 and 1."""
+    """A possible header; `last_offset` is the entry's offset for magic 0 and 1."""
 
     position: int
     size: int
@@ -138,9 +138,9 @@ class CandidateHeader(NamedTuple):
 def find_candidates(data: bytes, position: int, size_bytes: int, lowest: int, end_offset: int) -> list[CandidateHeader]:
     """Headers in `data`, which lies at `position` of a file of `size_bytes`, whose cheap fields could be sound.
 
-    Magic 0 to 2, a length that the file has room for, an offset from `lowest` up to `end_offset`, no unknown
-    attribute bits, for magic 2 a last offset not below the base. Only starts with `HEADER_BYTES` bytes of `data` after
-    them are seen, so pad the end of a file.
+    Magic 0 to 2, a length that fits in the file, an offset from `lowest` up to `end_offset`, no unknown attribute bits, for
+    magic 2 a last offset not below the base. Only starts with `HEADER_BYTES` bytes of `data` after them are seen, so pad the
+    end of a file.
     """
     raw = np.frombuffer(data, np.uint8)
     starts = len(raw) - HEADER_BYTES + 1
@@ -170,14 +170,14 @@ def find_candidates(data: bytes, position: int, size_bytes: int, lowest: int, en
 
 
 class Resynchroniser:
-    """The search for the next sound batch in one segment, and the budget that bounds it."""
+    """The search for the next sound batch in one segment, and its budget."""
 
     def __init__(self, window: SegmentWindow, base_offset: int) -> None:
         self._window = window
         self._credit = FIRST_CREDIT
         self.end_offset = base_offset + GREATEST_SPAN + 1
         self.skipped = 0
-        """Candidates that were not checked, for lack of credit, since the last search began."""
+        """Candidates left unchecked for lack of credit since the last search began."""
 
     def candidate_at(self, position: int, lowest: int) -> CandidateHeader | None:
         """The header at `position` if its cheap fields could be sound."""
@@ -186,18 +186,18 @@ class Resynchroniser:
         return found[0] if found else None
 
     def affords(self, size: int) -> bool:
-        """Take `size` bytes of CRC from the budget; False, and nothing taken, when there is not so much."""
+        """Take `size` bytes of CRC from the budget; False, with nothing taken, if it is too small."""
         if size > self._credit:
             return False
         self._credit -= size
         return True
 
     def refund(self, size: int) -> None:
-        """Give back what was taken for a CRC that turned out right."""
+        """Return what was taken for a CRC that turned out right."""
         self._credit += size
 
     def has_right_crc(self, candidate: CandidateHeader) -> bool:
-        """True if the candidate's CRC matches; False also where the budget does not cover it (`skipped`)."""
+        """True if the candidate's CRC matches; False also if the budget does not cover it (`skipped`)."""
         if candidate.magic < 2 and not self._has_fitting_lengths(candidate):
             return False
         if not self.affords(candidate.size):
@@ -212,7 +212,7 @@ class Resynchroniser:
         return crc == candidate.crc
 
     def _has_fitting_lengths(self, candidate: CandidateHeader) -> bool:
-        """True if key and value fill a legacy entry exactly: it has so few other fields that zeros pass them."""
+        """True if key and value fill a legacy entry exactly: with so few other fields even zeros would pass."""
         key_at = candidate.position + OVERHEAD_BYTES[candidate.magic] - 8
         left = candidate.size - OVERHEAD_BYTES[candidate.magic]
         key = self._length_at(key_at)
@@ -228,11 +228,11 @@ class Resynchroniser:
     def find_sound(
         self, start: int, stop: int, lowest: int, end_offset: int, expected: int | None
     ) -> CandidateHeader | None:
-        """The first batch with a right CRC that begins at `start` or after and ends by `stop`.
+        """The first batch with a right CRC that begins at `start` or later and ends by `stop`.
 
-        Its base offset is from `lowest` up to `end_offset`. One that begins below `expected` is believed only where its
-        own length leads to the batch that follows it (broken off by the end of the file, perhaps), or to the end of the
-        file: a record may hold a batch's bytes.
+        Its base offset is from `lowest` up to `end_offset`. One that begins below `expected` counts only if its own length
+        leads to the batch that follows it (possibly broken off by the end of the file), or to the end of the file: a record may
+        hold a batch's bytes.
         """
         self.skipped = 0
         step = _FIRST_STEP
@@ -250,7 +250,7 @@ class Resynchroniser:
                 if not self.has_right_crc(candidate):
                     continue
                 if expected is None or candidate.base_offset >= expected or self._is_followed(candidate):
-                    # Only what was searched pays.
+                    # Only searched bytes earn credit.
                     self._credit = max(0, self._credit - max(0, start - candidate.position) * CREDIT_PER_BYTE)
                     return candidate
         return None

@@ -1,7 +1,7 @@
 """Scan of a segment file: its batches in order, the damage between them, and the kind of its tail.
 
-Kafka stops at the first byte that is wrong (`FileLogInputStream.nextBatch`, `LogSegment.recover`); here scanning goes
-on at the next sound batch, since an audit must say what a restart would destroy.
+Kafka stops at the first wrong byte (`FileLogInputStream.nextBatch`, `LogSegment.recover`); here scanning continues at the next
+sound batch, since an audit must say what a restart would destroy.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from replica_audit.segments.streams import SegmentWindow
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: What a processor keeps in its cache between the reading of bytes, their checksums and their headers.
+#: Small enough to stay in the processor's cache between reading, checksums and headers.
 WINDOW_BYTES = 2 << 20
 GREATEST_SEGMENT = 2**31 - 1
-#: An entry of magic 0 or 1 is taken into memory whole; no broker was ever sent one like this.
+#: An entry of magic 0 or 1 is loaded completely; no broker was ever sent a larger one.
 _GREATEST_LEGACY = 256 << 20
 _EVERY = 1 << 62
-#: Entries decoded after a damage before the scan trusts the chain again; doubles, so that damage costs no rereading.
+#: Entries decoded after damage before the scan trusts the chain again; doubles, so that damage costs no rereading.
 _CAUTIOUS = 64
 
 
@@ -52,15 +52,13 @@ def scan_segment(
 ) -> Iterator[NDArray[np.void] | Damage]:
     """Everything in a segment file, in order of position: arrays of `BATCH_DTYPE`, and `Damage` between them.
 
-    `stream` is binary and seekable, `size_bytes` its length, `base_offset` the offset of its name. Positions, sizes and
-    lengths of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the
-    file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage.
-    Memory: a few windows, or one legacy entry if that is larger. `known` are the batches that the file begins with, where an
-    earlier scan found nothing wrong up to their end: they come first, and reading begins after them. Of evidence they are those
-    that it has headers of.
+    `stream` is binary and seekable, `size_bytes` its length, `base_offset` the offset in its name. Positions, sizes and lengths
+    of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the file) but whose
+    CRC is wrong is a batch with `crc_valid` False; if the frame itself is wrong it is damage. Memory: a few windows, or one
+    legacy entry if that is larger. `known` are the batches that the file begins with, if an earlier scan found nothing wrong up
+    to their end: they come first, and reading begins after them. For evidence they are the batches of its headers.
 
-    Raises FormatError when the file is shorter than `size_bytes`, for one that is larger than Kafka opens
-    (`FileRecords`), and where the items do not account for every byte.
+    Raises FormatError if the file is shorter than `size_bytes`, larger than Kafka opens (`FileRecords`), or not completely accounted for.
     """
     if size_bytes > GREATEST_SEGMENT:
         expected = f"a segment of at most {GREATEST_SEGMENT} bytes"
@@ -74,9 +72,9 @@ def scan_segment(
 def account_for_bytes(
     items: Iterable[NDArray[np.void] | Damage], size_bytes: int
 ) -> Iterator[NDArray[np.void] | Damage]:
-    """`items` as they are, as long as each begins where the one before it ends and the last one ends with the file.
+    """`items` unchanged, as long as each begins where the one before it ends and the last one ends with the file.
 
-    Raises FormatError where bytes are left out or taken twice: nothing of a segment may be passed over in silence.
+    Raises FormatError for bytes that are left out or taken twice: nothing in a segment may be skipped silently.
     """
     end = 0
     for item in items:
@@ -104,7 +102,7 @@ def account_for_bytes(
 
 
 class _Scan:
-    """One pass over one file: where it is, and which offset should come next."""
+    """One pass over one file: its position, and the offset expected next."""
 
     def __init__(self, window: SegmentWindow, base_offset: int) -> None:
         self._window = window
@@ -138,13 +136,13 @@ class _Scan:
         self._position = int(last["position"] + last["size"])
         before = int(batches[-2]["last_offset"]) + 1 if len(batches) > 1 else self._expected
         self._expected = int(last["last_offset"]) + 1
-        # No CRC covers a base offset: one that does not take up its neighbour's must not hide the batches below it.
+        # No CRC covers a base offset: one that does not continue its neighbour's must not hide the batches below it.
         before = self._lowest if before is None else before
         self._confirmed = self._expected if last["base_offset"] == before else min(before, self._expected)
         self._lowest = min(self._lowest, int(batches["base_offset"].min()))
 
     def _decode_stretch(self) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-        """Entries of one kind from the current position on, and which of them have an impossible frame."""
+        """Entries of one kind from the current position on, and a mask of those with an impossible frame."""
         data, at = self._window.view(self._position)
         starts, end = follow_lengths(data, at, self._limit)
         if not len(starts):
@@ -161,7 +159,7 @@ class _Scan:
         return decode_batches(data, starts[: short[0]] if len(short) else starts, file_position)
 
     def _decode_single(self) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-        """The entry at the current position, which does not end within the window; nothing where its length is wrong.
+        """The entry at the current position, which does not end within the window; empty if its length is wrong.
 
         Charged to the budget of the resynchronisation and refunded if the CRC matches, so that crafted lengths cannot cause
         quadratic reads.
@@ -200,10 +198,10 @@ class _Scan:
         return len(batches)
 
     def _is_framed(self, batch: np.void) -> bool:
-        """True if the length field of a batch with a wrong CRC can be believed.
+        """True if the length field of a batch with a wrong CRC is credible.
 
-        It must lead to the end of the file or to a header that could follow. Where that header does not take up the
-        offsets directly, the length may have jumped over sound batches: then there must be none within.
+        It must lead to the end of the file or to a possible next header. If that header does not continue the offsets, the
+        length may have jumped over sound batches: then there must be none within.
         """
         last, end = int(batch["last_offset"]), int(batch["position"] + batch["size"])
         end_offset = self._search.end_offset

@@ -1,4 +1,4 @@
-"""Seekable streams: one over something of known size, and a window that moves over one, so that memory does not grow with the file."""
+"""Seekable streams: one over a source of known size, and a moving window over one, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -23,24 +23,19 @@ class PositionedReads(io.RawIOBase, BinaryIO):
         self._position = 0
 
     def readable(self) -> bool:
-        """True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
         return True
 
     def tell(self) -> int:
-        """Position of the next read."""
         return self._position
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """As of any binary file."""
         self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
         return self._position
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """As of any binary file."""
         view = memoryview(buffer)
         data = self.read(len(view)) or b""
         view[: len(data)] = data
@@ -70,8 +65,7 @@ class SegmentWindow:
     def load(self, position: int, length: int | None = None) -> tuple[bytes, int]:
         """The window moved to `position`: `length` bytes (default the capacity), fewer only at the end of the file.
 
-        Loaded bytes are not read again, unless joining so few would cost more. Raises FormatError
-        when the file is shorter than it was said to be.
+        Loaded bytes are not read again, unless joining so few would cost more. Raises FormatError if the file is shorter than given.
         """
         length = min(self.capacity if length is None else length, self.size_bytes - position)
         held = position - self._start
@@ -92,7 +86,7 @@ class SegmentWindow:
         return self._read(position, length)
 
     def crc32c(self, position: int, end: int) -> int:
-        """CRC-32C of the bytes from `position` to `end`, read in steps where they are not loaded."""
+        """CRC-32C of the bytes from `position` to `end`, read in steps unless they are loaded."""
         crc = 0
         for start in range(position, end, _STEP):
             crc = google_crc32c.extend(crc, self.peek(start, min(_STEP, end - start)))

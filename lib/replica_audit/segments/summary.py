@@ -1,4 +1,4 @@
-"""The summary of a segment, all that the audit needs of it besides its batches, and its JSON."""
+"""The summary of a segment, everything that the audit needs of it besides its batches, and its JSON."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: How many of each kind are kept; all are counted.
+#: Irregularities kept of each kind; all are counted.
 GREATEST_KEPT = 100
-#: After the greatest sequence number, 2^31-1, comes 0.
+#: The greatest sequence number, 2^31-1, is followed by 0.
 _SEQUENCES = 1 << 31
 
 
 class _Producer(NamedTuple):
     least: int
     greatest: int
-    """Sequence of the last record, counted on where it went past the greatest."""
+    """Sequence of the last record, counted on past the greatest."""
     last_offset: int
 
 
 class IrregularityFinder:
-    """Watches the batches of one segment, array by array, in file order."""
+    """Finds irregularities in one segment, array by array, in file order."""
 
     def __init__(self, base_offset: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class IrregularityFinder:
         self._first_sequences: list[tuple[int, int, int]] = []
 
     def pass_damage(self) -> None:
-        """Say that bytes were lost here: the next batch then makes no gap."""
+        """Note that bytes were lost here: the next batch then makes no gap."""
         self._after_damage = True
 
     def found(self) -> tuple[Irregularity, ...]:
@@ -67,7 +67,7 @@ class IrregularityFinder:
         return tuple((*key, known.greatest % _SEQUENCES) for key, known in reversed(latest))
 
     def watch(self, batches: NDArray[np.void]) -> None:
-        """Judge an array of `BATCH_DTYPE`, not empty."""
+        """Check the next array of `BATCH_DTYPE`, which must not be empty."""
         wrong = ~batches["crc_valid"]
         self._keep("crc", batches, wrong, None, lambda b, _: f"stored CRC {b['crc']} is not that of the bytes")
         self._watch_producers(batches)
@@ -116,7 +116,7 @@ class IrregularityFinder:
     def _watch_epochs(self, batches: NDArray[np.void]) -> None:
         epochs = batches["leader_epoch"]
         known = np.where(epochs >= 0, np.arange(1, len(epochs) + 1), 0)
-        # Index of the latest batch with an epoch, so that those without are passed over.
+        # Index of the latest batch with an epoch, so that batches without one are skipped.
         latest = np.maximum.accumulate(known)
         carried = np.concatenate(([self._leader_epoch], epochs))[latest]
         previous = np.concatenate(([self._leader_epoch], carried[:-1]))
@@ -135,13 +135,13 @@ class IrregularityFinder:
         self._keep("field", batches, wrong, None, _describe_fields)
 
     def _watch_producers(self, batches: NDArray[np.void]) -> None:
-        """Same producer id, epoch and sequence at another offset.
+        """Find repeated sequences: same producer id, epoch and sequence at another offset.
 
-        Known sequences are kept as one range for each producer and epoch: a sound log's only grow, so a base sequence
-        inside the range was there before. Batches that repeat offsets are reported as such, not here. A sequence that
-        restarts at 0 is reported with the last offset before it: where the log had been deleted up to there, the
-        broker made the producer restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360). Sequences that are left out are counted,
-        once for each place: a broker refuses such a batch (ProducerAppendInfo.checkSequence) while it knows the producer.
+        Known sequences are kept as one range for each producer and epoch: in a sound log they only grow, so a base sequence
+        inside the range occurred before. Batches that repeat offsets are reported as such, not here. A sequence that restarts
+        at 0 is reported with the last offset before it: if the log had been deleted up to there, the broker made the producer
+        restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360). Places where sequences are missing are counted: a broker refuses such
+        a batch (ProducerAppendInfo.checkSequence) while it knows the producer.
         """
         idempotent = ((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0)).nonzero()[0]
         if not len(idempotent):
@@ -201,9 +201,9 @@ def _describe_producer(batch: np.void, _: int | None) -> str:
 
 
 _GREATEST_PRODUCER_EPOCH = (1 << 15) - 1
-#: Batches that are summed up at once; a window of large batches has too few of them to be worth calling numpy for.
+#: Batches summed up at a time; a window of large batches has too few to be worth a call of numpy.
 _ROWS = 4096
-#: Of segments with so few batches the calls cost more than the batches: replicas that have the same ones share a summary.
+#: For so few batches the calls cost more than the batches: replicas with the same ones share a summary.
 _FEW_ROWS = 256
 
 
@@ -239,7 +239,7 @@ class Summariser:
         self._waiting_rows = 0
 
     def add(self, item: NDArray[np.void] | Damage) -> None:
-        """Take the next array of `BATCH_DTYPE`, or the next damage."""
+        """Add the next array of `BATCH_DTYPE`, or the next damage."""
         if isinstance(item, Damage):
             self._sum_up()
             self._content.add(item)
@@ -264,10 +264,10 @@ class Summariser:
         self._chunks = merge_chunks((self._chunks.values(), digest_chunks(batches)))
 
     def finish(self) -> SegmentSummary:
-        """The summary of everything that was added.
+        """The summary of everything added.
 
-        A batch at the end with a wrong CRC is a batch, but not a sound one: what follows the last sound batch, such
-        batches included, is the tail.
+        A batch at the end with a wrong CRC is a batch, but not a sound one: what follows the last sound batch, such batches
+        included, is the tail.
         """
         if self._damage or self._batch_count or not 0 < self._waiting_rows <= _FEW_ROWS:
             return self._finish()
@@ -279,7 +279,7 @@ class Summariser:
         self._sum_up()
         first, last = self._first, self._last_sound
         tail_length = self._size_bytes - (0 if last is None else last.position + last.size)
-        # What evidence does not have may be anything.
+        # Bytes that evidence lacks may be anything.
         tail_kind: TailKind = "clean" if not tail_length or self._source == "evidence" else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
             tail_kind = self._damage[-1].kind
@@ -380,7 +380,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_fiel
 
 
 def summary_from_json(text: str) -> SegmentSummary:
-    """The summary that `summary_to_json` wrote; raises ValueError, KeyError or TypeError for anything else."""
+    """The summary that `summary_to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
     fields = json.loads(text)
     for name, kind in (
         ("epoch_starts", EpochStart),
