@@ -1,4 +1,4 @@
-"""The stages of an audit, in their order: every partition, then those that had to wait for the coordinator, then the whole.
+"""The stages of an audit, in order: every partition, then those that had to wait for the coordinator, then the whole.
 
 `show` and `run` differ in what is read (`Source`), where answers go (`Sink`) and who runs the tasks (`Executor`).
 """
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.internal_topics import Each
     from replica_audit.warehouse.table_layout import DataFile
 
-#: Below as many batches a further task costs more than it saves.
+#: Least batches per task: with fewer a further task costs more than it saves.
 _TASK_BATCHES = 200_000
 
-#: A partition of few batches costs as much as one of so many.
+#: Cost of a partition, in batches, besides its own batches.
 _PARTITION_BATCHES = 1000
 
 
 @dataclass(slots=True)
 class AuditAnswers:
-    """Those of all partitions: rows by report table, and files with more of them."""
+    """Answers for all partitions: rows by report table, and files with further rows."""
 
     rows: ReportRows = field(default_factory=ReportRows)
     files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
     log_dirs: LogDirTally = field(default_factory=LogDirTally)
     unread: list[QuarantineRow] = field(default_factory=list)
-    """Quarantine rows of what of the coordinator's log could not be read."""
+    """Quarantine rows for unreadable parts of the coordinator's log."""
 
     def count(self, table: str) -> int:
-        """Rows of a table, wherever they are."""
+        """Number of rows of a table, in memory and in files."""
         return len(self.rows.table(table)) + sum(file.row_count for file in self.files[table])
 
     def take(self, found: Iterable[TaskAnswer]) -> dict[TopicPartition, frozenset[int]]:
-        """Add what was found; returns the producers that partitions wait for."""
+        """Add the answers of tasks; returns the producers that partitions wait for."""
         waiting: dict[TopicPartition, frozenset[int]] = {}
         for answer in found:
             waiting.update(answer.waiting)
@@ -74,7 +74,7 @@ class Source(Protocol):
 
     @property
     def reader(self) -> PartitionReader:
-        """What tasks read partitions from."""
+        """The reader of partitions in tasks."""
 
     def tasks(self, executor: Executor) -> Sequence[PartitionTask]:
         """All partitions, in order."""
@@ -82,7 +82,7 @@ class Source(Protocol):
     def read_transactions(
         self, producers: Collection[int], each: Each
     ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
-        """The coordinator's latest states of `producers`, and quarantine rows that are nowhere yet; for none nothing is read."""
+        """The coordinator's latest states of `producers`, and quarantine rows not recorded yet; reads nothing without producers."""
 
     @property
     def voters(self) -> Iterable[VoterCopy]:
@@ -97,19 +97,19 @@ class Source(Protocol):
 
 
 class Sink(Protocol):
-    """Where the answers of an audit go."""
+    """Destination of an audit's answers."""
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
-        """Where tasks leave their rows."""
+        """Where tasks put their rows."""
 
     def keep(self, answers: AuditAnswers) -> None:
-        """Keep the answers, once they are whole."""
+        """Store the complete answers."""
 
     def results(self, answers: AuditAnswers) -> Results:
-        """What was kept."""
+        """The stored results."""
 
     def fail(self) -> None:
-        """Note that there will be none."""
+        """Note that there will be no results."""
 
 
 def audit(
@@ -120,9 +120,8 @@ def audit(
     asked: Collection[TopicPartition] = (),
     up: Collection[int] | None = None,
 ) -> Results:
-    """Audit every partition of `source`; costs of elections are given for those, too, that are `asked` for or whose leader is
-    not among the brokers that are said to be `up`.
-    """
+    """Audit every partition of `source`. Costs of elections are also given for partitions that are `asked` for or whose leader
+    is not among the brokers said to be `up`."""
     try:
         tasks = source.tasks(executor)
         files, size_bytes = _to_read(tasks)
@@ -149,7 +148,8 @@ def _answer(
     work: PartitionWork,
     progress: Progress,
 ) -> AuditAnswers:
-    """What all partitions have in the report tables. The coordinator is asked once for those that wait, once for lost writers."""
+    """Answers for all partitions. The coordinator's log is read once for partitions that wait for it, and once for producers of
+    lost records."""
     answers = AuditAnswers()
     reads_files = any(_to_read(tasks))
 
@@ -167,7 +167,7 @@ def _answer(
 
 
 def _to_read(tasks: Sequence[PartitionTask]) -> tuple[int, int]:
-    """Files and bytes of segments that auditing reads: none where the ingest has read them."""
+    """Files and bytes of segments that auditing reads: 0 if the ingest has read them."""
     return sum(task.files for task in tasks), sum(task.size_bytes for task in tasks)
 
 

@@ -1,4 +1,4 @@
-"""Where the stages of an audit run their work: in this process, or on the executors of Spark (`spark/tasks.py`)."""
+"""Executors: where the stages of an audit run their work, in this process or on Spark's executors (`spark/tasks.py`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: `write` of `Executor.follow_timelines`: what becomes of the timeline's rows, and what of it the stage hears.
+#: `write` of `Executor.follow_timelines`: stores the timeline's rows, and passes the stage's news on.
 TimelineWriter = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 class TimelineNews(NamedTuple):
-    """What a stage hears of a timeline: what that of a partition comes to, or, of none, a file that was written; JSON."""
+    """News of a timeline for a stage: the summary for a partition or, without a partition, a file that was written; JSON."""
 
     topic: str | None
     partition: int | None
@@ -31,18 +31,18 @@ class TimelineNews(NamedTuple):
 
 
 class Executor(Protocol):
-    """Runs functions over tasks. A stage asks nothing else of the place that it runs in."""
+    """Runs functions over tasks; a stage needs nothing else of the place that it runs in."""
 
     @property
     def is_apart(self) -> bool:
-        """True as long as tasks run in other processes."""
+        """True while tasks run in other processes."""
 
     @property
     def parallelism(self) -> int:
-        """How many tasks run side by side."""
+        """Number of tasks that run side by side."""
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """All of `items` as tasks, each of them a few items; fewer than `least` of their `cost` are not worth a second task."""
+        """`items` divided into tasks of a few each; a further task is worth it only for `least` of their `cost`."""
 
     def map(
         self,
@@ -50,10 +50,10 @@ class Executor(Protocol):
         work: Callable[[Task], Iterable[Result]],
         ended: Callable[[Task], None] | None = None,
     ) -> list[Result]:
-        """What `work` yields for each of `tasks`, in their order.
+        """Results of `work` for each of `tasks`, in order.
 
-        `ended` is called, one call at a time but from any thread, with each task that has ended, for progress. An error
-        of `work` ends it, after as many attempts as the executor makes.
+        `ended` is called, one call at a time but from any thread, with each task that has ended, for progress. An error of
+        `work` ends it, after as many attempts as the executor makes.
         """
 
     def follow_timelines(
@@ -72,13 +72,13 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Task after task in this process."""
+    """Runs task after task in this process."""
 
     is_apart = False
     parallelism = 1
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """A few that cost little, or one: a task costs nothing here, and progress goes by tasks."""
+        """Small tasks: a task costs nothing here, and progress goes by tasks."""
         return list(cut_stretches(items, cost, least // 50))
 
     def map(
@@ -102,7 +102,7 @@ class InProcess:
         rule: Rule,
         write: TimelineWriter,
     ) -> list[TimelineNews]:
-        """All that was observed is held at once."""
+        """Holds all observations in memory."""
         import pyarrow as pa
 
         from replica_audit.arrow_rows import arrow_to_rows
@@ -126,7 +126,7 @@ class InProcess:
 
 
 def deal(items: Sequence[Task], count: int) -> list[list[Task]]:
-    """`items` in their order as at most `count` tasks of about equally many."""
+    """`items` in order, as at most `count` tasks of about equal number."""
     count = min(len(items), max(1, count))
     return [list(items[number * len(items) // count : (number + 1) * len(items) // count]) for number in range(count)]
 
@@ -134,6 +134,6 @@ def deal(items: Sequence[Task], count: int) -> list[list[Task]]:
 def map_each(
     executor: Executor, work: Callable[[Task], Result], items: Sequence[Task], most: int | None = None
 ) -> list[Result]:
-    """`work` of each of `items`, in their order, dealt out evenly: to as many tasks as run side by side, or to `most`."""
+    """`work` for each of `items`, in order, divided evenly into as many tasks as run side by side, or `most`."""
     tasks = deal(items, (most or executor.parallelism) if items else 0)
     return executor.map(tasks, lambda of_task: [work(item) for item in of_task])

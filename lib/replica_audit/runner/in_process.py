@@ -1,4 +1,4 @@
-"""A snapshot audited in this process, without Spark: one partition of it, or all."""
+"""Audit of a snapshot in this process, without Spark: one partition, or all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replica_audit.text import now
 
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:
-    """Audit one partition of the snapshot at `uri`. Raises UsageError when the snapshot does not have it."""
+    """Audit one partition of the snapshot at `uri`. Raises UsageError if the snapshot does not have it."""
     started = now()
     # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
     topics = (topic_partition.topic,)
@@ -36,10 +36,9 @@ def audit_all(
     asked: Collection[TopicPartition] = (),
     up: Collection[int] | None = None,
 ) -> Results:
-    """Audit every partition of the snapshot at `uri` that `settings.topics` match: the answers of a run.
+    """Audit every partition of the snapshot at `uri` that matches `settings.topics`, with the answers of `run`.
 
-    The costs of elections are given for those, too, that are `asked` for, or whose leader is not among the brokers that are
-    said to be `up`, where there is nothing else to decide.
+    Costs of elections are also given for partitions that are `asked` for, or whose leader is not among the brokers said to be `up`.
 
     Raises UsageError and InputError as `open_snapshot` does.
     """

@@ -1,7 +1,7 @@
 """The ingest stage: a snapshot's files into the bronze tables.
 
-Executors write what is large and the driver commits it. The snapshot's id is a hash of what was read, so it is known
-after the scan; rows carry the `ingest_id` of this attempt, and count once its `finished` row is in `audits`.
+Executors write what is large and the driver commits it. The snapshot's id is a hash of what was read, so it is known after the
+scan; rows carry the `ingest_id` of this attempt, and count once its `finished` row is in `audits`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import EarlierSegments
 from replica_audit.warehouse.table_layout import DataFile
 
-#: The table of leadership, which is written a few rows at a time, and the lines of it that are packed at once.
+#: The table of leadership, written a few rows at a time, and the lines of it packed at a time.
 STATES = "partition_states"
 _LINES = 1 << 12
 
@@ -58,13 +58,12 @@ _LINES = 1 << 12
 def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:
     """Ingest the snapshot at `uri` and return its id.
 
-    A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
-    scanned first, which tells its id (`auditing.snapshot_id`); where that id is there, its rows are these, and only where
-    it lies is noted. Segments that an earlier ingest of the cluster knows are not scanned again either, and one that has
-    grown is scanned from where it ended (`segment_scan`); with `settings.full` all are scanned.
+    A snapshot at the place of its last ingest, with no file changed since, is not scanned again. Otherwise the scan determines
+    its id (`auditing.snapshot_id`); if that id is known, so are its rows, and only its place is noted. Segments that an earlier
+    ingest of the cluster knows are not scanned again either, and one that has grown is scanned from its former end
+    (`segment_scan`); with `settings.full` all are scanned.
 
-    Raises UsageError when `settings.topics` match nothing and InputError when there is no log dir at all
-    (`open_snapshot`).
+    Raises UsageError if `settings.topics` match nothing and InputError if there is no log dir at all (`open_snapshot`).
     """
     started = now()
     spreading = SpreadTasks(executor)
@@ -116,7 +115,7 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
 
 
 def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[AttemptRow]:
-    """The attempt that counts of a snapshot that is there, as `finished_attempts`, if this version made it."""
+    """The finished attempt for a snapshot, as from `finished_attempts`, if this version made it."""
     found = finished_attempts(warehouse, "ingest", snapshot_id=snapshot_id)
     return [row for row in found if row.tool_version == __version__]
 
@@ -124,8 +123,8 @@ def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[AttemptRow]:
 def hash_changes(
     snapshot: Snapshot, inventory: Inventory, lines: Iterable[str], changes: Iterable[int | None] = ()
 ) -> str | None:
-    """32 hex digits over where the snapshot lies, what its small files say (`inventory_lines`), and size and last change of
-    each file that is scanned; None where a storage does not say when a file was changed.
+    """32 hex digits over the snapshot's place, the content of its small files (`inventory_lines`), and size and last change of
+    each file that is scanned; None if a storage does not tell when a file was changed.
 
     `changes` are sums over what tasks have read (`SpreadTasks.changes`).
     """
@@ -142,7 +141,7 @@ def hash_changes(
 
 
 def _state_lines(inventory: Inventory) -> Iterator[bytes]:
-    """The lines of leadership, as runs."""
+    """The lines of leadership, packed."""
     rows = leadership_rows(inventory)
     while part := list(islice(rows, _LINES)):
         yield pack_lines(row_lines({STATES: part}))
@@ -154,9 +153,9 @@ class _Ingested(NamedTuple):
 
 
 def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
-    """The snapshot of which nothing changed since it was ingested, where it lies now; None where there is none.
+    """The snapshot at its present place in which nothing changed since its ingest; None if there is none.
 
-    Another version may have kept less of a file, so what it ingested is not taken for it.
+    Ingests of another version do not count, since it may have kept less of a file.
     """
     if changes is None or not warehouse.exists("snapshots"):
         return None
@@ -186,8 +185,8 @@ def _scan(
     settings: Settings,
     progress,
 ) -> tuple[dict[str, list[Row]], dict[str, list[DataFile]], list[ScannedFiles]]:
-    """Rows of the small bronze tables, files of what was scanned, which wait for their commit, and what tasks gave back."""
-    # In order of partitions: a task of the audit reads the rows of its own, which are neighbours then.
+    """Rows of the small bronze tables, files of the scan that wait for their commit, and what tasks returned."""
+    # In order of partitions, so that a task of the audit finds its rows side by side.
     rows = {table: _by_partition(of_table) for table, of_table in known_rows.items()}
     rows["segments"] = []
     constants = {"cluster_id": inventory.cluster_id, "ingest_id": ingest_id}

@@ -1,4 +1,4 @@
-"""An ingested snapshot audited out of the warehouse, and its answers into it."""
+"""Audit of an ingested snapshot from the warehouse, with the answers stored there."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 _Said = TypeVar("_Said")
 
-#: Report rows that a partition has at most, besides those of differences.
+#: Most report rows of a partition besides those for differences.
 _ROWS_OF_PARTITION = 100
 
 
@@ -85,10 +85,10 @@ def audit(
     progress: Progress,
     snapshot_uri: str | None = None,
 ) -> Results:
-    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results.
+    """Audit an ingested snapshot (by default the latest), write its tables and return its results.
 
-    The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested.
-    Raises UsageError when there is no finished audit `settings.since` of the cluster.
+    The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested. Raises
+    UsageError if the cluster has no finished audit `settings.since`.
     """
     started = now()
     ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
@@ -109,13 +109,13 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """What tasks read the partitions of a warehouse from (`runner.partition_tasks.PartitionReader`)."""
+    """Reads partitions from a warehouse, in tasks (`runner.partition_tasks.PartitionReader`)."""
 
     options: AuditOptions
     location: str
-    """Of the snapshot."""
+    """Location of the snapshot."""
     batches: str
-    """Directory of that table."""
+    """Directory of the table `batches`."""
     evidence: EvidenceRows
     since: VerifiedRows | None
     """What an earlier audit has verified."""
@@ -170,7 +170,7 @@ class TableReader:
         return RecordReader(self.location)
 
     def rows_read(self, examined: Examined, rows: ReportRows) -> ReportRows:
-        """No more: the tables have them since the ingest."""
+        """`rows` unchanged: the tables have the others since the ingest."""
         return rows
 
 
@@ -187,7 +187,7 @@ class IngestedSource:
         audit_id: str,
         since: VerifiedRows | None,
     ) -> None:
-        """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written as `audit_id`'s."""
+        """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written under `audit_id`."""
         self._warehouse, self._ingested, self._audit_id = warehouse, ingested, audit_id
         self._log_dirs: Collection[str] = ()
         self._unread_in_store: list[QuarantineRow] = []
@@ -204,7 +204,8 @@ class IngestedSource:
         return [*unplaced_rows(self._warehouse, own_rows(self._ingested)), *self._unread_in_store]
 
     def tasks(self, executor: Executor) -> list[PartitionTask]:
-        """Rows are those of this attempt. Raises EngineError where the ingest committed others."""
+        """All partitions, with the rows of this attempt. Raises EngineError if the rows that the ingest committed are not those
+        in the tables."""
         warehouse, attempt = self._warehouse, own_rows(self._ingested)
         ids = {**attempt, "cluster_id": self.cluster_id, "audit_id": self._audit_id}
         del ids["ingest_id"]
@@ -231,7 +232,7 @@ class IngestedSource:
     def _said(
         self, executor: Executor, known: Collection[Place], timelines: Mapping[Place, TimelineSummary]
     ) -> dict[Place, SideEvidence]:
-        """What is said of some partitions and lies in no table of theirs; it adds none that nothing else names."""
+        """Side evidence of partitions that is in none of their tables; partitions named nowhere else are not added."""
         warehouse = self._warehouse
         events: dict[Place, list[BrokerLogEvent]] = defaultdict(list)
         if known and warehouse.exists(LOG_EVENTS):
@@ -266,14 +267,14 @@ class IngestedSource:
     def _stored(
         self, known: Collection[Place], remote: Mapping[Place, Sequence[RemoteSegment]]
     ) -> dict[Place, RemoteListing]:
-        """What the remote store has of each partition; none without a store or a listing of it."""
+        """The remote store's contents for each partition; empty without a store or a listing of it."""
         store = None
         if uri := self.reader.options.remote:
             store = open_remote_store(uri)
-            # Tasks run elsewhere, where a relative path would be of another directory.
+            # Tasks run elsewhere, where a relative path would name another directory.
             self.reader = replace(self.reader, options=replace(self.reader.options, remote=store.location))
         elif snapshot := self._snapshot():
-            # What of a listing cannot be read is in quarantine since the ingest.
+            # Unreadable parts of a listing are in quarantine since the ingest.
             store, _ = read_listings(snapshot)
         found: dict[Place, RemoteListing] = {}
         if store is not None:
@@ -285,19 +286,19 @@ class IngestedSource:
     def read_transactions(
         self, producers: Collection[int], each: Each
     ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
-        """A segment that cannot be read is in quarantine since the scan."""
+        """States as in `Source`; a segment that cannot be read is in quarantine since the scan."""
         snapshot = self._snapshot() if producers else None
         if snapshot is None:
             return {}, []
         return read_latest_states(snapshot, self._log_dirs, producers, each)[0], []
 
     def _read_internal(self, topic: InternalTopic[_Said], each: Each) -> Sequence[_Said]:
-        """What of a topic cannot be read is in quarantine since the ingest."""
+        """Entries of an internal topic; unreadable parts are in quarantine since the ingest."""
         snapshot = self._snapshot()
         return [] if snapshot is None else topic.read_all(snapshot, self._log_dirs, each)[0]
 
     def _snapshot(self) -> Snapshot | None:
-        """None where it is gone: records that have to be compared will say so."""
+        """The snapshot; None if it is gone, which reading records to compare reports."""
         try:
             return Snapshot.open(self.reader.location)
         except OSError:
@@ -310,14 +311,14 @@ class InTables:
     def __init__(
         self, warehouse: Warehouse, stage: dict[str, Any], snapshot: SnapshotRow, driver_rows: int, executor: Executor
     ) -> None:
-        """`stage` is its entry as `record_attempt` takes it, `snapshot` the row of `snapshots`; the results are read by `executor`."""
+        """`stage` has the arguments for `record_attempt`, `snapshot` is the row of `snapshots`; `executor` reads the results."""
         self._warehouse, self._stage, self._snapshot, self._driver_rows = warehouse, stage, snapshot, driver_rows
         self._executor = executor
         self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
         self._finished: AttemptRow | None = None
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
-        """Each partition has some rows, and each batch may differ: those of few come to the driver."""
+        """Tables if there may be many rows, since each partition has some, and each batch may differ; else the driver."""
         batches = sum(task.batches for task in tasks)
         many = batches + _ROWS_OF_PARTITION * len(tasks) > self._driver_rows
         directories = {table: self._warehouse.directory(table) for table in REPORTED_TABLES} if many else {}

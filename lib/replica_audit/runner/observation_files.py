@@ -1,6 +1,6 @@
-"""What was seen of a running cluster, read in tasks: observations with their timeline, and brokers' own logs.
+"""Reading, in tasks, of observations of a running cluster with their timeline, and of brokers' own logs.
 
-Both may be far larger than all else that is ingested, so tasks write the rows.
+Both may be far larger than everything else that is ingested, so tasks write the rows.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from replica_audit.model import Place
 
 _Part = TypeVar("_Part")
-#: Reads the parts of a task: the file that was written, and what could not be used.
+#: Reads the parts of a task; yields the file that was written, and quarantine rows.
 _Read = Callable[[list[_Part]], Iterator[tuple[DataFile | None, list[QuarantineRow]]]]
 
 PROGRESS, LOG_EVENTS, TIMELINE_TABLE = "replica_progress", "broker_log_events", "high_watermark_timeline"
 
-#: Columns of the timeline that the driver hears of, and their names there: the file that was written is a row of no partition.
+#: Columns of the timeline that the driver receives, and their names there: a written file is a row without a partition.
 _HEARD, _TOLD = ["topic", "partition", "summary"], ["topic", "partition", "payload"]
 
-#: Tasks that read files.
+#: Most tasks that read files.
 _GREATEST_TASKS = 1000
 
 
@@ -50,7 +50,7 @@ def scan_progress(
     constants: Mapping[str, str | None],
     topics: tuple[str, ...],
 ) -> tuple[list[DataFile], list[QuarantineRow]]:
-    """Files of `replica_progress` below `directory`, and quarantine rows of what could not be used."""
+    """Files of `replica_progress` below `directory`, and quarantine rows for unusable input."""
     parts = list(plan_progress(snapshot, files))
     problems = [part for part in parts if isinstance(part, QuarantineRow)]
     planned = [part for part in parts if isinstance(part, ProgressPart)]
@@ -78,7 +78,7 @@ def scan_broker_logs(
     constants: Mapping[str, str | None],
     topics: tuple[str, ...],
 ) -> tuple[list[DataFile], list[QuarantineRow]]:
-    """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
+    """Files of `broker_log_events` below `directory`, and quarantine rows for unreadable logs."""
 
     def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[QuarantineRow]]]:
         from replica_audit.arrow_rows import rows_to_arrow
@@ -116,8 +116,7 @@ def write_timeline(
 ) -> dict[Place, TimelineSummary]:
     """Recompute the timeline of every observed partition of a snapshot into its table.
 
-    `attempt` has the snapshot_id and ingest_id whose observations count. Returns what each timeline comes to; nothing where nothing
-    was observed.
+    `attempt` has the snapshot_id and ingest_id of the observations. Returns a summary of each timeline; empty without observations.
     """
     if not warehouse.files(PROGRESS, attempt["snapshot_id"]):
         return {}
@@ -160,7 +159,8 @@ class _Replicas(NamedTuple):
 
 
 def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> pa.Table:
-    """(topic, partition, broker_id) of every replica that states or directories name: `auditing.leadership.timeline_deviations.assigned_replicas`."""
+    """(topic, partition, broker_id) of every replica named in states or directories
+    (`auditing.leadership.timeline_deviations.assigned_replicas`)."""
     import pyarrow as pa
 
     from replica_audit.arrow_rows import rows_to_arrow

@@ -1,4 +1,4 @@
-"""What a task does with its partitions: the functions of `auditing` and `elect`, whatever the partitions are read from."""
+"""The work of a task on its partitions: calls `auditing` and `elect`, regardless of where partitions are read from."""
 
 from __future__ import annotations
 
@@ -22,70 +22,70 @@ if TYPE_CHECKING:
 
 
 class PartitionTask(NamedTuple):
-    """One partition as a stage hands it to a task."""
+    """One partition, passed from a stage to a task."""
 
     partition: TopicPartition
     batches: int = 0
-    """About as many have to be looked at."""
+    """Approximate number of batches to compare."""
     side: SideEvidence = SideEvidence()
-    """What is said of it besides what the task reads."""
+    """Evidence besides what the task reads."""
     segment_files: tuple[str, ...] = ()
-    """Where the task reads the rows of its segments; none where it scans them."""
+    """Files with the rows of its segments; empty if the task scans the segments."""
     files: int = 0
     size_bytes: int = 0
-    """Of its segments, where auditing reads them: for progress."""
+    """Size of its segments if auditing reads them, as is `files`; for progress."""
 
 
 class PartitionReader(Protocol):
-    """What partitions are read from, as a task has it."""
+    """Reads partitions in a task."""
 
     @property
     def options(self) -> AuditOptions: ...
 
     def opened(self, tasks: Sequence[PartitionTask]) -> PartitionReader:
-        """One that is about to read just these."""
+        """A reader prepared for these tasks."""
 
     def examine(self, task: PartitionTask) -> Examined:
-        """A partition, and what its audit asks for."""
+        """A partition, and the inputs that its audit needs."""
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
-        """What it asks for."""
+        """The batches that it needs."""
 
     def read_records(self) -> RecordSource:
-        """What gives the records of batches."""
+        """The source of records of batches."""
 
     def rows_read(self, examined: Examined, rows: ReportRows) -> ReportRows:
-        """`rows` with those that come of the reading itself, where no table has them already."""
+        """`rows` with those that result from reading, unless tables have them already."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionWork:
-    """What every task needs besides its partitions."""
+    """Inputs of every task besides its partitions."""
 
     reader: PartitionReader
     outlet: Outlet
     asked: Collection[TopicPartition] = ()
-    """Partitions whose costs of elections are given though there may be nothing to decide."""
+    """Partitions whose costs of elections are given even if there is nothing to decide."""
     up: Collection[int] | None = None
-    """Brokers that are up by `--up`: where the leader is none of them there is something to decide. None: not said."""
+    """Brokers that are up by `--up`: a partition whose leader is not among them needs a decision. None: not given."""
     transactions: Mapping[int, TransactionState] | None = None
     """The coordinator's states; None before they were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAnswer:
-    """What a task has of its partitions."""
+    """A task's answer for its partitions."""
 
     rows: ReportRows
     files: Mapping[str, DataFile]
-    """With more of them."""
+    """Files with further rows."""
     waiting: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
-    """Partitions that wait for what the coordinator says of these producers."""
+    """Partitions that wait for the coordinator's states of these producers."""
     log_dirs: LogDirTally = field(default_factory=LogDirTally)
 
 
 def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Iterator[TaskAnswer]:
-    """One answer for all `tasks`. A partition that raises is CAP-NOT-AUDITED, and all others are answered."""
+    """One answer for all `tasks`. A partition that raises becomes CAP-NOT-AUDITED, and the others are answered."""
     work = replace(work, reader=work.reader.opened(tasks))
     found, waiting, log_dirs = TaskRows(work.outlet), {}, LogDirTally()
     for task in tasks:

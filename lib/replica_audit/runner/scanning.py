@@ -1,4 +1,4 @@
-"""The scan of segments: each task writes what it finds as Parquet and returns the files' facts."""
+"""The scan of segments: each task writes its rows as Parquet and returns the files' facts."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 #: Tables that the scan writes.
 SCANNED_TABLES = ("batches", "segments", "quarantine")
 
-#: Rows of `segments` in a row group: an audit reads those of one partition here and there.
+#: Rows of `segments` in a row group: an audit reads those of single partitions.
 _GROUP_ROWS = 64
 _COPY_GROUP_ROWS = 1 << 11
 
 
 class ReadBytes(NamedTuple):
-    """What an ingest read of segments, and what it took over from earlier ones."""
+    """Bytes of segments that an ingest read, and those taken over from earlier ones."""
 
     read_bytes: int = 0
     known_bytes: int = 0
     known_segments: int = 0
-    """Files of which nothing but two headers was read."""
+    """Files of which only two headers were read."""
 
     def plus(self, other: ReadBytes) -> ReadBytes:
-        """Both together."""
+        """Sum of both."""
         return ReadBytes(*(one + two for one, two in zip(self, other, strict=True)))
 
     @classmethod
     def sum(cls, parts: Iterable[ReadBytes]) -> ReadBytes:
-        """All together."""
+        """Sum of all parts."""
         return reduce(cls.plus, parts, cls())
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedFiles:
-    """What a task found: its Parquet files by table (`SCANNED_TABLES`), and what the snapshot's id is made of."""
+    """A task's results: its Parquet files by table (`SCANNED_TABLES`), and inputs of the snapshot's id."""
 
     files: Mapping[str, DataFile]
     digests: list[SegmentDigest]
-    """One for each segment of works."""
+    """One for each segment of `works`."""
     read: ReadBytes
     lines: bytes | None = None
-    """Of packed replicas and segments, what the snapshot's id is made of (`snapshot_id.pack_lines`)."""
+    """Inputs of the snapshot's id for packed replicas and segments (`snapshot_id.pack_lines`)."""
 
 
 def scan_files(
@@ -68,10 +68,10 @@ def scan_files(
     earlier: EarlierSegments | None = None,
     ended: Callable[[ScanTask], None] | None = None,
 ) -> list[ScannedFiles]:
-    """Scan segments; rows go below `directories` (`SCANNED_TABLES`; of packs `COPY_TABLES` too) and wait for a commit.
+    """Scan segments; rows go below `directories` (`SCANNED_TABLES`; for packs also `COPY_TABLES`) and wait for a commit.
 
-    `constants` are the ids of every row (cluster_id, ingest_id); of packs what is known is looked up in `earlier`. `ended` is called
-    with each task that has ended.
+    `constants` are the ids of every row (cluster_id, ingest_id); known segments of packs are looked up in `earlier`. `ended` is
+    called with each task that has ended.
     """
 
     def scan(task: ScanTask) -> list[ScannedFiles]:
@@ -89,7 +89,7 @@ def scan_packs(
     constants: Mapping[str, str | None],
     earlier: EarlierSegments | None,
 ) -> ScannedFiles:
-    """`scan_task` of all segments of packs; the rows of their replicas are written too."""
+    """`scan_task` for all segments of packs; the rows of their replicas are written too."""
     from replica_audit.auditing.bronze_rows import COPY_TABLES, copy_rows
     from replica_audit.auditing.snapshot_id import pack_lines, row_lines, segment_lines
     from replica_audit.warehouse.table_files import RowFiles
@@ -113,9 +113,9 @@ def scan_task(
     directories: Mapping[str, str],
     constants: Mapping[str, str | None],
 ) -> ScannedFiles:
-    """Scan the segments of one task. A file that cannot be read gives a quarantine row, and the others go on.
+    """Scan the segments of one task. A file that cannot be read gives a quarantine row, and the others are scanned.
 
-    Where batches that were to be taken over are not there any more, all that their file had is scanned.
+    If batches to be taken over are no longer there, all segments of their file are scanned.
     """
     from replica_audit.warehouse.known_batches import StaleBatchesError
     from replica_audit.warehouse.table_files import BatchFileWriter, RowFiles
@@ -176,7 +176,7 @@ def _scan(
 
 
 class _NotWritten(Exception):
-    """The warehouse could not be written, through no fault of the segment that was read."""
+    """The warehouse could not be written, through no fault of the segment being read."""
 
     def __init__(self, reason: OSError) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""One segment of a scan task: scanned, scanned from where it ended, or taken over from an earlier ingest."""
+"""One segment of a scan task: scanned, scanned from its former end, or taken over from an earlier ingest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SegmentMarks(NamedTuple):
-    """Columns of `segments` that the next ingest knows a file by."""
+    """Columns of `segments` by which the next ingest recognises a file."""
 
     last_change: str | None = None
     last_position: int | None = None
@@ -33,20 +33,20 @@ class SegmentMarks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScannedSegment:
-    """A segment's summary, and what it took."""
+    """A segment's summary, and the effort it took."""
 
     summary: SegmentSummary
     marks: SegmentMarks
     read_bytes: int
-    """Of the snapshot, as read."""
+    """Bytes read from the snapshot."""
     known_bytes: int = 0
     """Bytes of the file that were taken over."""
     is_known: bool = False
-    """Nothing of it is new."""
+    """True if nothing in it is new."""
 
 
 class _CountedStream(io.RawIOBase, BinaryIO):
-    """A stream of which it is counted how many bytes are read."""
+    """A stream that counts the bytes read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__()
@@ -68,20 +68,20 @@ class _CountedStream(io.RawIOBase, BinaryIO):
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """A segment file that was opened and compared with what is known of it."""
+    """An open segment file, compared with its known state."""
 
     stream: _CountedStream
     last_change: str | None
     relation: Relation
     before: tuple[KnownSegment, SegmentSummary] | None
-    """What is known of it, where the file is that one or has grown."""
+    """Its known state, if the file is unchanged or has grown."""
     evidence: FrameStream | None = None
-    """What `stream` reads from, where that is evidence."""
+    """The evidence that `stream` reads from, if any."""
 
 
 def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenSegment | None:
-    """Open a segment and see what it is to the one that is known, whose summary is below `directory`, that of the table
-    `segments`; None for what stands in for a segment. Raises OSError."""
+    """Open a segment and relate it to its known state, whose summary is below `directory` (of the table `segments`); None for a
+    text or table in place of a segment. Raises OSError."""
     file, known = work
     if file.source != "segment":
         return None
@@ -93,7 +93,7 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
         if known is not None and summary is not None:
             relation = relate(stream, file.size_bytes, change, snapshot.location, known, summary)
             if relation is Relation.GROWN and isinstance(opened, FrameStream):
-                relation = Relation.OTHER  # its headers are all there, and cost less to read than those that are known
+                relation = Relation.OTHER  # its headers are all there, and cost less to read than known ones
             before = None if relation is Relation.OTHER else (known, summary)
         if relation is not Relation.SAME:
             snapshot.check_copy(file.path, opened)
@@ -106,7 +106,7 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
 
 
 def _taken_over(before: tuple[KnownSegment, SegmentSummary] | None) -> int:
-    """How many bytes of a file need not be scanned again."""
+    """Bytes of a file that need not be scanned again."""
     return 0 if before is None else sound_end(before[1]) or 0
 
 
@@ -117,10 +117,10 @@ def scan_segment_file(
     directory: str,
     write: Callable[[np.ndarray], None],
 ) -> ScannedSegment:
-    """Give the batches of a segment, opened by `open_segment`, to `write`, and summarise them. Closes it.
+    """Pass the batches of a segment, opened by `open_segment`, to `write`, and summarise them; closes it.
 
-    What is known of it has its batches below `directory`, that of the table `batches`. Raises OSError, FormatError and
-    StaleBatchesError, each perhaps after batches were written.
+    Known batches are below `directory` (of the table `batches`). Raises OSError, FormatError and StaleBatchesError, possibly
+    after batches were written.
     """
     file = work.file
     if opened is None:
@@ -143,7 +143,7 @@ def scan_segment_file(
 
 
 def _pass_on(items, summariser: Summariser, write: Callable[[np.ndarray], None]) -> int | None:
-    """Where the last batch begins; None where there is none."""
+    """Pass items on; returns the position of the last batch, if any."""
     last_position = None
     for item in items:
         summariser.add(item)

@@ -1,4 +1,4 @@
-"""A snapshot audited straight from its files, with its answers in memory: nothing is written."""
+"""Audit of a snapshot straight from its files, with the answers in memory: nothing is written."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.internal_topics import Each
 
 
-#: Of small batches, for the cost of partitions whose batches nobody has counted yet.
+#: Size of a small batch, to estimate the cost of partitions whose batches were not counted yet.
 _BATCH_BYTES = 250
 
 
 class SnapshotSource:
-    """The partitions of an opened snapshot (`runner.audit_stage.Source`), and what tasks read them from."""
+    """The partitions of an opened snapshot (`runner.audit_stage.Source`), and their reader in tasks."""
 
     def __init__(self, opened: OpenedSnapshot) -> None:
         self.snapshot = opened
@@ -79,7 +79,7 @@ class SnapshotSource:
         return self
 
     def examine(self, task: PartitionTask) -> Examined:
-        """Segments are scanned once, also of a partition that has to wait for the coordinator."""
+        """A partition's facts; its segments are scanned once, even if it has to wait for the coordinator."""
         examined = self._examined.pop(task.partition, None)
         if examined is None:
             examined = self.snapshot.examine(task.partition)
@@ -108,7 +108,7 @@ class SnapshotSource:
 
 
 class InMemory:
-    """Answers that nobody keeps (`runner.audit_stage.Sink`)."""
+    """Answers in memory only (`runner.audit_stage.Sink`)."""
 
     def __init__(self, source: SnapshotSource, settings: Settings, started: str) -> None:
         self._source, self._settings, self._started = source, settings, started

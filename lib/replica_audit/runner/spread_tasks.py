@@ -12,12 +12,12 @@ from replica_audit.snapshot.spread_discovery import DirReader, DirStretch, Packe
 
 
 class SpreadTasks:
-    """Runs its tasks (`spread_discovery.Spreading`)."""
+    """Runs the tasks of discovery (`spread_discovery.Spreading`)."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self.changes: list[int | None] = []
-        """Of each task what it adds to `hash_changes`; None where the storage does not say when files were changed."""
+        """Each task's contribution to `hash_changes`; None if the storage does not tell when files were changed."""
 
     def read(self, reader: DirReader, stretches: Sequence[DirStretch]) -> list[PackedDirs]:
         found = self._executor.map(stretches, partial(_read, reader))

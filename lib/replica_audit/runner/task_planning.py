@@ -1,4 +1,4 @@
-"""Which segments a scan task gets: about equal work for each, and of the warehouse's files each row for one task only."""
+"""Division of segments into scan tasks: about equal work for each, and each row of the warehouse's files for one task only."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from replica_audit.snapshot.packed_replicas import PackedReplicas, PackedSegment
 
 Item = TypeVar("Item")
 
-#: A task scans about this many bytes, so that a cluster has work for every core and the driver few tasks to plan.
+#: Bytes per scan task, so that a cluster has work for every core and the driver few tasks to plan.
 _TASK_BYTES = 256 << 20
 
 #: Below this a second task costs more than it saves: a Python worker takes about a second to start.
 _ONE_TASK_BYTES = 32 << 20
 
-#: What a file costs beside its bytes: opening it, its summary and its row.
+#: Cost of a file besides its bytes: opening it, its summary and its row.
 _FILE_BYTES = 64 << 10
 
-#: What a replica's rows cost, as bytes to scan.
+#: Cost of a replica's rows, as bytes to scan.
 _REPLICA_BYTES = 8 << 10
 
-#: What a batch costs that is taken over, as bytes to scan.
+#: Cost of a batch that is taken over, as bytes to scan.
 _KNOWN_BATCH_BYTES = 128
 
 
 class SegmentWork(NamedTuple):
-    """A file to scan, and what is known of it."""
+    """A file to scan, and its known state."""
 
     file: SegmentFile
     known: KnownSegment | None = None
 
 
 class ScanTask(NamedTuple):
-    """What one task scans: files, or all of some packs."""
+    """Input of one scan task: files, or packs."""
 
     works: Sequence[SegmentWork] = ()
     replicas: Sequence[PackedReplicas] = ()
-    """Whose rows the task writes, and whose segments it scans."""
+    """Packs whose rows the task writes, and whose segments it scans."""
     segments: Sequence[PackedSegments] = ()
 
     @property
     def segment_count(self) -> int:
-        """Files that are scanned."""
+        """Number of files that are scanned."""
         packed = sum(pack.segment_count for pack in self.replicas) + sum(pack.segment_count for pack in self.segments)
         return len(self.works) + packed
 
     @property
     def size_bytes(self) -> int:
-        """Of these files."""
+        """Size of these files."""
         packed = sum(pack.size_bytes for pack in self.replicas) + sum(pack.size_bytes for pack in self.segments)
         return packed + sum(work.file.size_bytes for work in self.works)
 
 
 def deal_packs(spread: SpreadReplicas, cores: int) -> list[ScanTask]:
-    """Scan tasks of all discovered replicas: one for each large segment, then stretches of partitions of about equal work."""
+    """Scan tasks for all discovered replicas: one for each large segment, then runs of partitions of about equal work."""
     total = sum(map(_weigh_pack, spread.packs))
     count = 1 if total <= _ONE_TASK_BYTES else in_rounds(total // _TASK_BYTES, cores)
     stretches = cut_stretches(spread.packs, _weigh_pack, total // count)
@@ -70,10 +70,10 @@ def _weigh_pack(pack: PackedReplicas) -> int:
 
 
 def deal_work(works: Iterable[SegmentWork], cores: int) -> list[list[SegmentWork]]:
-    """Segments dealt out to tasks of about equal work, most first.
+    """Segments divided into tasks of about equal work, most first.
 
-    What is known lies in the warehouse's files in order of its rows, and is dealt out in stretches of them, so that no two
-    tasks read the same; what is not is scanned in the order of partitions.
+    Known segments are divided in the order of their rows in the warehouse's files, so that no two tasks read the same; others
+    in the order of partitions.
     """
     works = list(works)
     total = sum(map(_weigh, works))
@@ -86,13 +86,12 @@ def deal_work(works: Iterable[SegmentWork], cores: int) -> list[list[SegmentWork
 
 
 def in_rounds(count: int, cores: int) -> int:
-    """So many tasks, or a few more, that every core has as many of them; at least one for each."""
+    """`count` rounded up so that every core has equally many tasks; at least one for each."""
     return cores * max(1, -(-count // cores))
 
 
 def deal_evenly(units: Sequence[list[Item]], weigh: Callable[[Item], int], count: int) -> list[list[list[Item]]]:
-    """`units` dealt out to at most `count` tasks, the heaviest first, each to the task that has the least; of equal ones the
-    first."""
+    """`units` divided into at most `count` tasks, heaviest first, each into the lightest task; on a tie the first."""
     weights = [sum(map(weigh, unit)) for unit in units]
     tasks: list[list[list[Item]]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
@@ -104,7 +103,7 @@ def deal_evenly(units: Sequence[list[Item]], weigh: Callable[[Item], int], count
 
 
 def cut_stretches(items: Iterable[Item], weigh: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
-    """`items` in their order, cut after each that makes a stretch heavier than `limit`."""
+    """`items` in order, cut after each that makes a run heavier than `limit`."""
     stretch, weight = [], 0
     for item in items:
         stretch.append(item)

@@ -1,4 +1,4 @@
-"""Where the report rows of a task go: to whoever runs the stage, or into files of the tables."""
+"""Destination of a task's report rows: the stage, or files of the tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where a task's rows go; without `directories` they stay in memory."""
+    """Destination of a task's rows; without `directories` they stay in memory."""
 
     directories: Mapping[str, str] = field(default_factory=dict)
-    """Of the tables that tasks write."""
+    """Directories of the tables that tasks write."""
     ids: Mapping[str, str | None] = field(default_factory=dict)
-    """Of every row that is written."""
+    """Ids of every row that is written."""
 
 
 class TaskRows:
@@ -33,7 +33,7 @@ class TaskRows:
         self._files: RowFiles | None = None
 
     def add(self, rows: ReportRows) -> None:
-        """Take the rows of a partition."""
+        """Add the rows of a partition."""
         self.rows.take(self._write(rows) if self._outlet.directories else rows)
 
     def close(self) -> Mapping[str, DataFile]:
@@ -41,7 +41,7 @@ class TaskRows:
         return {} if self._files is None else self._files.close()
 
     def _write(self, rows: ReportRows) -> ReportRows:
-        """Write them; returns what stays: the coordinator may add to a few, and is asked once for all."""
+        """Write rows; returns those that stay in memory, since the coordinator's states, read once for all, may be added."""
         from replica_audit.warehouse.table_files import RowFiles
 
         if self._files is None:

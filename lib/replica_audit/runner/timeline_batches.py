@@ -1,4 +1,4 @@
-"""Rows of the timeline as they leave a task: with what the timeline of each partition comes to."""
+"""Rows of the timeline leaving a task, with a summary of each partition's timeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow
 
 
 class AssignedReplica(NamedTuple):
-    """A replica that states or directories name, whether it was observed or not."""
+    """A replica named in states or directories, observed or not."""
 
     topic: str
     partition: int

@@ -1,1 +1,1 @@
-"""Where the pure functions run on many files and partitions at once: session, warehouse, and one module per stage."""
+"""Execution of the pure functions on many files and partitions at once by Spark: session, executor, data source, catalogs."""

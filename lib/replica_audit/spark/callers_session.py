@@ -1,4 +1,4 @@
-"""Sessions that the caller started: the Python of their workers, where nobody chose one."""
+"""Sessions that the caller started: the Python of their workers, unless somebody chose one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def use_own_python(spark: SparkSession) -> None:
-    """Have the workers of a local session be of this process's interpreter, with nothing imported from the current directory.
+    """Make the workers of a local session use this process's interpreter, and import nothing from the current directory.
 
-    Without this they are the `python3` of the path, which has none of the packages where a script is run by its environment's
-    Python without activation; and a file `numbers.py` where the script runs would be taken for Python's own. 3.11 and later look
-    at PYTHONSAFEPATH; 3.10 is started by a script. A Python that PYSPARK_PYTHON or spark.pyspark.python names, clusters and
-    Spark Connect are left alone.
+    Otherwise they are the `python3` of the path, which lacks the packages if a script is run by its environment's Python
+    without activation; and a file `numbers.py` where the script runs would be taken for Python's own. 3.11 and later respect
+    PYTHONSAFEPATH; 3.10 is started by a script. A Python named by PYSPARK_PYTHON or spark.pyspark.python, clusters and Spark
+    Connect are left alone.
     """
     context = None if type(spark).__module__.startswith("pyspark.sql.connect") else spark.sparkContext
     if context is None or not (context.master or "").startswith("local"):
@@ -33,7 +33,8 @@ def use_own_python(spark: SparkSession) -> None:
 
 
 def _python_without_current_directory() -> str:
-    """An executable that does what this Python does with `-m MODULE ARGUMENT...`, and looks for no module where it is run."""
+    """An executable that does what this Python does with `-m MODULE ARGUMENT...`, without looking for modules in the current
+    directory."""
     place = scratch_directory()
     (place / "worker.py").write_text(_RUN_MODULE, encoding="utf-8")
     command = place / "worker"

@@ -1,7 +1,7 @@
-"""Tables in a schema of a catalog: Spark makes them and says where they lie; rows go in and out as in a directory.
+"""Tables in a schema of a catalog: Spark creates them and knows their locations; rows go in and out as in a directory.
 
-A catalog that manages commits itself (Unity Catalog's catalog-managed tables) takes no commit from outside: such a
-table is refused, and an external location has to be given with --warehouse instead.
+A catalog that manages commits itself (Unity Catalog's catalog-managed tables) accepts no commit from outside: such a table is
+refused, and an external location has to be given with --warehouse instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replica_audit.warehouse.table_layout import columns_of, key_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Spark's names for a table that is not there.
+#: Spark's names of errors for a missing table.
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
@@ -40,7 +40,7 @@ def catalog_warehouse(spark: SparkSession, catalog: str, settings: Settings) -> 
 
 
 def _location(spark: SparkSession, name: str) -> str | None:
-    """Where a table of the catalog lies; None where there is none. Raises UsageError for one that takes no commit of ours.
+    """Location of a table in the catalog, None if it is missing. Raises UsageError for one that accepts no commits from outside.
 
     Not by DESCRIBE DETAIL, which replays the log of each table in several Spark jobs to count its files.
     """
@@ -53,7 +53,7 @@ def _location(spark: SparkSession, name: str) -> str | None:
             return None
         raise
     names = [row["col_name"] for row in rows]
-    # What comes before are the table's columns.
+    # The table's columns come before.
     facts = {row["col_name"]: row["data_type"] for row in rows[names.index("# Detailed Table Information") :]}
     if facts.get("Provider", "none").lower() != "delta":
         raise UsageError(f"{name} is not a Delta table; give another schema with --catalog")

@@ -1,4 +1,4 @@
-"""Loads the classes that audits need, for the class archive: `python -m replica_audit.spark.class_training FILE`.
+"""Loading of the classes that audits need, for the class archive: `python -m replica_audit.spark.class_training FILE`.
 
 `replica_audit.install.setup` runs it, in a process of its own, since the JVM writes the archive as it ends.
 """
@@ -24,7 +24,7 @@ _END_SECONDS = 300
 
 
 def train(target: Path) -> None:
-    """Run jobs as an audit has them and SQL on small tables, and have the JVM write the classes it loaded to `target` as it ends."""
+    """Run an audit's kinds of jobs and SQL on small tables; as it ends, the JVM writes the classes it loaded to `target`."""
     from pyspark import SparkContext
 
     scratch = Path(tempfile.mkdtemp(prefix="replica-audit-training-"))
@@ -37,7 +37,7 @@ def train(target: Path) -> None:
         assert gateway is not None  # the session runs on it
         session.stop()
         gateway.shutdown()
-        # The JVM ends with its standard input, and writes the archive then.
+        # The JVM ends with its standard input, and then writes the archive.
         gateway.proc.stdin.close()
         gateway.proc.wait(timeout=_END_SECONDS)
     finally:
@@ -45,7 +45,7 @@ def train(target: Path) -> None:
 
 
 def exercise_jobs(context: SparkContext) -> int:
-    """Run what the stages run: a job of Python functions with an accumulator, and one of several tasks."""
+    """Run the stages' kinds of jobs: one of Python functions with an accumulator, and one of several tasks."""
     seen = context.accumulator(0)
 
     def count(tasks: Iterable[list[int]]) -> Iterator[list[int]]:
@@ -86,7 +86,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> int:
-    """Train for the file that is named; returns the exit status."""
+    """Train for the file in the arguments; returns the exit status."""
     try:
         train(Path(sys.argv[1]))
     except EngineError as error:

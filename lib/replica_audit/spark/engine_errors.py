@@ -1,4 +1,4 @@
-"""What went wrong in the engine, in one sentence that says what to do; traces are for a file."""
+"""Engine faults in one sentence with the remedy; traces go to a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from replica_audit.config import Settings
 from replica_audit.warehouse.table_reads import damage_sentence
 
-#: deltalake names the module of its errors in C `_internal`.
+#: deltalake's errors are of the C module `_internal`.
 _ENGINE_PACKAGES = ("py4j", "pyspark", "delta", "deltalake", "_internal", "pyarrow")
 
-#: In the words of Java, Spark, Delta and the operating system.
+#: Words of Java, Spark, Delta and the operating system.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded", re.I)
 _FORBIDDEN = re.compile(r"Permission denied|AccessDenied|Read-only file system", re.I)
 _GONE = re.compile(
@@ -32,7 +32,7 @@ _TASK = re.compile(r"^(\w+(?:\.\w+)*(?:Error|Exception)\b.*)$", re.M)
 
 
 def describe_fault(error: BaseException, settings: Settings) -> str | None:
-    """One sentence for `error` and what caused it; None for a fault of this program outside the engine."""
+    """One sentence for `error` and its causes; None for a fault of this program outside the engine."""
     chain = _chain(error)
     if not any(_is_of_engine(one) for one in chain):
         return None

@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 from replica_audit.redaction import redact
 
-#: Said by every JVM that spark-submit starts, since it asks for that module; nothing can be done about it.
+#: Printed by every JVM that spark-submit starts, since it asks for that module; nothing can be done about it.
 _NOISE = (b"WARNING: Using incubator modules",)
 
-#: The beginning of an entry of the JVM's log, as conf/log4j2.properties has it.
+#: The beginning of an entry of the JVM's log, by conf/log4j2.properties.
 _LOG_ENTRY = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z ([A-Z]+) ")
 HELD_BACK: deque[bytes] = deque(maxlen=20_000)
 
@@ -21,7 +21,7 @@ HELD_BACK: deque[bytes] = deque(maxlen=20_000)
 class Relay:
     """Copies what the JVM writes to our stderr, line by line, without `_NOISE`.
 
-    What it logs as errors, traces with them, is held back: whoever catches the error tells it in a sentence.
+    Errors that it logs, with their traces, are held back for the exception handler, which reports them in a sentence.
     """
 
     def __init__(self, source: BinaryIO) -> None:
@@ -32,7 +32,7 @@ class Relay:
         self.thread.start()
 
     def _run(self) -> None:
-        # Where stderr leads to now, not where it led at the start: at an interruption it leads nowhere.
+        # The present destination of stderr, not the one at the start: after an interruption it leads nowhere.
         with os.fdopen(2, "wb", buffering=0, closefd=False) as target, self._source as source:
             rest = b""
             while block := source.read(1 << 16):
@@ -57,5 +57,5 @@ class Relay:
 
 
 def logged_errors() -> str:
-    """What the JVMs of this process logged as errors so far, traces included; the latest lines of very many."""
+    """Errors that the JVMs of this process logged so far, with traces; of very many only the latest lines."""
     return b"\n".join(HELD_BACK).decode(errors="replace")

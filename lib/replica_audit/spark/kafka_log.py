@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FORMAT = "kafka_log"
 
-#: What `rows` may be, and the bronze table that has these rows.
+#: Values of `rows`, and the bronze table of each.
 _TABLES = {
     "batches": "batches",
     "epochs": "leader_epochs",
@@ -51,16 +51,16 @@ _ROWS = (*_TABLES, "records")
 
 _OPTIONS = ("path", "rows", "topic", "partition", "broker", "payloads", "unreadable", "tasks")
 
-#: Columns whose filters are taken from Spark.
+#: Columns whose filters are accepted from Spark.
 _FILTERED = ("topic", "partition", "broker_id", "base_offset", "last_offset", "offset", "start_offset")
 
-#: Spark plans a read with this worker only where it pushes filters down; elsewhere it refuses a reader that takes them.
+#: Spark plans a read with this worker only if it pushes filters down; otherwise it rejects a reader that accepts them.
 _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is read: options, checked, and conditions on columns."""
+    """Checked options of a read, and conditions on columns."""
 
     path: str
     rows: str
@@ -72,7 +72,7 @@ class ReadOptions:
 
 
 class LogPart(InputPartition):
-    """What one task reads: segments, or all small files where there are none."""
+    """Input of one task: segments, or all small files if there are none."""
 
     def __init__(self, number: int, files: tuple[SegmentFile, ...] = ()) -> None:
         super().__init__(number)
@@ -108,7 +108,7 @@ def columns_of_rows(selection: ReadOptions) -> tuple[Column, ...]:
 
 
 class LogReader(DataSourceReader):
-    """Reads what `selection` chooses, with the columns of `schema` and no others."""
+    """Reads what `selection` chooses, with the columns of `schema` only."""
 
     def __init__(self, selection: ReadOptions, schema: StructType) -> None:
         self._selection = selection
@@ -192,9 +192,8 @@ class FilteringReader(LogReader):
     """A `LogReader` to which Spark pushes filters down (spark.sql.python.filterPushdown.enabled, from 4.1 on)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Takes filters on topic, partition, broker and offsets. Files are left out by the first three only: a damaged log may
-        have a batch in a segment that it does not belong to.
-        """
+        """Accept filters on topic, partition, broker and offsets. Files are skipped by the first three only: a damaged log may
+        have a batch in a segment that it does not belong to."""
         kept = [name for name in _FILTERED if name in self._schema.names]
         taken, left = take_filters(filters, kept)
         self._conditions += taken
@@ -202,7 +201,7 @@ class FilteringReader(LogReader):
 
 
 def _discover(selection: ReadOptions) -> Inventory:
-    """What the snapshot holds. Raises UsageError and InputError as an audit does, which is loaded only for that."""
+    """Contents of the snapshot. Raises UsageError and InputError as an audit does, which is loaded only for that."""
     from replica_audit.snapshot.discovery import discover
     from replica_audit.snapshot.storage import Snapshot
 
@@ -211,14 +210,14 @@ def _discover(selection: ReadOptions) -> Inventory:
         if inventory.replicas or inventory.leaderships:
             return inventory
     except (OSError, ValueError):
-        pass  # said below, in the words of an audit
+        pass  # reported below, in the words of an audit
     from replica_audit.auditing.opened_snapshot import open_snapshot
 
     return open_snapshot(selection.path, selection.topics, None)[1]
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of a read; raises UsageError for one that there is none of, or a value that it cannot have."""
+    """The options of a read. Raises UsageError for an unknown option or an invalid value."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name not in _OPTIONS:
@@ -264,9 +263,8 @@ _registered: weakref.WeakSet = weakref.WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `kafka_log` known to a session that has not found it by itself, as where a script is run by the Python of an
-    environment that is not activated; a local session's workers are then of that Python.
-    """
+    """Register the format `kafka_log` with a session that has not found it by itself, as in a script run by the Python of an
+    environment that is not activated; a local session's workers then use that Python."""
     from pyspark.errors import AnalysisException
 
     if spark in _registered:
@@ -283,7 +281,7 @@ def register(spark: SparkSession) -> None:
 def open_rows(
     spark: SparkSession, path: str, rows: str, options: Mapping[str, str], columns: Sequence[str] = ()
 ) -> DataFrame:
-    """The rows of the snapshot at `path` as a DataFrame, with `columns` of them where some are named."""
+    """The rows of the snapshot at `path` as a DataFrame, with `columns` only if any are named."""
     chosen = {"rows": rows, "tasks": str(parallelism(spark)), **options}
     known = {column.name: column for column in columns_of_rows(parse_options({**chosen, "path": path}))}
     if unknown := [name for name in columns if name not in known]:

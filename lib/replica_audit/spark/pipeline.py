@@ -1,4 +1,4 @@
-"""The stages as the command line calls them; `spark` may be None where only rows are read and no catalog is set."""
+"""The stages as the command line calls them; `spark` may be None if only rows are read and no catalog is set."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = Fals
 
 
 def sweep_rows(spark: SparkSession | None, settings: Settings) -> int:
-    """Delete what killed runs left; how many rows. See `retention.sweep`."""
+    """Delete what killed runs left; returns the number of rows. See `retention.sweep`."""
     return sweep(open_warehouse(spark, settings))
 
 
@@ -109,19 +109,19 @@ def quality_tables(
     suites: Iterable[Suite],
     settings: Settings,
 ) -> dict[str, pa.Table | DataFrame]:
-    """What quality suites look at. See `quality.quality_frames`."""
+    """Tables for the quality suites. See `quality.quality_frames`."""
     return quality_frames(spark, open_warehouse(spark, settings), results, counts, suites)
 
 
 def keep_quality(
     spark: SparkSession | None, results: Results, rows: Sequence[QualityRow], settings: Settings, again: bool
 ) -> None:
-    """Write the rows of `quality` of an audit, and how many they are; `again`: in place of those that it has."""
+    """Write an audit's rows of `quality` and record their number; `again`: in place of its present ones."""
     warehouse = open_warehouse(spark, settings)
     ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
     attempt: dict[str, Any] = {**ids, "ingest_id": None, "started": now()}
     if again:
-        # Until these are all there, nothing is known of how many rows there should be.
+        # Until these are all there, the right number of rows is unknown.
         record_attempt(warehouse, "quality", "running", **attempt)
     warehouse.describe_commits(stage="quality", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
     warehouse.put("quality", rows, ids, again=again)
@@ -130,7 +130,7 @@ def keep_quality(
 
 
 def audit_frame(spark: SparkSession, table: str, audit: Mapping[str, Any], settings: Settings) -> DataFrame:
-    """Rows of a table, report or bronze, of the audit that `audit` describes. Raises KeyError for one there is none of."""
+    """Rows of a table, report or bronze, of the audit that `audit` describes. Raises KeyError for an unknown table."""
     warehouse = open_warehouse(spark, settings)
     if table not in REPORT_TABLES and table not in BRONZE_TABLES:
         raise KeyError(table)

@@ -1,4 +1,4 @@
-"""What quality suites look at: facts and answers, never batches again unless a suite names that table."""
+"""Inputs of quality suites: facts and answers; batches are read again only if a suite names that table."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def quality_frames(
     counts: CountsByReplica,
     suites: Iterable[Suite],
 ) -> dict[str, pa.Table | DataFrame]:
-    """What each of `suites` looks at, by its name, with the column `place` first: an Arrow table for a built-in suite, a
-    DataFrame for one of the user's own; `spark` may be None where there is none of these.
+    """Input of each of `suites`, by name, with the column `place` first: an Arrow table for a built-in suite, a DataFrame for a
+    user's own; `spark` may be None without such suites.
 
-    Facts and answers are in memory, as columns, and are constants of the query plan: looking at them reads nothing.
-    Bronze tables are read from the warehouse.
+    Facts and answers are in memory, as columns, and are constants of the query plan: using them reads nothing. Bronze tables
+    are read from the warehouse.
     """
     frames: dict[str, Any] = {}
     suites = list(suites)
@@ -54,7 +54,7 @@ def quality_frames(
 
 
 def local_tables(results: Results, counts: CountsByReplica, wanted: Collection[str]) -> dict[str, pa.Table]:
-    """Those of `wanted` that are facts or answers, of which the rows of some partitions are held at once."""
+    """The tables of `wanted` that are facts or answers, with the rows of some partitions held at a time."""
     found: dict[str, list[pa.Table]] = defaultdict(list)
     needed = {*_OF_FACTS, *(table for table in wanted if table in REPORT_TABLES)}
     for part in results.parts(needed):
@@ -65,20 +65,20 @@ def local_tables(results: Results, counts: CountsByReplica, wanted: Collection[s
             elif table in REPORT_TABLES:
                 columns = (Column("place", "string"), *REPORT_TABLES[table])
                 found[table].append(_placed(columns, part.table(table)))
-    # What belongs to no partition comes last.
+    # Rows without a partition come last.
     return {table: pa.concat_tables([*tables[1:], tables[0]]) for table, tables in found.items()}
 
 
-#: What facts are made of.
+#: Tables that facts are derived from.
 _OF_FACTS = ("partitions", "replicas", "captures", "high_watermarks", "findings")
 
-#: Columns that a row's place is named by.
+#: Columns that name a row's place.
 _PLACE = ("topic", "partition", "broker_id", "path")
 
 
 def _placed(columns: tuple[Column, ...], rows: Sequence[Row]) -> pa.Table:
     found = rows_to_arrow(rows, arrow_schema(columns))
-    # Data Docs show `place`, and do not escape what they show: a directory's name is not markup.
+    # Data Docs show `place` without escaping it, and a directory's name is not markup.
     places = (getattr(row, "place", None) or name_place(*(getattr(row, name, None) for name in _PLACE)) for row in rows)
     at = found.schema.get_field_index("place")
     return found.set_column(at, found.schema.field(at), values_to_arrow(list(map(escape, places)), pa.string()))

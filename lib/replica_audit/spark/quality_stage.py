@@ -1,6 +1,7 @@
 """The quality stage: its suites read before anything starts, its package loaded beside Spark, its answers in the results.
 
-Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once, when all they need has been found.
+Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once, when all they
+need has been found.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from replica_audit.errors import EngineError
 from replica_audit.paths import local_path
 from replica_audit.results import Results
 
-#: Below the report directory.
+#: Directory below the report.
 DATA_DOCS = "data_docs"
 
 
 class QualityUnavailable(EngineError):
-    """Great Expectations cannot be imported here; an audit does without its checks."""
+    """Great Expectations cannot be imported here; an audit runs without its checks."""
 
 
 class QualityStage:
-    """The quality check of one audit; raises UsageError for wrong suites and QualityUnavailable without the package at once."""
+    """The quality check of one audit. Raises UsageError for wrong suites, and QualityUnavailable without the package, on creation."""
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        """`tell` is given what an Action of the user's own could not do, a sentence each."""
+        """`tell` is called with a sentence for each failure of a user's own Action."""
         from replica_audit.quality.suites import load_plan
 
         self._settings = settings
@@ -47,20 +48,20 @@ class QualityStage:
         self._counts: Future | None = None
 
     def load(self) -> Future:
-        """Begin to load the package, unless that has begun."""
+        """Start loading the package, unless started."""
         if self._loaded is None:
             self._loaded = self._pool.submit(_load)
         return self._loaded
 
     def prepare(self, spark: Any, snapshot_id: str) -> Future:
-        """Begin counting over the segments of a snapshot that is ingested, while the audit runs."""
+        """Start counting over the segments of an ingested snapshot, while the audit runs."""
         from replica_audit.spark.pipeline import count_segments
 
         self._counts = self._pool.submit(count_segments, spark, snapshot_id, self._settings)
         return self._counts
 
     def check(self, spark: Any, results: Results, *, again: bool = False) -> Results:
-        """`results` with the rows of `quality`, which are kept in the warehouse; Data Docs go into the report.
+        """`results` with the rows of `quality`, which are stored in the warehouse; Data Docs go into the report.
 
         `again`: this audit may have been checked before, and is checked anew.
         """
@@ -89,7 +90,7 @@ class QualityStage:
 
     @property
     def needs_spark(self) -> bool:
-        """Whether a suite is checked on Spark."""
+        """True if a suite is checked on Spark."""
         return self._plan.needs_spark
 
     def close(self) -> None:
@@ -97,7 +98,7 @@ class QualityStage:
 
 
 def discard_data_docs(settings: Settings) -> None:
-    """Take away the Data Docs of an earlier audit from a report that is about to be another audit's."""
+    """Remove an earlier audit's Data Docs from a report that another audit is about to replace."""
     shutil.rmtree(_data_docs(settings), ignore_errors=True)
 
 
@@ -113,8 +114,7 @@ def _load() -> Any:
 
 @contextmanager
 def quality_stage(settings: Settings, tell: Callable[[str], None]) -> Iterator[QualityStage | None]:
-    """The stage when `settings.quality` is on, else None; None too without its package, and `tell` is called with
-    why."""
+    """The stage if `settings.quality` is on, else None; also None without its package, and `tell` is called with the reason."""
     stage = None
     try:
         stage = QualityStage(settings, tell) if settings.quality else None

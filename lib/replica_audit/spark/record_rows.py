@@ -1,6 +1,6 @@
-"""Records of a segment as rows for the data source: what a record says of itself, and its content where that is asked for.
+"""Records of a segment as rows for the data source, with contents if asked for.
 
-Nothing of a file is left out: a batch whose records cannot be had is a row with a `problem` and no record.
+Nothing in a file is left out: a batch whose records cannot be read is a row with a `problem` and no record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def record_batches(
     conditions: Sequence[Condition],
     payloads: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `RecordRow`, with `payloads` of `PayloadRow` too, of the batches that `conditions` on offsets leave.
+    """Rows of `RecordRow`, with `payloads` also of `PayloadRow`, for the batches that match `conditions` on offsets.
 
     `names` are the columns that all rows of the file have in common.
     """

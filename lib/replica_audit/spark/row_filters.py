@@ -1,6 +1,6 @@
-"""Conditions on rows that a data source is given: what Spark pushes down, and what options choose.
+"""Conditions on a data source's rows: those that Spark pushes down, and those that options set.
 
-Each is taken whole or not at all, so that Spark need not look again: a row whose column is null satisfies none.
+Each is accepted completely or not at all, so that Spark need not check again: a row whose column is null satisfies none.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition on a column; `kind` is the name of Spark's filter, `value` what it compares with (of In: a tuple)."""
+    """One condition on a column; `kind` is the name of Spark's filter, `value` its operand (for In a tuple)."""
 
     column: str
     kind: str
     value: Any
 
     def holds(self, value: Any) -> bool:
-        """Whether a column's value satisfies the condition."""
+        """True if a column's value satisfies the condition."""
         return value is not None and _OPERATORS[self.kind](value, self.value)
 
 
@@ -60,7 +60,7 @@ def take_filters(filters: Sequence[Filter], columns: Sequence[str]) -> tuple[lis
 
 
 def may_match(conditions: Sequence[Condition], known: Mapping[str, Any]) -> bool:
-    """Whether rows whose columns `known` have these values may satisfy all conditions."""
+    """True if rows whose columns `known` have these values may satisfy all conditions."""
     return all(one.holds(known[one.column]) for one in conditions if one.column in known)
 
 

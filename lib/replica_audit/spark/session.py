@@ -1,8 +1,8 @@
-"""Starts the Spark session that every stage runs in: a fast local one, or the one that spark-submit provides.
+"""The Spark session that every stage runs in: a fast local one, or the one that spark-submit provides.
 
-A local session takes its JARs from the installation, its classes from the archive where there is one, and reaches no
-network. A provided session keeps everything that it was given; only what Delta cannot do without is added. A run needs
-jobs and no SQL, which takes two seconds to start, so that half waits until it is asked for.
+A local session takes its JARs from the installation, its classes from the archive if there is one, and uses no network. A
+provided session keeps all its settings; only what Delta requires is added. A run needs jobs and no SQL, which takes two seconds
+to start, so that half is started on first use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-#: Where a Connect server listens unless told.
+#: Default port of a Connect server.
 _CONNECT_PORT = 15002
 
 
@@ -44,7 +44,7 @@ class LazySession:
         self._session: SparkSession | None = None
 
     def open(self) -> SparkSession:
-        """The session itself. Raises EngineError unless Delta's tables are in it."""
+        """The full session. Raises EngineError unless Delta's tables are in it."""
         from pyspark.sql import SparkSession
 
         if self._session is None:
@@ -57,10 +57,10 @@ class LazySession:
         return self._session
 
     def stop(self) -> None:
-        # This server of Spark's looks once a second whether it is to end; nobody has to wait for that.
+        # This server of Spark's checks once a second whether it is to end; nobody has to wait for that.
         server = getattr(self.sparkContext, "_accumulatorServer", None)
         if server is not None:
-            # None is what it is before the first context starts, which pyspark's types leave out.
+            # Its value before the first context starts, which pyspark's types leave out.
             self.sparkContext._accumulatorServer = None  # type: ignore[assignment]
             threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
         (self._session or self.sparkContext).stop()
@@ -75,12 +75,12 @@ def start_session(
     local: bool | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> LazySession | SparkSession:
-    """The Spark session called `app_name`; one that is running is taken as it is.
+    """The Spark session called `app_name`; a running one is used as it is.
 
-    `settings` go before our own, but not before those of spark-submit. `local` None means: local unless spark-submit
-    or a running session provides one, or SPARK_REMOTE names a Spark Connect server. `meanwhile` is called before a local
-    JVM starts, once all that it needs is known to be there. Raises EngineError, in one sentence, when Java, JARs, packages
-    or the workers' interpreter do not fit, the JVM does not start, or no server answers.
+    `settings` override our own, but not those of spark-submit. `local` None means: local unless spark-submit or a running
+    session provides one, or SPARK_REMOTE names a Spark Connect server. `meanwhile` is called before a local JVM starts, once
+    everything it needs is known to be there. Raises EngineError, in one sentence, if Java, JARs, packages or the workers'
+    interpreter do not fit, the JVM does not start, or no server answers.
     """
     check_packages()
     if "SPARK_REMOTE" in os.environ and local is not True:
@@ -104,17 +104,17 @@ def start_session(
 def build_session(
     app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool | None = None
 ) -> SparkSession:
-    """As `start_session`, with SQL and Delta's tables at once."""
+    """`start_session` with SQL and Delta's tables at once."""
     session = start_session(app_name, settings, local)
     return session.open() if isinstance(session, LazySession) else session
 
 
 def _remote_session(settings: Mapping[str, str]) -> SparkSession:
-    """A session of the Spark Connect server that SPARK_REMOTE names, one of its own for this process.
+    """A session of its own on the Spark Connect server that SPARK_REMOTE names.
 
     Tables are written without Spark, so the server needs nothing of Delta unless they are in a catalog.
     """
-    # Looked for first: where they lack, Spark ends the process of a `python -c`, with 0.
+    # Checked first: without them Spark ends the process of a `python -c`, with 0.
     if lacking := [name for name in ("grpc", "grpc_status") if importlib.util.find_spec(name) is None]:
         raise EngineError(
             f"SPARK_REMOTE is set, but this Python lacks {lacking[0]} of Spark Connect's client; "
@@ -140,7 +140,7 @@ def _remote_session(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_provided() -> bool:
-    """Whether spark-submit started this process (it hands over the port of its JVM), or a context is running."""
+    """True if spark-submit started this process (it passes the port of its JVM), or a context is running."""
     from pyspark import SparkContext
 
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
@@ -166,16 +166,16 @@ def _start_local_context(
         chosen.setdefault("spark.python.daemon.module", "replica_audit.install.worker_daemon")
     scratch = scratch_directory()
     if chosen.get("spark.sql.catalogImplementation") != "hive":
-        # Spark's own catalog makes a directory where the user works as soon as it is looked at.
+        # Spark's own catalog makes a directory in the working directory as soon as it is used.
         chosen.setdefault("spark.sql.warehouse.dir", str(scratch / "spark-warehouse"))
     flags = chosen["spark.driver.extraJavaOptions"]
     if "-Djava.io.tmpdir=" not in flags:
-        # The JVM's files go with the process then, even when it is killed; its performance data lies elsewhere.
+        # The JVM's files then go with the process, even when it is killed; its performance data lies elsewhere.
         chosen["spark.driver.extraJavaOptions"] = f'{flags} "-Djava.io.tmpdir={scratch}" -XX:-UsePerfData'
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     if meanwhile is not None:
         meanwhile()
-    # The JVM's own words go to stderr; stdout belongs to results.
+    # The JVM's own output goes to stderr; stdout belongs to results.
     reader, writer = os.pipe()
     relay = Relay(os.fdopen(reader, "rb", buffering=0))
     ahead = threading.Thread(target=_import_ahead, name="imports")
@@ -195,8 +195,8 @@ def _start_local_context(
 
 
 def _import_ahead() -> None:
-    """Import, while Java starts, what takes about as long: the stages, and what Spark imports when values go to Java (it
-    looks for numpy's among them, with a module that has pandas too)."""
+    """Import, while Java starts, what takes about as long: the stages, and what Spark imports when values go to Java (it checks
+    for numpy's among them, with a module that imports pandas too)."""
     for name in ("pyspark.testing.utils", "replica_audit.spark.pipeline", "deltalake"):
         importlib.import_module(name)
 
@@ -204,7 +204,7 @@ def _import_ahead() -> None:
 def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession:
     from pyspark import SparkConf, SparkContext
 
-    # Only with the JVM connected does a SparkConf hold what spark-submit was given.
+    # A SparkConf has the settings of spark-submit only with the JVM connected.
     SparkContext._ensure_initialized()
     given = dict(SparkConf().getAll())
     remote = not given.get("spark.master", "local").startswith("local")
@@ -213,7 +213,7 @@ def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession
     extensions = joined_settings(wanted, {key: value for key, value in given.items() if key == "spark.sql.extensions"})
     chosen = {"spark.app.name": app_name, **wanted, **given, "spark.sql.extensions": extensions["spark.sql.extensions"]}
     context = SparkContext.getOrCreate(SparkConf().setAll(list(chosen.items())))
-    # A context that was running does not have them.
+    # A running context does not have them.
     return LazySession(context, chosen)
 
 
@@ -222,7 +222,7 @@ def _check_delta(session: SparkSession) -> None:
     from py4j.protocol import Py4JJavaError
 
     jvm = session._jvm
-    assert jvm is not None  # only a session of Spark Connect has none, and is not asked
+    assert jvm is not None  # only a session of Spark Connect has none, and is not checked
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         found = loader.loadClass(DELTA_EXTENSION)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def table_frame(spark: SparkSession, warehouse: Warehouse, table: str, ids: Mapping[str, str | None]) -> DataFrame:
-    """Rows of `table` of one snapshot or audit, with all of its columns; none where the table was never written.
+    """Rows of `table` of one snapshot or audit, with all its columns; empty if the table was never written.
 
-    `ids` has the id that the table is partitioned by, and may have others that rows have to be of (ingest_id).
+    `ids` has the id that the table is partitioned by, and may have others that rows must match (ingest_id).
     """
     from pyspark.sql import functions as F
 

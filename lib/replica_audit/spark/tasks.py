@@ -1,7 +1,7 @@
-"""Tasks on the executors of Spark, by either kind of session: an RDD's job, or a DataFrame's where there is Spark Connect only.
+"""Tasks on Spark's executors, by either kind of session: an RDD's job, or a DataFrame's on Spark Connect only.
 
-Nothing else of an audit asks what kind of session it has. An RDD's job needs no planner: with DataFrames in its place `run` of
-the sample takes 15.1 seconds of processor time in place of 7.9 (medians of three in turns, two busy cores).
+Nothing else in an audit depends on the kind of session. An RDD's job needs no planner: with DataFrames in its place `run` of
+the sample takes 15.1 seconds of processor time instead of 7.9 (medians of three in turns, two busy cores).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from replica_audit.protocol.high_watermark_rule import Rule
     from replica_audit.warehouse.delta_tables import Warehouse
 
-#: Seconds between two looks at the tasks that have ended.
+#: Seconds between checks for ended tasks.
 _INTERVAL = 0.3
 
-#: Stretches of items for each task: those that cost the most may be neighbours.
+#: Runs of items for each task: the most expensive items may be neighbours.
 _STRETCHES = 16
 
 
-#: Tasks for each core from which on they even out by themselves: who is ready takes the next.
+#: Tasks per core from which they even out by themselves, as each free core takes the next.
 _ROUNDS = 4
 
 
 class SparkExecutor:
     """Runs functions in tasks of a Spark session; inputs and results are pickled.
 
-    A task is tried as often as the session is set to, and then its job fails with Spark's error.
+    A task is retried as often as the session is set to, and then its job fails with Spark's error.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -51,14 +51,14 @@ class SparkExecutor:
 
     @cached_property
     def parallelism(self) -> int:
-        """As far as Spark says."""
+        """As reported by Spark."""
         return parallelism(self._spark)
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """Items dealt out in stretches of their order, in which neighbours are read together.
+        """Items divided in runs of their order, since neighbours are read together.
 
-        Of so many that every core has several tasks a task is one stretch: what follows reads some neighbours at a time, and their
-        rows are in the files of one task or two, not in those of all.
+        If there is enough for several tasks on every core, a task is one run: later steps read neighbours together, whose rows
+        are then in the files of one or two tasks, not in those of all.
         """
         total = sum(map(cost, items))
         if total > _ROUNDS * self.parallelism * least:
@@ -76,7 +76,7 @@ class SparkExecutor:
         work: Callable[[Task], Iterable[Result]],
         ended: Callable[[Task], None] | None = None,
     ) -> list[Result]:
-        """See `Executor.map`; each task is one of Spark's, and no tasks start no job."""
+        """See `Executor.map`; each task is a Spark task, and an empty list starts no job."""
         if not tasks:
             return []
         ended = ended or (lambda task: None)
@@ -102,15 +102,15 @@ class SparkExecutor:
 
 
 def is_remote(spark: Any) -> bool:
-    """Whether `spark` is a session of Spark Connect, which has no JVM, no SparkContext and no accumulators here."""
+    """True if `spark` is a session of Spark Connect, which has no JVM, SparkContext or accumulators here."""
     return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(spark).__mro__)
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run side by side, as far as Spark says."""
+    """Number of tasks that run side by side, as reported by Spark."""
     if not is_remote(spark):
         return spark.sparkContext.defaultParallelism
-    # Rows without a number of partitions given are dealt out to as many as there are cores.
+    # Rows without a given number of partitions are divided into as many as there are cores.
     rows = spark.range(1 << 16).selectExpr("spark_partition_id() AS part")
     ((last,),) = rows.selectExpr("max(part)").collect()
     return last + 1

@@ -1,7 +1,7 @@
 """The timeline of the high watermark as a Spark job: one shuffle and one sort, and then the pure rule, row after row.
 
-The rows of a partition come to one task in order of time and pass through `protocol/timeline.py` as they come; a task
-keeps the rows of one observation, the one before it, and a batch of answers. Spark spills what does not fit.
+The rows of a partition come to one task in order of time and pass through `protocol/timeline.py`; a task keeps the rows of one
+observation, the one before it, and a batch of answers. Spark spills what does not fit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PROGRESS = "replica_progress"
 _PLACE = ("topic", "partition")
 _COLUMNS = REPORT_TABLES["high_watermark_timeline"]
-#: Answers of a task that leave it together.
+#: Answers that leave a task together.
 _ANSWERS = 10_000
 
 
@@ -48,15 +48,16 @@ def read_observations(spark: SparkSession, warehouse: Warehouse, attempt: Mappin
 
 
 def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None) -> DataFrame:
-    """Rows of `high_watermark_timeline` for every observation in `progress` (rows of the bronze table `replica_progress`),
-    and in `summary`, on the last row of a partition, what its timeline comes to (`auditing.leadership.timeline_deviations.TimelineSummary`, JSON).
+    """Rows of `high_watermark_timeline` for every observation in `progress` (rows of the bronze table `replica_progress`), and
+    in `summary`, on the last row of a partition, a summary of its timeline
+    (`auditing.leadership.timeline_deviations.TimelineSummary`, JSON).
 
     `assigned` (topic, partition, broker_id): replicas that partitions are known to have, observed or not.
     """
     from pyspark.sql import functions as F
 
     rows = progress.select(*ProgressRow._fields)
-    # Who is named anywhere comes first, as rows without a time: one that is absent now may hold the mark all the same.
+    # All named replicas come first, as rows without a time: one that is absent now may hold the high watermark all the same.
     none = F.array().cast("array<int>")
     named = rows.select(*_PLACE, "isr", "pending_isr", "broker_id").distinct()
     ids = F.array_union(F.coalesce("isr", none), F.coalesce("pending_isr", none))

@@ -14,7 +14,7 @@ from replica_audit.schema import REPORT_ROWS, HighWatermarkTimelineRow, ReportRo
 from replica_audit.warehouse.table_layout import schema_of
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
-#: Partitions whose rows are held at once.
+#: Partitions whose rows are held at a time.
 STRETCH = 1000
 
 _Task = TypeVar("_Task")
@@ -22,11 +22,11 @@ _Answer = TypeVar("_Answer")
 
 
 class TaskRunner(Protocol):
-    """What of an executor (`runner.executor.Executor`) reading needs."""
+    """The part of an executor (`runner.executor.Executor`) that reading needs."""
 
     @property
     def is_apart(self) -> bool:
-        """True as long as tasks run in other processes."""
+        """True while tasks run in other processes."""
 
     def map(self, tasks: Sequence[_Task], work: Callable[[_Task], Iterable[_Answer]]) -> list[_Answer]: ...
 
@@ -36,17 +36,17 @@ class Stretch(NamedTuple):
 
     places: Sequence[Place]
     timeline: Sequence[HighWatermarkTimelineRow] = ()
-    """Their rows of it, which are not read again."""
+    """Their timeline rows, which are not read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartReader:
-    """Files of the report tables."""
+    """Reads the files of the report tables."""
 
     files: Mapping[str, PlacedFiles]
 
     def read(self, stretch: Stretch, tables: Collection[str]) -> ReportRows:
-        """Rows of `tables` in order."""
+        """Rows of `tables`, in order."""
         wanted, part = WantedPlaces(stretch.places), ReportRows()
         for table, files in self.files.items():
             if table in tables:
@@ -61,7 +61,7 @@ class AnswerParts:
     """The rows of the audited partitions by table (`results.StoredRows`)."""
 
     places: Sequence[Place]
-    """Of the partitions that were audited."""
+    """The audited partitions."""
     reader: PartReader
     timeline: Sequence[HighWatermarkTimelineRow]
     """In order."""

@@ -1,7 +1,7 @@
-"""Results of an audit, read from the warehouse or assembled by the stage that wrote them: of many partitions the rows that are reported,
-and the others some partitions at a time.
+"""Results of an audit, read from the warehouse or assembled by the stage that wrote them; with many partitions only the
+reported rows are held, and the others are read some partitions at a time.
 
-Tables are read file by file, and what is left out never becomes a Python object.
+Tables are read file by file, and rows left out never become Python objects.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from replica_audit.warehouse.attempts import attempts, check_committed, latest_a
 from replica_audit.warehouse.delta_tables import StoredTables
 from replica_audit.warehouse.table_reads import PLACE_COLUMNS, PlacedFiles, keys_of, place_keys
 
-#: Kinds of evidence that a conclusion on the whole looks at.
+#: Kinds of evidence that a conclusion on the whole audit uses.
 _EVIDENCE = ("loss", "leadership", "transaction")
-#: What consumer groups suffer now.
+#: Present effects on consumer groups.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 
 #: Rows of a table, file by file.
@@ -47,7 +47,7 @@ Files = Iterable[pa.Table]
 
 
 class ToldRows:
-    """Which rows of an audit are reported, from its rows of `partitions` on."""
+    """Selection of an audit's rows that are reported, given its rows of `partitions`."""
 
     def __init__(self, partitions: list[PartitionRow]) -> None:
         told = told_places(partitions)
@@ -58,7 +58,7 @@ class ToldRows:
         self._seen: dict[str, set[tuple[object, ...]]] = {}
 
     def select(self, table: str, files: Files) -> Iterator[Row]:
-        """Rows of a table as objects; `elections` come before tables that depend on what there is to decide."""
+        """Rows of a table as objects; `elections` must come before tables that depend on the open decisions."""
         for rows in files:
             if not self.is_all and "topic" in rows.schema.names:
                 if table == "elections":
@@ -75,11 +75,11 @@ class ToldRows:
         return whole if more is None else pc.or_(whole, more(self, rows, keys))
 
     def _is_whole(self, keys: pa.Array) -> pa.Array:
-        """True for rows of partitions in detail, and of none that was audited."""
+        """True for rows of partitions in detail, and of no audited partition."""
         return pc.or_(pc.is_in(keys, self._told), pc.invert(pc.is_in(keys, self._audited)))
 
     def _findings(self, rows: pa.Table) -> Iterator[FindingRow]:
-        """All of them; of partitions that are not told without the evidence that only their own page shows."""
+        """All findings; for partitions not in detail without the evidence that only their own page shows."""
         told = self._is_whole(place_keys(rows))
         yield from arrow_to_rows(rows.filter(told), FindingRow)
         for row in arrow_to_rows(rows.filter(pc.invert(told)), FindingRow):
@@ -90,7 +90,7 @@ class ToldRows:
         return pc.or_(lacking, self._first("captures", rows, ("broker_id",)))
 
     def _replicas(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        """Those of which a plan names the place, and one for what a broker's copies say of it."""
+        """Replicas whose place a plan names, and one row for each broker's copies."""
         holding = numbers_to_arrow(arrow_to_numbers(rows["lost_held"], 0) > 0)
         told = pc.and_(pc.is_null(rows["clean_shutdown"]), pc.is_in(keys, self._decided))
         return pc.or_(pc.or_(holding, told), self._first("replicas", rows, ("broker_id", "clean_shutdown")))
@@ -100,7 +100,7 @@ class ToldRows:
         return pc.or_(pc.or_(hit, pc.is_in(keys, self._decided)), self._first("group_offsets", rows, ()))
 
     def _partition_states(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        """The last state of each source, and the last that is committed; one of those that have eligible leader replicas."""
+        """The last state of each source and the last committed one; one of those with eligible leader replicas."""
         names = ("source", "entry", "uncommitted", "fenced")
         columns = [keys.to_pylist(), *(rows[name].to_pylist() for name in names)]
         last: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -133,7 +133,7 @@ def _all(told: ToldRows, rows: pa.Table, keys: pa.Array) -> pa.Array:
     return values_to_arrow([True] * rows.num_rows, pa.bool_())
 
 
-#: What is reported of partitions without details, besides `findings`.
+#: Rows reported of partitions without details, besides `findings`.
 _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
     "partitions": _all,
     "lost_producers": _all,
@@ -145,7 +145,7 @@ _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
 
 
 def audit_files(warehouse: StoredTables, tables: Sequence[str], finished: AttemptRow) -> dict[str, PlacedFiles]:
-    """The files of report tables of an audit, and of the states of its snapshot's partitions."""
+    """The files of an audit's report tables, and of the states of its snapshot's partitions."""
     files = {table: warehouse.placed_files(table, finished.audit_id) for table in tables}
     states = warehouse.placed_files("partition_states", finished.snapshot_id, ingest_id=finished.ingest_id)
     return {**files, "partition_states": states}
@@ -167,17 +167,16 @@ REPORTED_TABLES = (
     "findings",
 )
 
-#: Rows of the timeline in audit.json; of more, those that deviate go first. The Delta table has all of them.
+#: Most rows of the timeline in audit.json, deviating ones first. The Delta table has all of them.
 REPORTED_TIMELINE_ROWS = 100_000
 
 
 def load_results(
     warehouse: StoredTables, audit_id: str | None, fail_on: str, runner: TaskRunner | None = None
 ) -> Results:
-    """The results of a finished audit, the latest when `audit_id` is None, for tasks of `runner` to read; raises UsageError when
-    there is none.
+    """The results of a finished audit, by default the latest, for tasks of `runner` to read. Raises UsageError if there is none.
 
-    What the answers were computed with stays; from which severity on they fail is asked anew.
+    The settings of the answers are kept; only `fail_on` is the caller's.
     """
     finished = latest_attempt(warehouse, "audit", **({"audit_id": audit_id} if audit_id else {}))
     ingested = next(iter(attempts(warehouse, "ingest", state="finished", **own_rows(finished))), finished)
@@ -187,9 +186,7 @@ def load_results(
 
 
 def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> SnapshotRow | None:
-    """The row of `snapshots` of a finished ingest; None where there is none. Raises EngineError where it committed other rows than
-    are there.
-    """
+    """The row of `snapshots` of a finished ingest, if any. Raises EngineError if the rows it committed are not those in the table."""
     attempt = own_rows(ingested)
     found = warehouse.read("snapshots", SnapshotRow, **attempt)
     counts = {table: _count(warehouse, table, attempt) for table in _OF_SNAPSHOT}
@@ -214,10 +211,10 @@ def _count(warehouse: StoredTables, table: str, attempt: Mapping[str, str | None
 def told_results(
     warehouse: StoredTables, finished: AttemptRow, snapshot: SnapshotRow | None, runner: TaskRunner | None = None
 ) -> Results:
-    """The results of a finished audit: of many partitions those rows that are reported, and where the others are, for tasks of
+    """The results of a finished audit: with many partitions the reported rows, and the place of the others, for tasks of
     `runner` to read.
 
-    Raises EngineError where the audit committed other rows than are there.
+    Raises EngineError if the rows it committed are not those in the tables.
     """
     tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
     found = ReportRows()
@@ -233,7 +230,7 @@ def told_results(
     if "partitions" in tables:
         found.partitions.extend(row for rows in files("partitions") for row in arrow_to_rows(rows, PartitionRow))
         told = ToldRows(found.partitions)
-    # What there is to decide says what else is reported.
+    # Open decisions determine which other rows are reported.
     for table in sorted((*tables, *_OF_SNAPSHOT), key=lambda table: table != "elections"):
         if table != "partitions":
             found.table(table).extend(told.select(table, files(table)))
@@ -263,9 +260,9 @@ def with_snapshot_rows(rows: ReportRows, warehouse: StoredTables, ingested: Atte
 
 
 def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[list[HighWatermarkTimelineRow], int]:
-    """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all.
+    """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and their total number.
 
-    Raises EngineError where the audit committed others.
+    Raises EngineError if the rows that the audit committed are not those in the table.
     """
     table = "high_watermark_timeline"
     if not warehouse.exists(table):
@@ -290,7 +287,7 @@ def assemble_results(
     snapshot: SnapshotRow | None,
     timeline: tuple[list[HighWatermarkTimelineRow], int],
 ) -> Results:
-    """Results from a `finished` row of `audits`, rows, the row of `snapshots`, and how much was observed."""
+    """Results from a `finished` row of `audits`, answers, the row of `snapshots`, and the timeline with its number of observations."""
     rows, observations = timeline
     inputs = {
         "snapshot": snapshot and snapshot.uri,

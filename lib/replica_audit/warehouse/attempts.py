@@ -1,8 +1,8 @@
-"""The table `audits`: which attempts of which stages were made, which of them count, and whether the rows that they committed are
-there: Delta does not notice that a last commit is lost.
+"""The table `audits`: the attempts of all stages, which of them count, and whether their committed rows are there: Delta does
+not notice that a last commit is lost.
 
-A stage writes its tables and then its `finished` row. Bronze rows carry the `ingest_id` of the attempt that wrote them;
-of the finished attempts of a snapshot the first is used, so that two runs at once do no harm.
+A stage writes its tables and then its `finished` row. Bronze rows carry the `ingest_id` of the attempt that wrote them; of the
+finished attempts of a snapshot the first is used, so that two runs at once do no harm.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def record_attempt(
 ) -> AttemptRow:
     """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed.
 
-    `tables` are those that the stage wrote: their versions go into `table_versions`. `row_counts`: rows that
-    it committed to each table (`check_committed`). `options` is JSON.
+    `tables` are those that the stage wrote: their versions go into `table_versions`. `row_counts`: rows that it committed to
+    each table (`check_committed`). `options` is JSON.
     """
     row = AttemptRow(
         cluster_id=cluster_id,
@@ -58,7 +58,7 @@ def record_attempt(
 
 
 def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[AttemptRow]:
-    """Rows of `stage` in `audits`, oldest first, in whatever state."""
+    """Rows of `stage` in `audits`, oldest first, in any state."""
     if not warehouse.exists("audits"):
         return []
     rows = warehouse.read("audits", AttemptRow, stage=stage, **equals)
@@ -66,7 +66,7 @@ def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[
 
 
 def finished_attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[AttemptRow]:
-    """The attempts that count, oldest first: of an ingest the first that finished, of audits all that did."""
+    """The attempts that count, oldest first: for an ingest of a snapshot the first that finished, for audits all that did."""
     rows = [row for row in attempts(warehouse, stage, **equals) if row.state == "finished"]
     if stage != "ingest":
         return rows
@@ -77,7 +77,7 @@ def finished_attempts(warehouse: StoredTables, stage: str, **equals: str | None)
 
 
 def latest_attempt(warehouse: StoredTables, stage: str, **equals: str | None) -> AttemptRow:
-    """The last finished attempt of `stage`; raises UsageError when there is none, or none with that id."""
+    """The last finished attempt of `stage`. Raises UsageError if there is none, or none with that id."""
     rows = finished_attempts(warehouse, stage, **equals)
     if not rows:
         wanted = "".join(f" with {name} {value}" for name, value in equals.items())
@@ -99,12 +99,12 @@ def own_rows(attempt: AttemptRow) -> dict[str, str | None]:
 
 
 def committed_counts(finished: AttemptRow) -> dict[str, int]:
-    """Rows by table as a `finished` row of `audits` says; of a stage of an earlier version only what that kept."""
+    """Committed rows by table in a `finished` row of `audits`; for a stage of an earlier version only what that recorded."""
     return dict(finished.row_counts or json.loads(finished.options or "{}").get("rows") or {})
 
 
 def check_committed(warehouse: StoredTables, finished: AttemptRow, found: Mapping[str, int]) -> None:
-    """Raise EngineError unless each table of `found` has as many rows of this stage as it committed, if it says how many."""
+    """Raise EngineError unless each table of `found` has as many rows of this stage as it committed, if recorded."""
     committed = committed_counts(finished)
     for table, number in found.items():
         if committed.get(table, number) != number:
@@ -114,7 +114,7 @@ def check_committed(warehouse: StoredTables, finished: AttemptRow, found: Mappin
 
 
 def check_large(warehouse: StoredTables, finished: AttemptRow, tables: Iterable[str], key: str | None) -> None:
-    """`check_committed` for tables that are too large to be read for it: their files must have at least as many rows of `key`.
+    """`check_committed` for tables too large to read for it: their files must have at least as many rows of `key`.
 
     A file has the rows of one ingest, and a table may have several ingests of a snapshot.
     """

@@ -1,8 +1,7 @@
-"""Trial of concurrent commits: a commit to an object store is a conditional put, and some stores accept two of them under one
-name.
+"""Trial of concurrent commits: a commit to an object store is a conditional put, and some stores accept two of them under one name.
 
-Tried once for each warehouse: writers commit to a table of the trial's own at the same moment, and every commit has to be
-there afterwards. What came of it is in `commits.json` beside the tables.
+Tried once for each warehouse: writers commit to a trial table at the same moment, and every commit has to be there afterwards.
+The result is stored in `commits.json` beside the tables.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _WRITERS, _ROUNDS = 6, 2
 def loses_commits(location: str) -> bool:
     """True if concurrent commits to the warehouse at `location` may be lost, so that only one run at a time may write to it.
 
-    A directory of this machine loses none. Raises InputError where the store takes no commit at all.
+    A local directory loses none. Raises InputError if the store accepts no commit at all.
     """
     location = absolute_location(location)
     if "://" not in location or location.startswith("hdfs://"):

@@ -1,8 +1,8 @@
 """Delta tables below a directory or URI, or in a schema of a catalog: rows in, rows out, one commit each.
 
-Rows are only ever added; a table belongs to snapshots or to audits and is partitioned by that id. Delta is atomic per
-table only, so a stage is finished when its row in `audits` says so (`attempts`). Tables are plain Delta (reader 1,
-writer 2), for Spark and for everybody else.
+Rows are only ever added; a table belongs to snapshots or to audits and is partitioned by that id. Delta is atomic per table
+only, so a stage is finished when its row in `audits` says so (`attempts`). Tables are plain Delta (reader 1, writer 2), for
+Spark and for any other reader.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from deltalake.transaction import RemoveAction
 
-#: Footers of files in a store that are read at once: each takes two requests.
+#: Footers of files in a store that are read concurrently: each takes two requests.
 _FOOTERS = 64
 
-#: A table's description, which says what schema its rows have.
+#: A table's description, with the schema version of its rows.
 DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
 _SCHEMA = re.compile(r"replica-audit, schema (\d{1,9})")
 
@@ -51,7 +51,7 @@ _SCHEMA = re.compile(r"replica-audit, schema (\d{1,9})")
 def open_at_this_version(name: str, handle: DeltaTable, columns: Iterable[Column]) -> DeltaTable:
     """The handle of the table `name`, with all `columns`.
 
-    Raises InputError where a later version of the project gave its rows a meaning that this one does not know.
+    Raises InputError if a later version of the project gave its rows a meaning that this one does not know.
     """
     described = _SCHEMA.fullmatch(handle.metadata().description or "")
     found = int(described[1]) if described else 1
@@ -79,53 +79,52 @@ def with_dropped_columns(data: pa.Table, handle: DeltaTable) -> pa.Table:
     return data
 
 
-#: Rows in a row group of what is written here: whoever reads those of one partition reads no more of its file.
+#: Rows in a row group written here: a reader of one partition's rows reads little more of the file.
 _GROUP_ROWS = 1 << 11
 
-#: Rows that become columns at once.
+#: Rows converted to columns at a time.
 _ROWS_AT_ONCE = 1 << 12
 
-#: Commits of rows that are tried while other writers change the table; each does so once, as it makes it or brings its columns.
+#: Attempts to commit rows while other writers change the table; each does so only once, when it creates it or adds columns.
 _ATTEMPTS = 5
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
 def table_properties(time_travel_days: int | None) -> dict[str, str]:
-    """Delta properties of a new table: for how many days replaced versions can be read; None: Delta's own period."""
+    """Delta properties of a new table: the days for which replaced versions can be read; None: Delta's own period."""
     return {} if time_travel_days is None else dict.fromkeys(_PERIODS, f"interval {time_travel_days} days")
 
 
 class StoredTables:
-    """The tables of a warehouse for reading: each at its newest version, whose rows other processes only add to."""
+    """The tables of a warehouse for reading, each at its newest version; other processes only add rows."""
 
     def __init__(self, location: str, locate: Callable[[str, bool], str | None] | None = None) -> None:
         """`location`: a directory or URI that has a directory for each table, or a catalog's NAME.SCHEMA.
 
-        `locate(table, make)` gives the location of a table in a catalog, None if there is no such table; with `make` the table's
-        location is created.
+        `locate(table, make)` returns the location of a table in a catalog, None if there is no such table; with `make` the
+        table's location is created.
         """
         self.name = location
         self._location = absolute_location(location)
         self._locate = locate
 
     def exists(self, table: str) -> bool:
-        """True if the table exists."""
         return self._open(table) is not None
 
     def read_arrow(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> pa.Table:
-        """Rows of a table whose string columns equal the value given, or one of the values given.
+        """Rows of a table whose string columns equal the given value, or one of the given values.
 
-        `columns` None is all of them. Raises InputError when there is no such table.
+        `columns` None means all. Raises InputError if there is no such table.
         """
         return pa.concat_tables(self.read_parts(table, columns, **equals))
 
     def read_parts(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> Iterator[pa.Table]:
-        """`read_arrow` file by file, an empty table first, for rows that are too many to be held at once."""
+        """`read_arrow` file by file, an empty table first, for more rows than fit in memory."""
         handle = self._open(table)
         if handle is None:
             raise InputError(
@@ -152,9 +151,7 @@ class StoredTables:
         return [path for path, value in list_files(handle, key_of(table)) if value == key]
 
     def placed_files(self, table: str, key: str | None, **equals: str | None) -> PlacedFiles:
-        """The files with the rows of a snapshot or an audit, of which those of some partitions are read; none of a table that is not
-        there.
-        """
+        """The files with the rows of a snapshot or an audit, for reading those of some partitions; empty for a missing table."""
         handle, column = self._open(table), key_of(table)
         wanted = {name: [value] for name, value in equals.items()}
         if handle is None:
@@ -167,7 +164,7 @@ class StoredTables:
         return PlacedFiles(handle.table_uri, bounds, {column: key}, wanted)
 
     def count_rows(self, table: str, key: str | None) -> int:
-        """Rows of a snapshot or an audit as the commits say, no file being read; 0 where there is no such table."""
+        """Number of rows of a snapshot or an audit by the commits, without reading a file; 0 for a missing table."""
         handle = self._open(table)
         return 0 if handle is None else count_rows(handle, key_of(table), key)
 
@@ -185,12 +182,12 @@ class StoredTables:
                 yield one["values"], one["counts"]
 
     def versions(self, tables: Iterable[str]) -> dict[str, int]:
-        """The Delta version of each table that is there. Rows are only added, so a later version has those of an earlier."""
+        """The Delta version of each existing table. Rows are only added, so a later version has those of an earlier one."""
         handles = {table: self._open(table) for table in tables}
         return {table: handle.version() for table, handle in handles.items() if handle is not None}
 
     def _open(self, table: str) -> DeltaTable | None:
-        """The table's handle at its newest version; None where there is none."""
+        """The table's handle at its newest version; None if there is no such table."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
@@ -240,10 +237,10 @@ class Warehouse(StoredTables):
         ids: Mapping[str, str | None],
         files: Iterable[DataFile] = (),
     ) -> None:
-        """Add rows, which have no ids, and those of Parquet files that lie in the table's directory, in one commit.
+        """Add rows, which have no ids, and those of Parquet files in the table's directory, in one commit.
 
-        The table is made where it is not there. Rows are written here: on a full disk delta-rs' own writer panics in its
-        threads, beside its error.
+        The table is created if it is missing. Rows are written here: on a full disk delta-rs' own writer panics in its threads,
+        beside its error.
         """
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction
@@ -265,7 +262,7 @@ class Warehouse(StoredTables):
                     commit_properties=self._properties_of_commit(),
                 )
             except CommitFailedError:
-                # Another writer has made the table, or given it columns, since it was opened: nothing was committed.
+                # Another writer has created the table, or added columns, since it was opened: nothing was committed.
                 if not left:
                     raise
                 handle = self._open_or_create(table)
@@ -273,7 +270,7 @@ class Warehouse(StoredTables):
                 break
 
     def write(self, table: str, rows: Iterable[Row], ids: Mapping[str, str | None]) -> tuple[DataFile, ...]:
-        """The file of some rows, which are taken a few at a time, for `append`; none without rows."""
+        """The file of some rows, taken a few at a time, for `append`; empty without rows."""
         remaining = iter(rows)
         if not (some := list(islice(remaining, _ROWS_AT_ONCE))):
             return ()
@@ -290,7 +287,7 @@ class Warehouse(StoredTables):
         return () if file is None else (file,)
 
     def put(self, table: str, rows: Sequence[Row], ids: Mapping[str, str | None], *, again: bool) -> None:
-        """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
+        """Add rows of an audit; `again`: in place of its present ones, in the same commit."""
         from deltalake import write_deltalake
 
         key, handle = partition_of(table), self._open(table) if again else None
@@ -322,13 +319,13 @@ class Warehouse(StoredTables):
                 filesystem.delete_file(f"{root}/{file.path}")
 
     def delete(self, table: str, column: str, values: Iterable[str]) -> None:
-        """Delete the rows whose `column` is one of `values` (ids and states of our own), where the table exists."""
+        """Delete the rows whose `column` is one of `values` (ids and states of our own), if the table exists."""
         values, handle = list(values), self._open(table)
         if values and handle is not None:
             handle.delete(f"{column} IN ({_literals(values)})", commit_properties=self._properties_of_commit())
 
     def mark_removed(self, **ids: Iterable[str]) -> None:
-        """Set the rows of `audits` with one of these ids in the column named to the state `removed`."""
+        """Set the rows of `audits` with one of these ids in the named column to the state `removed`."""
         handle = self._open("audits")
         conditions = [f"{column} IN ({_literals(values)})" for column, values in ids.items() if values]
         if handle is not None and conditions:
@@ -367,7 +364,7 @@ class Warehouse(StoredTables):
     def _made(self, table: str) -> str:
         """Path or URI of the table's directory, which is created."""
         uri = self._uri(table, make=True)
-        # `locate` gives a location if it is to make one.
+        # `locate` returns a location if it is to create one.
         assert uri is not None
         if "://" not in uri:
             os.makedirs(uri, exist_ok=True)
@@ -390,7 +387,6 @@ def _literals(values: Iterable[str]) -> str:
 
 
 def _statistics(file: DataFile) -> str:
-    """Spark's `count()` believes the number. Bounds of some columns only would make other readers skip files that they
-    need; those of row groups are in the file itself.
-    """
+    """Statistics of a file: the number of rows only, which Spark's `count()` trusts. Bounds of only some columns would make
+    other readers skip files that they need; those of row groups are in the file itself."""
     return json.dumps({"numRecords": file.row_count})

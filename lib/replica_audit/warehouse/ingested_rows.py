@@ -1,6 +1,5 @@
-"""Rows of an ingest: the driver holds an index of the partitions, tasks read the rows of theirs. Summaries of segments, which grow with
-the log, are read one by one.
-"""
+"""Rows of an ingest: the driver holds an index of the partitions, tasks read the rows of theirs. Summaries of segments, which
+grow with the log, are read one at a time."""
 
 from __future__ import annotations
 
@@ -35,10 +34,10 @@ from replica_audit.warehouse.table_reads import (
 
 SEGMENTS = "segments"
 
-#: Files that are open at once; of each one row group is kept.
+#: Files open at a time; one row group of each is kept.
 _OPEN_FILES = 16
 
-#: Segments are opened ahead in threads, and a Parquet file is read by one at a time.
+#: Threads open segments ahead, but a Parquet file is read by one at a time.
 _lock = threading.Lock()
 
 #: Columns of a `PlacedSegment` that its own row has.
@@ -53,7 +52,7 @@ def _place_segments(rows: pa.Table, path: str) -> Iterator[PlacedSegment]:
 
 
 def _segment_schema() -> pa.Schema:
-    """What `_place_segments` reads of a file."""
+    """Columns that `_place_segments` needs."""
     return schema_of(SEGMENTS, _COLUMNS).append(pa.field(ROW_NUMBER, pa.int64()))
 
 
@@ -63,16 +62,15 @@ def segment_files(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: s
 
 
 def placed_segments(files: PlacedFiles, places: WantedPlaces | None = None) -> list[PlacedSegment]:
-    """The rows of `files`, of `places` where these are given, in order of partition, broker and path."""
+    """The rows of `files`, restricted to `places` if given, in order of partition, broker and path."""
     read = files.read(_segment_schema(), places)
     found = (row for path, rows in read for row in _place_segments(rows, path))
     return sorted(found, key=lambda row: (row.topic, row.partition, row.broker_id, row.path))
 
 
 def read_summary(directory: str, path: str, row: int) -> SegmentSummary:
-    """One summary from a file of the table `segments`, which is in `directory`. Raises OSError or ArrowException if the file is gone
-    or broken, ValueError if it has no such row.
-    """
+    """One summary from a file of the table `segments` in `directory`. Raises OSError or ArrowException if the file is missing
+    or broken, ValueError if it has no such row."""
     with _lock:
         found = [text for texts in _open_file(directory, path).rows(row, 1) for text in texts]
     if found:
@@ -95,7 +93,7 @@ class IndexedPartition(NamedTuple):
     place: Place
     batch_count: int = 0
     segment_files: tuple[str, ...] = ()
-    """Files of the table `segments` that have rows of it."""
+    """Files of the table `segments` with rows of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class StoredPartition:
     segments: list[PlacedSegment] = field(default_factory=list)
 
 
-#: The tables that evidence is made of.
+#: Tables with evidence of a partition.
 EVIDENCE_TABLES = tuple(one.name for one in fields(StoredPartition))
 
 
@@ -118,11 +116,11 @@ class EvidenceIndex:
     """The driver's index of the rows of an ingest."""
 
     partitions: list[IndexedPartition]
-    """In their order."""
+    """In order."""
     counts: dict[str, int]
-    """Rows by table."""
+    """Number of rows by table."""
     log_dirs: frozenset[str]
-    """In which partitions have a current copy."""
+    """Log dirs with a current copy of a partition."""
     batch_files: frozenset[str | None]
     """Files of the table `batches` that segments with batches name."""
 
@@ -138,15 +136,15 @@ class EvidenceRows:
     def of(cls, warehouse: Warehouse, attempt: Mapping[str, str | None]) -> EvidenceRows:
         """The rows of an attempt in a warehouse."""
         snapshot_id, ingest_id = attempt["snapshot_id"], attempt["ingest_id"]
-        # Without bounds, which the driver would have to read of every file.
+        # Without bounds, which the driver would have to read from every file.
         placed = {table: dict.fromkeys(warehouse.files(table, snapshot_id)) for table in EVIDENCE_TABLES}
         key: dict[str | None, str | None] = {"snapshot_id": snapshot_id}
         wanted = {"ingest_id": [ingest_id]}
         return cls({table: PlacedFiles(warehouse.directory(table), placed[table], key, wanted) for table in placed})
 
     def index(self) -> EvidenceIndex:
-        """Reads a few columns of all rows. Raises EngineError for a file that is gone or broken."""
-        # Also of a table that has no file any more: its last commit was lost.
+        """Read a few columns of all rows. Raises EngineError for a missing or broken file."""
+        # Includes tables that have lost their files with a last commit.
         counts = dict.fromkeys(EVIDENCE_TABLES, 0)
         found: dict[str, IndexedPartition] = {}
         log_dirs: set[str] = set()
@@ -158,7 +156,7 @@ class EvidenceRows:
             names = _INDEXED.get(table, ())
             for path, rows in self.files[table].read(schema_of(table, (*PLACE_COLUMNS, *names))):
                 counts[table] += rows.num_rows
-                # Groups of a pyarrow.Table would import pandas.
+                # Grouping a pyarrow.Table would import pandas.
                 encoded = joined(place_keys(rows)).dictionary_encode()
                 keys = encoded.dictionary.to_pylist()
                 for key in keys:
@@ -213,7 +211,7 @@ def unplaced_rows(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> li
 
 
 _INDEXED = {"replica_dirs": ("path", "log_dir"), SEGMENTS: ("batch_count", "batch_file")}
-#: Rows that are Python objects at once.
+#: Rows that are Python objects at a time.
 _STEP = 1 << 16
 
 

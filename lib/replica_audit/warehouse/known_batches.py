@@ -23,10 +23,10 @@ from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: So many of the cluster's latest ingests are looked into: they may have been of different topics.
+#: Number of the cluster's latest ingests searched: they may have been of different topics.
 _LOOK_BACK = 4
 
-#: The file that was read last, and one row group of it: a task reads files one after the other.
+#: The file read last, with one row group of it: a task reads files one after the other.
 _open_file = lru_cache(maxsize=1)(open_batches)
 
 
@@ -35,7 +35,7 @@ class _Location(NamedTuple):
 
 
 class StaleBatchesError(Exception):
-    """The file of `batches` that was to have the rows of a segment is gone or has others; None: the segment has no rows."""
+    """The file of `batches` for the rows of a segment is missing or has other rows; None: the segment has no rows."""
 
     def __init__(self, batch_file: str | None) -> None:
         super().__init__(batch_file)
@@ -47,11 +47,11 @@ class EarlierSegments:
     """Segments that the cluster's latest ingests have scanned, by this version: another may have kept less of a file."""
 
     attempts: tuple[tuple[str | None, PlacedFiles], ...] = ()
-    """Where the snapshot of each ingest lies, and the files with its rows; the latest first."""
+    """Location of each ingest's snapshot, and the files with its rows; latest first."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, cluster_id: str | None) -> EarlierSegments:
-        """Those in a warehouse."""
+        """The segments in a warehouse."""
         if not warehouse.exists("segments"):
             return cls()
         attempts = [
@@ -69,9 +69,8 @@ class EarlierSegments:
     def find(
         self, files: Collection[SegmentFile], *, all_partitions: bool = True
     ) -> dict[tuple[int, str], KnownSegment]:
-        """Those among `files`, by (broker id, path); the latest of each. Unless the files are of all partitions, no rows of others
-        are read.
-        """
+        """Known segments among `files`, the latest of each, by (broker id, path). Unless `files` are of all partitions, no rows
+        of others are read."""
         wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
         places = None if all_partitions else WantedPlaces({(file.topic, file.partition) for file in files})
         found: dict[tuple[int, str], KnownSegment] = {}

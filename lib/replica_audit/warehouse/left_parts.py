@@ -1,6 +1,5 @@
-"""Parts of a file that tasks leave beside the files of a table, for the driver to put together: no commit names them. The run that
-they belong to deletes them when it ends, and a sweep those of a run that was killed.
-"""
+"""Parts of a file that tasks leave beside the files of a table, for the driver to join: no commit names them. The run that they
+belong to deletes them when it ends, and a sweep deletes those of a killed run."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from pyarrow import fs
 
 from replica_audit.warehouse.table_layout import open_directory
 
-#: Bytes that are read at once.
+#: Bytes read at a time.
 _PIECE = 1 << 20
 _SUFFIX = ".part"
 
@@ -25,13 +24,13 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeftParts:
-    """Those of one run, whose names begin with its id."""
+    """The parts of one run, whose names begin with its id."""
 
     directory: str
     run: str = field(default_factory=_new_id)
 
     def leave(self, content: Iterable[bytes]) -> str:
-        """Write a part, with a name of its own for each attempt of a task; returns the name. Raises OSError."""
+        """Write a part under a name unique to each attempt of a task; returns the name. Raises OSError."""
         name = f"{self.run}-{_new_id()}{_SUFFIX}"
         filesystem, root = open_directory(self.directory)
         with filesystem.open_output_stream(f"{root}/{name}") as stream:
@@ -40,14 +39,14 @@ class LeftParts:
         return name
 
     def read(self, name: str) -> Iterator[bytes]:
-        """Its content, some at a time."""
+        """The part's content in pieces."""
         filesystem, root = open_directory(self.directory)
         with filesystem.open_input_file(f"{root}/{name}") as stream:
             while piece := stream.read(_PIECE):
                 yield piece
 
     def discard(self) -> OSError | None:
-        """Delete all of them that can be, of attempts too that failed; returns why others stay, if any do."""
+        """Delete all parts, including those of failed attempts; returns the error for those that could not be deleted, if any."""
         try:
             return _delete(self.directory, lambda one: one.base_name.startswith(f"{self.run}-"))
         except OSError as error:
@@ -61,7 +60,7 @@ def sweep_parts(directory: str, before: datetime) -> None:
 
 
 def _delete(directory: str, is_wanted: Callable[[fs.FileInfo], bool]) -> OSError | None:
-    """Delete each that can be; returns the first error."""
+    """Delete as many as possible; returns the first error."""
     filesystem, root = open_directory(directory)
     refused = None
     for one in filesystem.get_file_info(fs.FileSelector(root)):

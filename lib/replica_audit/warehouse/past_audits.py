@@ -1,6 +1,5 @@
-"""Past audits of a cluster, out of the warehouse: their history, and the rows that a new audit compares with (HWM-GONE, HWM-UNSEEN,
-`--since`).
-"""
+"""Past audits of a cluster, from the warehouse: their history, and the rows that a new audit compares with (HWM-GONE,
+HWM-UNSEEN, `--since`)."""
 
 from __future__ import annotations
 
@@ -35,9 +34,9 @@ from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
 from replica_audit.warehouse.table_layout import schema_of
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
-#: Only partitions of these verdicts can have had records that were committed, or left behind by an unclean election.
+#: Only partitions of these verdicts can have had committed records, or ones left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
-#: Audits with partitions of these verdicts are looked into: INCONCLUSIVE is what HWM-UNSEEN asks for.
+#: Verdicts whose partitions are searched: INCONCLUSIVE is for HWM-UNSEEN.
 _TELLING = (*_LOSSES, "INCONCLUSIVE")
 
 
@@ -48,7 +47,7 @@ class _Judged(NamedTuple):
     verdict: Verdict
 
 
-#: True for rows that are wanted.
+#: True for wanted rows.
 _Which = Callable[[pa.Table], pa.ChunkedArray]
 
 
@@ -88,7 +87,7 @@ class _Told(NamedTuple):
 def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[Place]) -> dict[Place, EarlierLosses]:
     """Losses in the partitions `known` that earlier audits of the cluster saw.
 
-    None for a cluster without a name: it may be another one. Audits in which nothing was lost are skipped.
+    Empty for a cluster without a name, which may be another one. Audits in which nothing was lost are skipped.
     """
     attempts = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
     finished = {one.audit_id: one.ended for one in attempts}
@@ -144,9 +143,9 @@ def _selected(
     which: _Which | None = None,
     more: tuple[str, ...] = (),
 ) -> Iterator[AnyRow]:
-    """Rows of the audits for which `which` is true, by default all, of which those of one file are held at once; it may look at `more` columns.
+    """Rows of the audits for which `which` is true (by default all), one file in memory at a time; it may use the columns in `more`.
 
-    Raises EngineError after the last where an audit committed others.
+    Raises EngineError after the last row if the rows that an audit committed are not those in the table.
     """
     numbers: Counter[str] = Counter()
     for rows in warehouse.read_parts(table, (*column_names(kind), *more), audit_id=[one.audit_id for one in audits]):
@@ -169,7 +168,7 @@ def _all_of(one: _Which, other: _Which) -> _Which:
     return lambda rows: pc.and_(one(rows), other(rows))
 
 
-#: With any other verdict something is left to look at again.
+#: With any other verdict there is something to check again.
 _WELL = ("CONSISTENT", "LAGGING")
 
 
@@ -193,14 +192,14 @@ class VerifiedSegment(NamedTuple):
     broker_id: int
     log_dir: str
     summary_file: str
-    """of the table `segments`"""
+    """in the table `segments`"""
     summary_row: int
     common_prefix_end: int
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRows:
-    """Where tasks read what an earlier audit has verified (`--since`): the driver reads none of its rows."""
+    """Files from which tasks read what an earlier audit has verified (`--since`): the driver reads none of its rows."""
 
     partitions: PlacedFiles
     replicas: PlacedFiles
@@ -208,9 +207,8 @@ class VerifiedRows:
 
     @classmethod
     def of(cls, warehouse: Warehouse, audit_id: str, cluster_id: str | None) -> VerifiedRows:
-        """Raises UsageError when there is no such finished audit, or it is of another cluster; EngineError where it committed rows that
-        are not there.
-        """
+        """Raises UsageError if there is no such finished audit, or it is of another cluster; EngineError if rows that it
+        committed are missing."""
         audit = latest_attempt(warehouse, "audit", audit_id=audit_id)
         if audit.cluster_id != cluster_id:
             raise UsageError(
@@ -225,7 +223,7 @@ class VerifiedRows:
         )
 
     def read(self, places: Iterable[Place]) -> dict[Place, list[VerifiedSegment]]:
-        """The segments then of those partitions among `places` that the audit found well."""
+        """The segments at that time of those partitions among `places` that the audit found well."""
         judged = _rows_of(self.partitions, "partitions", _Verdict, WantedPlaces(places))
         well = WantedPlaces((row.topic, row.partition) for row in judged if row.verdict in _WELL)
         ends = {
@@ -261,10 +259,10 @@ class _Shown(NamedTuple):
 def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | None = None) -> AuditHistory:
     """The history of the finished audits, the latest `limit` of them; `topics` are patterns as in `--topic`.
 
-    Raises UsageError when there is no finished audit.
+    Raises UsageError if there is no finished audit.
     """
     latest_attempt(warehouse, "audit")
-    # All of them, whatever is shown: what was before says what is new in an audit.
+    # All of them, whatever is shown: earlier ones tell what is new in an audit.
     audits = finished_attempts(warehouse, "audit")
     numbers = {run.audit_id: number for number, run in enumerate(audits)}
     clusters = {run.audit_id: run.cluster_id for run in audits}
@@ -305,9 +303,9 @@ class _Known(NamedTuple):
 
 
 def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
-    """The finished audit of the same cluster before `audit` (that of Results).
+    """The finished audit of the same cluster before `audit`.
 
-    None where there is no such audit, and where the cluster has no name: it may be another one.
+    None if there is no such audit, or the cluster has no name: it may be another one.
     """
     if audit["cluster_id"] is None:
         return None

@@ -1,4 +1,4 @@
-"""The end of rows in the warehouse: audits that are kept no longer, and rows that no finished attempt owns."""
+"""Removal of rows from the warehouse: audits that are no longer kept, and rows that no finished attempt owns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replica_audit.warehouse.attempts import attempts, finished_attempts
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 from replica_audit.warehouse.left_parts import sweep_parts
 
-#: Tables that belong to audits; there is one `quarantine`, that of the snapshot.
+#: Tables that belong to audits; the only `quarantine` is the snapshot's.
 AUDIT_TABLES = tuple(table for table in REPORT_TABLES if table not in BRONZE_TABLES)
 
 
@@ -21,8 +21,8 @@ def expired_audits(
 ) -> list[str]:
     """Ids of the finished audits that neither setting keeps; the latest of every cluster is always kept.
 
-    `runs` are the rows of `audits` of that stage, oldest first. An audit goes when it is older than `keep_days`, or
-    when its cluster has `keep_audits` newer ones; None sets no limit.
+    `runs` are the rows of `audits` of that stage, oldest first. An audit goes when it is older than `keep_days`, or when its
+    cluster has `keep_audits` newer ones; None sets no limit.
     """
     finished = [run for run in runs if run.state == "finished"]
     oldest = None if keep_days is None else (today - timedelta(days=keep_days)).isoformat(timespec="milliseconds")
@@ -43,17 +43,16 @@ def apply_retention(
 ) -> tuple[list[str], list[str]]:
     """Remove expired audits and the snapshots that then have none; returns the ids of both.
 
-    First `audits` says that they are going, so that no reader takes half of one; its rows go last. What a removal that
-    was interrupted left is removed by the next. With `vacuum` files that no version within the time-travel period
-    needs are deleted, with parts of reports that killed runs left, and the period of `Warehouse` is set on tables that were
-    made with another.
+    First `audits` marks them as removed, so that no reader takes half of one; its rows go last. An interrupted removal is
+    completed by the next one. With `vacuum` files that no version within the time-travel period needs are deleted, with parts
+    of reports that killed runs left, and the period of `Warehouse` is set on tables that were made with another.
     """
     runs = attempts(warehouse, "audit")
     going = sorted(_ids(run.audit_id for run in runs if run.state == "removed"))
     going += expired_audits(runs, keep_days, keep_audits, datetime.now(timezone.utc))
     staying = {run.snapshot_id for run in runs if run.state == "finished" and run.audit_id not in going}
     snapshots = sorted(_ids(run.snapshot_id for run in runs if run.audit_id in going) - staying)
-    # An ingest of the snapshot that is newer than its audits waits for one of its own.
+    # An ingest of the snapshot later than its audits waits for one of its own.
     last_audit = {run.snapshot_id: run.ended for run in runs}
     waiting = {
         run.snapshot_id for run in attempts(warehouse, "ingest") if run.started > last_audit.get(run.snapshot_id, "")
@@ -75,10 +74,10 @@ def apply_retention(
 
 
 def unfinished_audits(warehouse: StoredTables) -> list[str]:
-    """Audits that committed answers after the latest finished one, and of which `audits` has no row.
+    """Audits that committed answers after the latest finished one, and have no row in `audits`.
 
-    They were interrupted, or still run, or the last commit of `audits` is lost: the latest finished audit is not the
-    latest that there was.
+    They were interrupted, or still run, or the last commit of `audits` is lost: the latest finished audit is not the latest
+    that there was.
     """
     runs = attempts(warehouse, "audit")
     finished = [run.ended for run in runs if run.state == "finished"]
@@ -92,16 +91,15 @@ def unfinished_audits(warehouse: StoredTables) -> list[str]:
     return sorted(unknown - {owner for owner, _ in warehouse.owners("partitions", "audit_id", until)})
 
 
-#: A stage commits its tables within minutes of each other, so rows older than this belong to no run that goes on.
+#: A stage commits its tables within minutes of each other, so older rows belong to no run in progress.
 LONGEST_RUN = timedelta(days=1)
 
 
 def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
-    """Delete the rows that were committed before `before` (default: `LONGEST_RUN` ago) by attempts that do not count;
-    returns how many.
+    """Delete the rows that were committed before `before` (default: `LONGEST_RUN` ago) by attempts that do not count; returns how many.
 
-    Those are attempts without a `finished` row in `audits`, and ingests of a snapshot that another attempt finished
-    first. Rows without an `ingest_id`, of warehouses that earlier versions made, stay.
+    Those are attempts without a `finished` row in `audits`, and ingests of a snapshot that another attempt finished first. Rows
+    without an `ingest_id`, from warehouses made by earlier versions, stay.
     """
     before = before or datetime.now(timezone.utc) - LONGEST_RUN
     warehouse.describe_commits(stage="sweep")

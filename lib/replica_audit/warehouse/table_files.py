@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-#: Rows that are written at once, as one row group, unless told.
+#: Default number of rows in a row group, which is written at once.
 GROUP_ROWS = 1 << 16
 
 
 class TableFileWriter:
-    """One file of rows of `table`, made when the first rows come, with a name of its own for each attempt of a task.
+    """One file of rows of `table`, created with the first rows, under a name unique to each attempt of a task.
 
-    `constants` are the ids in front of every row; the column that the table is partitioned by is in no file. Long rows
-    are written in groups of fewer, `group_rows`, since readers take a group at a time.
+    `constants` are the ids in front of every row; the column that the table is partitioned by is in no file. Long rows need
+    smaller groups (`group_rows`), since readers take a group at a time.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TableFileWriter:
         self._waiting_rows = 0
 
     def add(self, columns: Mapping[str, object], count: int) -> None:
-        """Write `count` rows; a column is an Arrow array or one value for all of them; one that is missing is null."""
+        """Write `count` rows; a column is an Arrow array or one value for all of them; a missing one is null."""
         arrays = []
         for field in self.schema:
             value = self._constants.get(field.name, columns.get(field.name))
@@ -70,7 +70,7 @@ class TableFileWriter:
             self._flush()
 
     def close(self) -> DataFile | None:
-        """The file, for the commit; None when no rows came."""
+        """The file, for the commit; None if no rows came."""
         self._flush()
         if self._writer is None or self._stream is None:
             return None
@@ -80,7 +80,7 @@ class TableFileWriter:
         return DataFile(self.path, size, self.row_count)
 
     def discard(self) -> None:
-        """Delete what was written, for a task that begins anew or cannot go on."""
+        """Delete what was written, for a task that starts over or cannot continue."""
         if self._stream is not None:
             with suppress(OSError):  # on a full disk nothing more can be written
                 if self._writer is not None:
@@ -94,8 +94,8 @@ class TableFileWriter:
             return
         if self._writer is None:
             self._stream = self._filesystem.open_output_stream(f"{self._root}/{self.path}")
-            # Texts repeat from row to row. Numbers rise or stay: their differences are packed in fewer bits, which takes two
-            # thirds of the time to write, half of it to read, and half of the space.
+            # Texts repeat from row to row. Numbers increase or stay: delta encoding takes two thirds of the time to write, half
+            # of it to read, and half of the space.
             texts = [field.name for field in self.schema if pa.types.is_string(field.type)]
             numbers = [field.name for field in self.schema if field.type in (pa.int32(), pa.int64())]
             self._writer = pq.ParquetWriter(
@@ -109,13 +109,12 @@ class TableFileWriter:
         self._waiting, self._waiting_rows = [], 0
 
 
-#: Rows that become columns at once: each time costs as much as some 20 rows.
+#: Rows converted to columns at a time: each conversion costs as much as some 20 rows.
 _STEP = 512
 
 
 class RowFiles:
-    """A file for each table that gets rows: `directories` of the tables, `constants` and `group_rows` as in
-    `TableFileWriter`."""
+    """A file for each table that gets rows: `directories` of the tables, `constants` and `group_rows` as in `TableFileWriter`."""
 
     def __init__(
         self, directories: Mapping[str, str], constants: Mapping[str, str | None], group_rows: int = GROUP_ROWS
@@ -139,7 +138,7 @@ class RowFiles:
         return {table: file for table, file in files.items() if file is not None}
 
     def discard(self) -> None:
-        """Delete what was written, for a task that begins anew."""
+        """Delete what was written, for a task that starts over."""
         for writer in self._writers.values():
             writer.discard()
 
@@ -158,12 +157,12 @@ class RowFiles:
 #: Buffered rows per conversion to Arrow.
 _BATCHES_AT_ONCE = 1 << 13
 
-#: Footers that a task keeps, of files that several of its partitions are in.
+#: Footers that a task keeps, for files that several of its partitions are in.
 _OPEN_FILES = 8
 
 
 class BatchFileWriter:
-    """One file of `batches` of many segments; `row` is where those of the next segment begin."""
+    """One file of `batches` of many segments; `row` is the first row of the next segment."""
 
     def __init__(self, directory: str, constants: Mapping[str, str | None]) -> None:
         self._file = TableFileWriter(directory, "batches", constants)
@@ -188,12 +187,11 @@ class BatchFileWriter:
                 self._write()
 
     def close(self) -> DataFile | None:
-        """The file, for the commit; None when no rows came."""
+        """The file, for the commit; None if no rows came."""
         self._write()
         return self._file.close()
 
     def discard(self) -> None:
-        """Delete the file."""
         self._file.discard()
 
     def _write(self) -> None:
@@ -230,7 +228,7 @@ def read_batches(
 
 
 def check_batch_files(directory: str, names: Collection[str | None]) -> None:
-    """Raise InputError where the files that segments with batches name are not there, or one names none."""
+    """Raise InputError if a file named by segments with batches is missing, or one of them names none."""
     if None in names:
         raise InputError(
             "the snapshot was ingested by an earlier version, which did not note where its batches are: run replica-audit "

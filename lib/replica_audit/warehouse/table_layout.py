@@ -1,6 +1,4 @@
-"""Layout of a warehouse in files: its location, the columns and partition column of each table, and files that wait for a
-commit.
-"""
+"""Layout of a warehouse in files: its location, the columns and partition column of each table, and files that wait for a commit."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from replica_audit.schema import AUDIT_COLUMNS, INGEST_COLUMNS, REPORT_TABLES, A
 
 
 def absolute_location(location: str) -> str:
-    """A path or URI that every process understands, without a final slash; `s3a://` is taken as `s3://`."""
+    """A path or URI valid in every process, without a final slash; `s3a://` becomes `s3://`."""
     location = location.rstrip("/") or "/"
     if location.startswith("s3a://"):
         return "s3://" + location[len("s3a://") :]
@@ -29,7 +27,7 @@ def absolute_location(location: str) -> str:
 
 
 def spark_location(location: str) -> str:
-    """`location` as Spark names it: Hadoop's reader of S3 uses the scheme s3a."""
+    """`location` for Spark: Hadoop's reader of S3 uses the scheme s3a."""
     return "s3a://" + location[len("s3://") :] if location.startswith("s3://") else location
 
 
@@ -41,7 +39,7 @@ def open_directory(location: str) -> tuple[fs.FileSystem, str]:
     return filesystem, root.rstrip("/")
 
 
-#: Column that each table is partitioned by.
+#: Partition columns of the tables.
 _BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"
 
 
@@ -56,7 +54,7 @@ class DataFile:
 
 
 def columns_of(table: str) -> tuple[Column, ...]:
-    """All columns of a table, ids first. There is one `quarantine` and one `partition_states`, those of the snapshot."""
+    """All columns of a table, ids first. The only `quarantine` and `partition_states` are the snapshot's."""
     if table == "audits":
         return columns(AttemptRow)
     if table in BRONZE_TABLES:
@@ -65,13 +63,13 @@ def columns_of(table: str) -> tuple[Column, ...]:
 
 
 def schema_of(table: str, names: Iterable[str]) -> pa.Schema:
-    """The Arrow schema of some columns of a table, in the order given."""
+    """The Arrow schema of some columns of a table, in the given order."""
     known = arrow_schema(columns_of(table))
     return pa.schema([known.field(name) for name in names])
 
 
 def key_of(table: str) -> str | None:
-    """The column that a table is partitioned by; None: `audits` is not partitioned."""
+    """The column that a table is partitioned by; None for `audits`, which is not partitioned."""
     return None if table == "audits" else partition_of(table)
 
 

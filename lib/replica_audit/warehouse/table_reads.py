@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 def damage_sentence(what: str, warehouse: str | None = None) -> str:
-    """The error for a damaged warehouse: `what` is wrong with it, and what to do."""
+    """The error for a damaged warehouse: `what` is wrong with it, and the remedy."""
     name = f"the warehouse {warehouse}" if warehouse else "the warehouse"
     remedy = "restore it, or move the warehouse away and run again, which reads the snapshot from the start"
     return f"{name} is damaged: {what}; {remedy}"
 
 
 def list_files(handle: DeltaTable, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:
-    """Path, relative to the table, and partition of each file of its version, in order of the path; `before`: of files
-    that were committed before it.
+    """Path, relative to the table, and partition of each file of its version, in order of the path; `before`: only files
+    committed before it.
 
-    Files are read one by one: deltalake's data set skips those whose statistics lack a column, and it is not in all.
+    Files are read one by one: deltalake's data set skips those whose statistics lack a column, and some lack it.
     """
     if handle.protocol().min_reader_version > 1:
         raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
@@ -49,19 +49,19 @@ def list_files(handle: DeltaTable, key: str | None, before: datetime | None = No
 
 
 def count_rows(handle: DeltaTable, column: str | None, key: str | None) -> int:
-    """Rows of the files of one partition of a table, as their commits say; every writer of ours says it."""
+    """Rows of the files of one partition of a table, by their commits, which all our writers record."""
     actions = pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all().to_pylist()
     return sum(row["num_records"] or 0 for row in actions if column is None or row[f"partition.{column}"] == key)
 
 
 def _milliseconds(time: int | datetime) -> float:
-    """Deltalake gives a number or a time without zone, by version."""
+    """Milliseconds of a time that deltalake returns, by version, as a number or a datetime without zone."""
     return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
 #: Columns that name a partition.
 PLACE_COLUMNS = ("topic", "partition")
-#: A column that is in none of the files: the number of a row in its file.
+#: Virtual column: the number of a row in its file.
 ROW_NUMBER = "summary_row"
 
 
@@ -69,23 +69,23 @@ _SEPARATOR = value_to_arrow("/", pa.string())
 
 
 def place_keys(rows: pa.Table) -> pa.ChunkedArray:
-    """The partition of each row as one text, 0/orders; null for a row of none."""
+    """The partition of each row as one text, 0/orders; null for a row without one."""
     return pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], _SEPARATOR)
 
 
 def keys_of(places: Iterable[Place]) -> pa.Array:
-    """Partitions as `place_keys` has them."""
+    """Partitions in the form of `place_keys`."""
     return values_to_arrow([f"{partition}/{topic}" for topic, partition in places], pa.string())
 
 
 def place_of_key(key: str) -> Place:
-    """The partition that a text of `place_keys` names."""
+    """The partition named by a text of `place_keys`."""
     partition, _, topic = key.partition("/")
     return topic, int(partition)
 
 
 class WantedPlaces:
-    """Partitions whose rows are read; of a file that is sorted by partition only row groups that may have such rows."""
+    """Partitions whose rows are read; in a file sorted by partition only row groups that may have such rows."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self._places = sorted(places)
@@ -100,18 +100,18 @@ class WantedPlaces:
         return rows.filter(pc.is_in(place_keys(rows), self._keys))
 
     def overlap(self, bounds: Bounds) -> bool:
-        """True if a partition of these may be within `bounds`."""
+        """True if one of these partitions may be within `bounds`."""
         if bounds is None:
             return True
         return bisect_left(self._places, bounds[0]) < bisect_right(self._places, bounds[1])
 
 
-#: The least and the greatest partition of some rows, by topic and by number; None where nothing tells.
+#: The least and the greatest partition of some rows, by topic and number; None if unknown.
 Bounds = tuple[Place, Place] | None
 
 
 def group_bounds(file: pq.ParquetFile) -> Iterator[Bounds]:
-    """Those of each row group of a file."""
+    """Bounds of each row group of a file."""
     names = [file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)]
     columns = [names.index(name) for name in PLACE_COLUMNS]
     for number in range(file.num_row_groups):
@@ -124,7 +124,7 @@ def group_bounds(file: pq.ParquetFile) -> Iterator[Bounds]:
 
 
 def file_bounds(filesystem: fs.FileSystem, path: str) -> Bounds:
-    """Those of all rows of a file. Raises EngineError for one that is gone or broken."""
+    """Bounds of all rows of a file. Raises EngineError for a missing or broken one."""
     with _opened(filesystem, path) as file:
         bounds = list(group_bounds(file))
     known = [one for one in bounds if one is not None]
@@ -151,13 +151,13 @@ def read_file(
     wanted: Mapping[str, Sequence[str | None]],
     places: WantedPlaces | None = None,
 ) -> pa.Table:
-    """Rows of one file in the columns of `schema`; a column that it lacks gets the partition's value, or null.
+    """Rows of one file in the columns of `schema`; a missing column gets the partition's value, or null.
 
     `wanted` are values by column, `places` the partitions whose rows are read.
 
-    Raises EngineError for a file that is gone or broken.
+    Raises EngineError for a missing or broken file.
     """
-    # One column at least: a table without any has no count of rows.
+    # At least one column: a table without columns has no row count.
     needed = {*schema.names, *wanted, "cluster_id", *(() if places is None else PLACE_COLUMNS)} - set(partition)
     with _opened(filesystem, path) as file:
         names = [name for name in file.schema_arrow.names if name in needed]
@@ -167,7 +167,7 @@ def read_file(
             found = found.append_column(ROW_NUMBER, _numbers(file, groups))
     if places is not None:
         found = places.filter(found)
-    # An update by deltalake writes string views, which few functions take.
+    # An update by deltalake writes string views, which few functions accept.
     texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
     found = found.cast(pa.schema(texts))
     for name, values in wanted.items():
@@ -189,15 +189,15 @@ class PlacedFiles:
     """Files of a table, each with the partitions that it may have rows of: what a task needs to read the rows of its own."""
 
     directory: str
-    """Of the table."""
+    """Directory of the table."""
     bounds: Mapping[str, Bounds]
     """By path, relative to it."""
     partition: Mapping[str | None, str | None]
     wanted: Mapping[str, Sequence[str | None]]
-    """As `read_file` takes them."""
+    """As for `read_file`."""
 
     def read(self, schema: pa.Schema, places: WantedPlaces | None = None) -> Iterator[tuple[str, pa.Table]]:
-        """Path and rows of each file that may have some, in the columns of `schema`; of `places`, where these are given."""
+        """Path and rows of each file that may have some, in the columns of `schema`; restricted to `places` if given."""
         filesystem, root = open_directory(self.directory)
         for path, bounds in self.bounds.items():
             if places is None or places.overlap(bounds):
@@ -211,14 +211,14 @@ def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:
     return numbers_to_arrow(np.concatenate([np.empty(0, np.int64), *numbers]))
 
 
-#: Rows as `FileRows` gives them.
+#: Rows as returned by `FileRows`.
 Rows = TypeVar("Rows", list[str], "NDArray[np.void]")
 
 
 class FileRows(Generic[Rows]):
-    """The `columns` of a file below a table's `directory`, opened once; the row group that was read last is kept.
+    """The `columns` of a file below a table's `directory`, opened once; the row group read last is kept.
 
-    `convert` makes of a row group what can be sliced by rows.
+    `convert` turns a row group into a sequence that can be sliced by rows.
     """
 
     def __init__(self, directory: str, path: str, columns: Sequence[str], convert: Callable[[pa.Table], Rows]) -> None:
