@@ -563,6 +563,9 @@ class Leadership:
     fenced_since: Mapping[int, int] = field(default_factory=dict)
     """For fenced brokers, the first offset of the batch of the metadata log that fenced them, or registered them since; others
     are left out."""
+    down_when_copied: tuple[int, ...] = ()
+    """Fenced brokers whose own copy of the metadata log reaches to when they were fenced: it was made after they had gone down
+    (`snapshot.metadata.downtime`)."""
     overtaken: bool = False
     """True if the listing, or the file of states, is older than the logs of another of its partitions: its ISR may be out of date."""
 

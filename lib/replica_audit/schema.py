@@ -310,6 +310,8 @@ class PartitionStateRow(NamedTuple):
     """brokers; in the last state only"""
     fenced_since: Mapping[str, int] | None
     """broker → offset in the metadata log; in the last state only"""
+    down_when_copied: Sequence[Int] | None
+    """brokers whose own copy of the metadata log was made after they were fenced; of the last state only"""
     configs: Mapping[str, str]
     sole_isr: SoleIsr | None
     """on the state from which the leader was alone in the ISR"""

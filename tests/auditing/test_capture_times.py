@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, costs, written
-from tests.support.scenes import FENCE, change, log
+from tests.support.scenes import FENCE, beside, change, log
 from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
 
@@ -217,3 +218,65 @@ def test_below_where_its_file_begins_a_log_goes_on_in_its_last_epoch(tmp_path):
     answer = audit(tmp_path, {1: own, 2: old, 3: third}, source="user", leader_epoch=2)
     assert [run[1:3] for run in answer.runs(2)] == [(30, 40), (40, 80)], answer
     assert not answer.runs(3) and answer.found("CAP-SKEW", 3), answer
+
+
+# --- whether it was down
+
+
+def gone_down(path: Path, *since: bytes, leader: Replica | None = None, **options) -> Answer:
+    """Broker 1 led alone and is fenced where the metadata log ends; the copy of its log is to 40, what others have of it to 60."""
+    path.mkdir(parents=True, exist_ok=True)
+    brokers = {1: leader or log(40, 35), 2: log(60, 35), 3: log(55, 35)}
+    moves = (change(isr=(1,)), FENCE[2], FENCE[3], FENCE[1], change(leader=-1), *since)
+    return history(path, brokers, *moves, **options)
+
+
+def is_undecided(answer: Answer) -> bool:
+    """Nothing is told as lost, nor as explained, and what would decide is said."""
+    told = answer.found("CAP-SKEW", 2)
+    return (
+        answer.verdict == "INCONCLUSIVE"
+        and not (answer.found("REP-LEADER-SHORTER") or answer.codes("high"))
+        and answer.one("CAP-SKEW", 2) == ("medium", "likely", 40, 60)
+        and answer.interval == (35, None)
+        and "copy its log directories again, __cluster_metadata-0 among them" in told[0]["message"]
+    )
+
+
+def test_a_leader_that_may_have_gone_down_after_it_was_copied_is_not_said_to_have_lost_anything(tmp_path):
+    """Copied while it ran, it has less than it wrote before it went down: nothing in the controller's log tells."""
+    assert is_undecided(gone_down(tmp_path))
+
+
+@pytest.mark.parametrize(("seconds", "known", "lost"), [(2, 4, True), (2, 3, True), (10, 3, True), (12, 3, False)])
+def test_its_own_copy_of_the_metadata_log_tells_when_it_was_copied(tmp_path, seconds, known, lost):
+    """A broker that goes down is fenced 9 seconds later; until then its copy of that log grows."""
+    answer = gone_down(tmp_path, seen={1: known}, apart_ms=1000 * seconds)
+    assert is_undecided(answer) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost, answer
+    assert bool(answer.found("REP-LEADER-SHORTER", 2)) is lost, answer
+
+
+def test_a_broker_that_is_fenced_since_it_comes_up_again_may_run(tmp_path):
+    """It registers as fenced, and recovers its logs: its copy of the metadata log is as late as that of one that is down."""
+    assert is_undecided(gone_down(tmp_path, write.register_broker(1, fenced=True), seen={1: 4}))
+
+
+def test_a_checkpoint_past_the_end_decides_where_nothing_else_does(tmp_path):
+    """It is copied before the log, which had reached it."""
+    answer = gone_down(tmp_path, leader=log(40, 50))
+    assert answer.verdict == "COMMITTED_LOSS" and answer.found("REP-LEADER-SHORTER", 2), answer
+
+
+@pytest.mark.parametrize(("point", "lost"), [(40, True), (30, False)])
+def test_a_log_that_was_flushed_to_its_end_by_a_clean_stop_is_whole(tmp_path, point, lost):
+    """The recovery point is written as a broker stops; an earlier one was copied while it ran, and perhaps the log, too."""
+    answer = gone_down(tmp_path, leader=log(40, 35, recovery_point=point, clean_shutdown=True))
+    assert is_undecided(answer) is not lost and bool(answer.found("REP-LEADER-SHORTER", 2)) is lost, answer
+
+
+@pytest.mark.parametrize("seen", [{}, {1: 4}])
+def test_so_it_is_told_of_a_copy_that_was_moving_to_another_disk(tmp_path, seen):
+    beside(tmp_path, 1, "future", written(0, 45, 0, "0 ", step=1))()
+    answer = gone_down(tmp_path, seen=seen)
+    (told,) = [row for row in answer.tables["findings"] if "-future" in row["message"] or "moving" in row["message"]]
+    assert told["code"] == ("REP-LEADER-SHORTER" if seen else "CAP-SKEW"), answer

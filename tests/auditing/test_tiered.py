@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.captures import FIXTURES, audit_capture
 from tests.support.remote_log import (
     DELETED,
@@ -24,7 +25,7 @@ from tests.support.remote_log import (
 from tests.support.remote_stores import plain_path, write_listing
 from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, written
-from tests.support.snapshots import TOPIC, Replica, make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -456,6 +457,23 @@ def test_a_leader_that_was_down_had_written_all_that_it_had_copied(
     answer = with_remote(tmp_path, short(95), *WHOLE, then=say)
     assert bool(answer.found("TIER-ORPHAN")) == is_told, answer
     assert counted(answer) == (("COMMITTED_LOSS", 5, 5) if is_told else ("LAGGING", 0, 0))
+
+
+@pytest.mark.parametrize("known", [None, 5])
+def test_one_that_is_fenced_may_have_copied_it_after_its_log_was_copied(tmp_path: Path, known: int | None) -> None:
+    """Nothing tells whether it was down by then, unless its own copy of the metadata log reaches to when it was fenced."""
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    begin += [write.config(2, TOPIC, "remote.storage.enable", "true"), *map(write.register_broker, (1, 2))]
+    moves = [write.change(TOPIC_ID, leader=1, isr=(1,)), *(write.registration_change(one, 1) for one in (2, 1))]
+    moves += [write.change(TOPIC_ID, leader=-1), write.change(TOPIC_ID, isr=(1,))]
+    copies = {100: len(moves)} | ({} if known is None else {1: known})
+    metadata = {node: write.history(begin, *moves[:last]) for node, last in copies.items()}
+    answer = with_remote(tmp_path, short(95), *WHOLE, metadata=metadata)
+    if known is None:
+        assert answer.one("CAP-SKEW", 1) == ("medium", "likely", 95, 100) and answer.verdict == "INCONCLUSIVE", answer
+        assert "remote storage has offsets 95 to 99 of epoch 1" in answer.found("CAP-SKEW", 1)[0]["message"]
+    assert bool(answer.found("TIER-ORPHAN")) is (known is not None), answer
+    assert counted(answer)[1:] == ((0, 0) if known is None else (5, 5)), answer
 
 
 def test_what_a_follower_still_has_of_it_counts_once(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written
@@ -23,13 +24,25 @@ TWO = {"min.insync.replicas": "2"}
 
 
 def scene(
-    path: Path, brokers: dict[int, Replica], *changes: bytes, replicas=(1, 2, 3), configs=None, **options
+    path: Path,
+    brokers: dict[int, Replica],
+    *changes: bytes,
+    replicas=(1, 2, 3),
+    configs=None,
+    seen: Mapping[int, int] = MappingProxyType({}),
+    apart_ms=1000,
+    **options,
 ) -> Answer:
-    """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, a second apart."""
+    """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, `apart_ms` apart.
+
+    The brokers `seen` have own copies of the metadata log, with as many of the changes.
+    """
     begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
     begin += [write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()]
     begin += [write.register_broker(broker) for broker in replicas]
-    return audit(path, brokers, metadata={100: write.history(begin, *changes)}, **options)
+    copies = {100: len(changes), **seen}
+    metadata = {node: write.history(begin, *changes[:known], apart_ms=apart_ms) for node, known in copies.items()}
+    return audit(path, brokers, metadata=metadata, **options)
 
 
 def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0, 0),), **options) -> Replica:

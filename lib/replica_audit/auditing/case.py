@@ -10,7 +10,7 @@ from replica_audit.auditing.compare.comparable import open_question, why_not_com
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
-from replica_audit.auditing.leadership.capture_times import lacks_tail
+from replica_audit.auditing.leadership.capture_times import lacks_tail, may_lack_tail, state_of_reference
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.consumer_groups import Position
     from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
+    from replica_audit.auditing.leadership.capture_times import CopiedState
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -125,10 +126,23 @@ class Case:
     def is_lost_tail(self, item: Comparison) -> bool:
         """True if the reference once had what a copy `beside` has past its end, and no skew of the two copies explains that."""
         if self.is_copied_from_reference(item):
-            return self.one_moment or self.were_at_rest(item.follower, self.reference.facts)
+            ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
+            return self.one_moment or self.evidence.was_at_rest or (self._state_of_reference == "down" and not ran)
         return not item.follower.is_about_to_go and lacks_tail(
-            self.reference, item, self.leadership, self.options.times, self.one_moment
+            self.reference, item, self.replicas, self.leadership, self.options.times, self.one_moment
         )
+
+    def may_be_lost_tail(self, item: Comparison) -> bool:
+        """True if `is_lost_tail` would hold if the reference was down when it was copied, which nothing decides."""
+        if self.is_lost_tail(item) or item.follower.is_about_to_go or not item.ahead:
+            return False
+        if self.is_copied_from_reference(item):
+            return self._state_of_reference == "undecided"
+        return may_lack_tail(self.reference, item, self.replicas, self.leadership, self.options.times)
+
+    @property
+    def _state_of_reference(self) -> CopiedState:
+        return state_of_reference(self.reference, self.replicas, self.leadership, self.options.times)
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:
         """True if nothing was written while these were copied: while a broker is down its disks do not change."""

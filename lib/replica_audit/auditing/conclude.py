@@ -27,7 +27,13 @@ from replica_audit.auditing.findings import judge
 from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
 from replica_audit.auditing.findings.hwm import judge_timeline
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
-from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
+from replica_audit.auditing.leadership.capture_times import (
+    CopiedState,
+    are_of_one_moment,
+    lacks_tail,
+    may_lack_tail,
+    state_of_reference,
+)
 from replica_audit.auditing.leadership.commitment import (
     lost_marks,
     sole_terms,
@@ -128,7 +134,11 @@ def conclude(
     compared = everything[: len(kept)]
     beside = everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.options.quiesced, replicas, leadership)
-    shorter = any(lacks_tail(reference, item, leadership, evidence.options.times, one_moment) for item in compared)
+    shorter = any(
+        lacks_tail(reference, item, replicas, leadership, evidence.options.times, one_moment)
+        or (not one_moment and may_lack_tail(reference, item, replicas, leadership, evidence.options.times))
+        for item in compared
+    )
     store = look_into_store(evidence, reference, rows[reference.facts.key])
     remote = remote_facts(
         evidence.side.remote_segments,
@@ -139,7 +149,7 @@ def conclude(
         evidence.options.times,
         store,
         one_moment=one_moment,
-        is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
+        state=_state_of_reference(reference, grouping, evidence, one_moment),
     )
     mark = bound_high_watermark(
         reference,
@@ -236,24 +246,24 @@ def _took_part_in(reference: Reference, epoch: int) -> bool:
     return (led or joined) and since <= {leader}
 
 
-def _has_all_that_was_copied(
+def _state_of_reference(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, one_moment: bool
-) -> bool:
-    """True if the reference's log must reach at least as far as all that its leader copied to remote storage.
+) -> CopiedState:
+    """Down where the reference's log must reach at least as far as all that its leader copied to remote storage.
 
-    A leader copies only what it has. False where the end of the log may be missing, or where the copy of a running broker
-    may just be older.
+    A leader copies only what it has. Up where the end of the log may be missing, or where the copy of a running broker
+    may just be older; undecided where nothing tells whether it ran.
     """
     facts = reference.facts
     leadership = evidence.leadership
-    if (
-        leadership is None
-        or facts.end_is_open
-        or not (one_moment or evidence.options.times.was_down(facts, leadership))
-    ):
-        return False
     captured = {one.broker_id for one in grouping.compared}
-    return reference.leader_id == facts.broker_id or (reference.leader_id is None and leadership.named <= captured)
+    if leadership is None or facts.end_is_open:
+        return "up"
+    if reference.leader_id != facts.broker_id and not (reference.leader_id is None and leadership.named <= captured):
+        return "up"
+    return (
+        "down" if one_moment else state_of_reference(reference, grouping.compared, leadership, evidence.options.times)
+    )
 
 
 def _verdict(findings: Iterable[Finding]) -> Verdict:

@@ -20,7 +20,7 @@ from replica_audit.auditing.compare.remote_storage import (
     without_orphans,
 )
 from replica_audit.auditing.compare.replays import whole_lineage
-from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.capture_times import CaptureTimes, CopiedState
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange, RemoteSegment
@@ -37,12 +37,12 @@ def remote_facts(
     store: StoreDeviations,
     *,
     one_moment: bool,
-    is_whole: bool,
+    state: CopiedState,
 ) -> RemoteFacts:
     """The segments of the reference's topic id among those `told`, and what they show; `store` is what is known of their objects.
 
-    `whole_logs` are the log dirs whose copies tell of every segment, None where some may be missing. `is_whole`: the reference
-    has all that its leader copied.
+    `whole_logs` are the log dirs whose copies tell of every segment, None where some may be missing. `state`: down where the
+    reference has all that its leader copied, undecided where nothing tells.
     """
     facts = reference.facts
     segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
@@ -69,7 +69,7 @@ def remote_facts(
     sound = [one for one in segments if one.segment_id not in unclear]
 
     def left(some: Iterable[RemoteSegment]) -> tuple[RemoteOrphan, ...]:
-        return find_orphans(facts, lineage, some, start, is_whole=is_whole)
+        return find_orphans(facts, lineage, some, start, is_whole=state == "down")
 
     finished = [one for one in sound if one.state == COPY_FINISHED]
     orphans = left(one for one in finished if one.segment_id not in store.gone)
@@ -78,6 +78,7 @@ def remote_facts(
     deleted = left(
         one for one in sound if one.state >= DELETE_STARTED and _began_before(one, facts, times, one_moment=one_moment)
     )
+    if_down = find_orphans(facts, lineage, finished, start, is_whole=True) if state == "undecided" else ()
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
     return RemoteFacts(
         segments=segments,
@@ -92,6 +93,7 @@ def remote_facts(
             if is_told(item.follower)
             and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=max(start, passed))))
         },
+        undecided=without_orphans(if_down, (*orphans, *gone)),
         stable=find_stable(lineage, sound),
         unfinished=find_unfinished(segments, times.heard_until),
         early=find_early_deletion(facts, lineage, segments, history) if is_told(facts) else None,

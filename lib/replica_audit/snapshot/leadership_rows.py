@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import Leadership, PartitionState
@@ -33,7 +33,9 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
         )
         if entry == len(leadership.history) - 1:
             since = {str(one): at for one, at in leadership.fenced_since.items()}
-            row = row._replace(fenced=leadership.fenced, fenced_since=since)
+            row = row._replace(
+                fenced=leadership.fenced, fenced_since=since, down_when_copied=leadership.down_when_copied or None
+            )
         yield row
     if not leadership.history:
         yield PartitionStateRow._make(unknown.values())._replace(
@@ -86,7 +88,8 @@ def _of_history(rows: list[PartitionStateRow]) -> Leadership:
     history = tuple(map(_state, ordered))
     since = {int(broker): at for broker, at in (last.fenced_since or {}).items()}
     fenced = None if last.fenced is None else tuple(last.fenced)
-    return leadership_of_history(last.topic, last.partition, last.topic_id, history, fenced, since)
+    leadership = leadership_of_history(last.topic, last.partition, last.topic_id, history, fenced, since)
+    return replace(leadership, down_when_copied=tuple(last.down_when_copied or ()))
 
 
 def _state(row: PartitionStateRow) -> PartitionState:

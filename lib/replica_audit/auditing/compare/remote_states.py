@@ -149,6 +149,8 @@ class RemoteFacts:
     contradictory: tuple[RemoteSegment, ...] = ()
     """Segments whose epochs cannot be true."""
     other: OtherHistory = OtherHistory()
+    undecided: tuple[RemoteOrphan, ...] = ()
+    """What the log lost if its broker was down when it was copied, which nothing decides."""
     holes: RemoteHoles = RemoteHoles()
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)

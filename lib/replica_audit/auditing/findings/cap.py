@@ -396,11 +396,19 @@ def skew(
     *,
     doubtful: bool = False,
     is_undecided: bool = False,
+    unsure: int | None = None,
 ) -> Finding:
     """A tail that files copied at different moments may explain. `doubtful`: a loss explains it as well, which another finding
-    reports; `is_undecided`: none does."""
+    reports; `is_undecided`: none does, as where nothing tells whether the broker `unsure` was down when it was copied."""
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
-    if case.evidence.was_at_rest:
+    decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
+    if unsure is not None:
+        why = (
+            f"broker {unsure} is fenced where the metadata log ends, and nothing shows whether it was down when its log was copied: the "
+            "copy is older, or that log lost its end; while it is down, copy its log directories again, __cluster_metadata-0 among them"
+        )
+        decides = f"a later copy of broker {unsure}, or its kind in manifest.json, would decide"
+    elif case.evidence.was_at_rest:
         why = f"brokers that are stopped one after the other end at different offsets, which {explains}"
     else:
         why = f"copies of a running cluster are of different moments, which {explains}"
@@ -415,9 +423,7 @@ def skew(
         end_offset=end,
         evidence=[
             *([Evidence("leadership", text=f"manifest.json: {when}")] if when else []),
-            considered(
-                "loss: a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
-            ),
+            considered(f"loss: {decides}"),
         ],
     )
 
@@ -435,6 +441,14 @@ def _outdated(case: Case) -> Iterator[Finding]:
             broker_id=reference.facts.broker_id,
             evidence=[Evidence("leadership", text=name_source(older.source))],
         )
+    for orphan in case.remote.undecided:
+        facts = reference.facts
+        text = (
+            f"remote storage has {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch {orphan.leader_epoch}, past the end of "
+            f"broker {facts.broker_id} at {facts.log_end_offset}"
+        )
+        where = (orphan.start_offset, orphan.end_offset)
+        yield skew(case, facts, text, *where, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
         yield finding(
             CAP_SKEW,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, fate_of_copy, finding, name_copy, place_of_copy
 from replica_audit.auditing.findings.cap import skew
-from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
+from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail, may_lack_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets, name_source
@@ -47,6 +47,8 @@ def judge(case: Case) -> Iterator[Finding]:
     for item in case.beside:
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
+        elif case.may_be_lost_tail(item):
+            yield _undecided_tail(case, item)
     yield from _replication(case)
 
 
@@ -74,6 +76,16 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     )
 
 
+def _undecided_tail(case: Case, item: Comparison) -> Finding:
+    """CAP-SKEW for the same where nothing decides whether the leader's broker was down when it was copied."""
+    facts = item.follower
+    leader = case.reference.facts
+    start = item.ahead[0].base_offset
+    end = item.ahead[-1].end_offset
+    text = f"{name_copy(facts)} has {name_offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
+    return skew(case, facts, text, start, end, is_undecided=True, unsure=leader.broker_id)
+
+
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     ahead = item.ahead
     reference = case.reference
@@ -97,11 +109,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             yield skew(case, follower, text, start, end, is_undecided=is_undecided)
             return
     when = case.options.times.describe((follower, leader))
-    if lacks_tail(reference, item, case.leadership, case.options.times, case.one_moment):
+    if lacks_tail(reference, item, case.replicas, case.leadership, case.options.times, case.one_moment):
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [_AT_REST]
-        elif is_whole_though_down(reference, item, case.leadership, case.options.times):
+        elif is_whole_though_down(reference, item, case.replicas, case.leadership, case.options.times):
             why = (
                 f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
             )
@@ -132,6 +144,9 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
         )
     elif not case.one_moment:
         doubtful = is_tail_lost(case.reference, case.replicas, leader)
+        if may_lack_tail(reference, item, case.replicas, case.leadership, case.options.times):
+            yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
+            return
         is_undecided = not doubtful and leader.may_have_lost_tail
         yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)
 

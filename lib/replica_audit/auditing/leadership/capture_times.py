@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.schema import RawRow
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Greatest difference allowed between clocks of machines that made the copies.
 _CLOCKS_DIFFER_MS = 2_000
+
+
+CopiedState: TypeAlias = Literal["down", "up", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,29 @@ class CaptureTimes:
         """True if the manifest says that the broker was up."""
         return self._kinds_of(broker_id, log_dir) == {"live"}
 
+    def state_when_copied(self, facts: ReplicaFacts, leadership: Leadership | None) -> CopiedState:
+        """State of a replica's broker as its files were copied, by the first line that fits (C.2, "Down when copied").
+
+        | the broker | state |
+        |---|---|
+        | was stopped or killed, by the manifest | down |
+        | was live, by the manifest | up |
+        | is not fenced or stopping where the metadata log ends, or there is none | up |
+        | has a copy of the metadata log that reaches to when it was fenced | down |
+        | was stopped cleanly, and its log ends where it was flushed to as it stopped | down |
+        | is any other | undecided |
+        """
+        directory = facts.directory
+        if kinds := self._kinds_of(facts.broker_id, directory.log_dir):
+            return "up" if "live" in kinds else "down"
+        if leadership is None or facts.broker_id not in (leadership.fenced or ()):
+            return "up"
+        is_flushed = directory.clean_shutdown and directory.recovery_point_checkpoint == facts.log_end_offset
+        return "down" if is_flushed or facts.broker_id in leadership.down_when_copied else "undecided"
+
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-        """True if a replica's broker was down when it was copied, by the manifest, else by the end of the metadata log."""
-        if kinds := self._kinds_of(facts.broker_id, facts.directory.log_dir):
-            return "live" not in kinds
-        return leadership is not None and leadership.fenced is not None and facts.broker_id in leadership.fenced
+        """True if a replica's broker is known to have been down when it was copied, so that its copy has all that it left."""
+        return self.state_when_copied(facts, leadership) == "down"
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
         """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the one around a directory."""
@@ -171,31 +193,79 @@ def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], l
 
 
 def lacks_tail(
-    reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes, one_moment: bool
+    reference: Reference,
+    item: Comparison,
+    replicas: Sequence[ReplicaFacts],
+    leadership: Leadership | None,
+    times: CaptureTimes,
+    one_moment: bool,
 ) -> bool:
     """True if a follower's records past the reference's end show that the reference lost its tail or is not the leader.
 
     They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the
     reference was down and had been in sync.
     """
-    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
-    said = leadership is not None and leadership.leader_epoch is not None
-    if not item.ahead or led_elsewhere or (reference.facts.last_epoch_is_open and not said):
+    if not _is_past_leader(reference, item, leadership):
         return False
     if one_moment or wrote_before_copy(reference, item, times):
         return True
-    return said and is_whole_though_down(reference, item, leadership, times)
+    return is_whole_though_down(reference, item, replicas, leadership, times)
+
+
+def may_lack_tail(
+    reference: Reference,
+    item: Comparison,
+    replicas: Sequence[ReplicaFacts],
+    leadership: Leadership | None,
+    times: CaptureTimes,
+) -> bool:
+    """True if a follower's records past the reference's end would show that (`lacks_tail`) if the reference was down when it was
+    copied, which nothing decides."""
+    if not _is_past_leader(reference, item, leadership) or not _wrote_last(reference, item, leadership):
+        return False
+    return state_of_reference(reference, replicas, leadership, times) == "undecided"
 
 
 def is_whole_though_down(
-    reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes
+    reference: Reference,
+    item: Comparison,
+    replicas: Sequence[ReplicaFacts],
+    leadership: Leadership | None,
+    times: CaptureTimes,
 ) -> bool:
-    """True if the reference was down when it was copied, so that the copy has all that it left, and nobody else has led since it had
-    what the follower has ahead: no record is of a later epoch than the one in which it leads, or nobody leads."""
+    """True if the copy of the reference has all that its broker left as it went down, and nobody else has led since it had what the
+    follower has ahead."""
+    is_last = _wrote_last(reference, item, leadership)
+    return is_last and state_of_reference(reference, replicas, leadership, times) == "down"
+
+
+def state_of_reference(
+    reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None, times: CaptureTimes
+) -> CopiedState:
+    """`CaptureTimes.state_when_copied` of the reference, or down where nothing decides and its own checkpoint, which is copied before
+    the log (C.2), lies past the end of that: a log that a running broker leads is not cut."""
+    state = times.state_when_copied(reference.facts, leadership)
+    is_lost = state == "undecided" and is_tail_lost(reference, replicas, reference.facts)
+    return "down" if is_lost else state
+
+
+def _is_past_leader(reference: Reference, item: Comparison, leadership: Leadership | None) -> bool:
+    """True if a follower goes on past the end of the reference, and the reference leads, or nobody does, by all that is known."""
+    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
+    is_open = reference.facts.last_epoch_is_open and not _is_epoch_said(leadership)
+    return bool(item.ahead) and not led_elsewhere and not is_open
+
+
+def _wrote_last(reference: Reference, item: Comparison, leadership: Leadership | None) -> bool:
+    """True if no record that a follower has ahead is of a later epoch than the one in which the reference leads, or led last."""
     newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
     current = reference.leader_epoch
-    is_last = not (reference.outdated or reference.predates) and current is not None and newest <= current
-    return is_last and times.was_down(reference.facts, leadership)
+    is_older = bool(reference.outdated) or reference.predates
+    return _is_epoch_said(leadership) and not is_older and current is not None and newest <= current
+
+
+def _is_epoch_said(leadership: Leadership | None) -> bool:
+    return leadership is not None and leadership.leader_epoch is not None
 
 
 def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:

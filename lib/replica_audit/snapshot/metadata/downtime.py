@@ -1,0 +1,30 @@
+"""Brokers whose files were copied after they had gone down, by their own copies of the metadata log (docs/semantics.md C.2).
+
+A broker fetches the metadata log as long as it runs, and the log gets a record every 500 ms (`NoOpRecord`, KIP-835): so its
+copy ends when it went down, or, if it was copied while it ran, when that was. What a power loss took of it looks like an
+earlier copy; only controllers flush what they append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from replica_audit.model import Leadership
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+
+#: A broker that went down is fenced so much later at most: `broker.session.timeout.ms` is 9 s, and the rest the controller's
+#: timer and the last idle record. Observed are 9.3 to 10.3 s (4.3.1).
+_FENCED_WITHIN_MS = 11_000
+
+
+def mark_down_when_copied(
+    leaderships: Sequence[Leadership], fenced_at: Mapping[int, int], copies: Sequence[MetadataCopy]
+) -> list[Leadership]:
+    """`leaderships` with `down_when_copied`, by the time in ms at which brokers were fenced; `copies` are of one history."""
+    reached: dict[int, int] = {}
+    for copy in copies:
+        if copy.node_id is not None:
+            reached[copy.node_id] = min(reached.get(copy.node_id, copy.last_time_ms), copy.last_time_ms)
+    down = {broker for broker, time_ms in fenced_at.items() if reached.get(broker, -1) >= time_ms - _FENCED_WITHIN_MS}
+    return [replace(one, down_when_copied=tuple(b for b in one.fenced or () if b in down)) for one in leaderships]
