@@ -1,4 +1,4 @@
-"""The answer of a whole audit in a few sentences: the headline, what no verdict says, the worst partitions and what to do first."""
+"""The answer of an audit in a few sentences: the headline, what the verdicts leave out, the worst partitions, and what to do first."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from replica_audit.results import WANTED_FILE, Results, place_of
 from replica_audit.schema import PartitionRow
 from replica_audit.text import capitalise, count, name_brokers, name_remote_bases, render_time, verb
 
-#: Most partitions that are named one by one.
+#: Number of partitions named one by one.
 CASE_LIMIT = 3
-#: Each verdict in a word or two.
+#: Short phrase for each verdict.
 VERDICT_WORDS = {
     "COMMITTED_LOSS": "committed records lost",
     "COMMITTED_DIVERGENCE": "differing for good",
@@ -45,7 +45,7 @@ VERDICT_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class WorstPartition:
-    """A partition of the worst verdict, with a sentence on what is wrong."""
+    """A partition with the worst verdict, and a sentence on what is wrong with it."""
 
     topic: str
     partition: int
@@ -64,7 +64,7 @@ class Answer:
 
 
 def build_answer(results: Results, verdict: VerdictObject) -> Answer:
-    """The answer of `results`, whose verdict.json is `verdict`."""
+    """Build the answer to `results`; `verdict` is the content of its verdict.json."""
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
         nothing = say("No partition was found: there is nothing to say.")
@@ -100,7 +100,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     )
 
 
-#: Partitions that a headline names.
+#: Number of partitions that a headline names.
 _NAMED = 3
 
 
@@ -195,7 +195,7 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
 
 
 def _tell_bases(bases: Collection[RemoteBasis], *, is_alone: bool) -> str:
-    """The end of a clause on what remote storage has, which `is_alone` in having it: what shows that."""
+    """Ending of a clause on what remote storage has: the evidence for it; `is_alone` if no replica has it."""
     if not bases:
         return ""
     of_it = ": " if is_alone else "; of remote storage: "
@@ -203,7 +203,7 @@ def _tell_bases(bases: Collection[RemoteBasis], *, is_alone: bool) -> str:
 
 
 def _count_records(total: Total, number: int, noun: str) -> str:
-    """Number and noun of lost records: 41 records; at most 41 committed records; about 41 records."""
+    """Number and noun of lost records, e.g. "at most 41 committed records"."""
     return f"{name_bound(at_most=total.at_most, at_least=total.at_least)}{count(number, noun)}"
 
 
@@ -214,13 +214,13 @@ def _where(number: int, of: int) -> str:
 
 
 def _tell_gone(outcome: Outcome) -> Iterator[Sentence]:
-    """Lost records that the headline does not count, since no replica has them."""
+    """Sentence on committed records that the headline does not count because no replica has them."""
     if outcome.gone:
         yield say(f"Committed records of {name_partitions(outcome.gone)} are on no replica here any more.")
 
 
 def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
-    """Replicas that were not captured and may hold committed records, those of the most partitions first."""
+    """Sentences on replicas that were not captured and may hold committed records, those of the most partitions first."""
     for one in conditions.needed:
         number = len(one.brokers)
         brokers = capitalise(name_brokers(one.brokers))
@@ -228,7 +228,7 @@ def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
         places = name_partitions(one.places)
         act = ask_for_copies(number, one.is_up)
         if one.state == "awaited":
-            continue  # what is wanted of them says it
+            continue  # the step that copies them has its own sentence
         if one.state == "partial":
             yield say(f"{brokers} {were} not captured whole and may hold more committed records of {places}: {act}.")
         elif one.state == "absent":
@@ -239,7 +239,7 @@ def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
 
 
 def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
-    """What cannot wait: metadata that is in doubt, no leader, no end of a transaction."""
+    """Sentences on what is urgent: doubtful metadata, a missing leader, a transaction that never ended."""
     if conditions.quorum:
         yield say(f"{capitalise(METADATA_IN_DOUBT)}: start no controller before all of them are copied.")
     if conditions.leaderless:
@@ -260,7 +260,7 @@ def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
 
 
 def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
-    """What may be lost, or is, though the captured replicas agree."""
+    """Sentences on records that are or may be lost although the captured replicas agree."""
     if conditions.gone:
         places = name_partitions(places_of(conditions.gone))
         yield say(f"Records that an earlier audit saw in {places} are gone from every replica.")
@@ -321,7 +321,8 @@ def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
 
 
 def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
-    """What was compared with nothing, or may be missing without anything saying so; `kind` is the outcome's."""
+    """Sentences on copies without a counterpart to compare with, and on records whose absence would leave no trace; `kind` is
+    the outcome's."""
     compared = conditions.compared
     if compared.alone and kind != "alone":
         alone = name_partitions(compared.alone)
@@ -339,7 +340,7 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
 
 
 def _tell_heads(conditions: Conditions) -> Iterator[Sentence]:
-    """From where logs were compared that were not read from their start."""
+    """Sentence on logs that were not read from their start: the offset from which they were compared."""
     first: dict[Place, int] = {}
     for row in conditions.unseen_heads:
         if row.topic is not None and row.partition is not None and row.end_offset is not None:
@@ -376,7 +377,7 @@ def _case(case: WorstCase) -> WorstPartition:
 
 
 def _tell_loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
-    """Records that are not on the leader, and the brokers that still have them."""
+    """Sentence on records that the leader lacks and the brokers that still have them."""
     number = loss.records
     noun = "committed record" if loss.committed else "record"
     bound = capitalise(name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least))
@@ -397,7 +398,7 @@ def _tell_loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
 
 
 def _tell_holders(records: int, brokers: Sequence[int]) -> str:
-    """Verb and place of lost records; those of a first evidence may be on no broker any more."""
+    """Verb and place of lost records; without `brokers` (records of an earlier evidence) none has them any more."""
     if not brokers:
         return f"{verb(records, 'is', 'are')} on no broker any more"
     return f"{verb(records, 'exists', 'exist')} only on {name_brokers(brokers)}"
@@ -427,7 +428,7 @@ def _tell_others(outcome: Outcome) -> Iterator[Sentence]:
 
 
 def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]:
-    """Bytes that evidence does not have, and how they are brought."""
+    """Sentence on the bytes that the evidence lacks, and how to collect them."""
     if wanted := conditions.wanted:
         brokers = sorted({one.broker_id for one in wanted})
         places = name_partitions(list(dict.fromkeys(one.place for one in wanted)))
@@ -452,7 +453,7 @@ def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]
 
 
 def _tell_unchecked(conditions: Conditions) -> Iterator[Sentence]:
-    """Batches of which evidence has the headers alone."""
+    """Sentence on batches whose headers alone are in the evidence."""
     if found := conditions.unchecked:
         brokers = name_brokers(sorted({one.broker_id for one in found}))
         number, of = sum(one.batches for one in found), sum(one.of for one in found)

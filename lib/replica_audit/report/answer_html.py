@@ -1,4 +1,4 @@
-"""The answer as a piece of HTML for a notebook: what the page says first, and its worst partitions; no script, no style sheet."""
+"""The answer as an HTML fragment for a notebook: headline and worst partitions, without script or style sheet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_audit.results import Results
 from replica_audit.schema import PartitionRow
 from replica_audit.text import count
 
-#: Partitions that are listed; the page has all.
+#: Number of partitions listed; the page has all.
 ROWS = 10
 
 _COLOURS = {"bad": "#b3261e", "warn": "#9a6700", "unknown": "#57606a", "good": "#1a7f37"}
@@ -22,7 +22,7 @@ _HEADS = ("partition", "verdict", "leader", "high watermark", "lost")
 
 
 def render_answer_html(results: Results, verdict: VerdictObject) -> str:
-    """The answer of `results`, whose verdict.json is `verdict`; every text of the snapshot is escaped."""
+    """Render the answer to `results` as HTML, with every text of the snapshot escaped; `verdict` is the content of its verdict.json."""
     answer = build_answer(results, verdict)
     parts = [
         f'<p style="border-left:4px solid {_COLOURS[answer.tone]};padding-left:8px"><b>{_text(answer.headline)}</b></p>'

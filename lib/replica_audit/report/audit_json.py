@@ -1,6 +1,6 @@
-"""audit.json: every report table as an array, one row a line, then decisions and steps; the same bytes for the same answers.
+"""audit.json: every report table as an array with one row a line, then decisions and steps; deterministic.
 
-ASCII only, so that a file name in another encoding than UTF-8 still makes a valid file.
+ASCII only: a file name that is not UTF-8 still gives valid JSON.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def render_audit_json(results: Results, verdict: VerdictObject | None = None) -> Iterator[str]:
-    """audit.json of `results`, in pieces of at most one row; with `verdict` also the object of verdict.json, under "verdict".
+    """Yield audit.json of `results` in pieces of at most one row; `verdict`, if given, becomes the member "verdict".
 
-    Raises ValueError for a row that holds what JSON cannot.
+    Raises ValueError for a value that JSON cannot represent.
     """
     head = {"audit": told_audit(results), **({} if verdict is None else {"verdict": verdict})}
     return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _plan_objects(advise(results)))
 
 
 def render_worst_parts(results: Results, file: str) -> Iterator[str]:
-    """audit.json of a large audit: rows of the partitions that are reported in detail only, and the first of `quarantine`.
+    """Yield audit.json of a large audit with the rows of the partitions shown in detail and the first rows of `quarantine`.
 
-    Members that end in `_elsewhere` have the number of what is left out, and the `file` that has all of it.
+    Members that end in `_elsewhere` give the number of rows left out and the `file` that has all.
     """
     told = detailed_places(results)
     rows = told_rows(results)
@@ -67,7 +67,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
 
 
 def _in_detail(step: Step, told: Collection[Place]) -> Step:
-    """A step for the partitions that are reported in detail; if that leaves any out, without its files and directories."""
+    """Restrict a step to the partitions shown in detail; if that leaves any out, drop its files and directories too."""
     cut = replace(
         step,
         partitions=tuple(one for one in step.partitions if one in told),
@@ -78,12 +78,12 @@ def _in_detail(step: Step, told: Collection[Place]) -> Step:
 
 
 def told_audit(results: Results) -> dict[str, object]:
-    """The object `audit`, without what differs between runs on the same input; verdict.json has that."""
+    """Return the object `audit` without what differs between runs on the same input (it is in verdict.json)."""
     return _ordered({name: value for name, value in results.audit.items() if name != "table_versions"})
 
 
 def _plan_objects(plan: Plan) -> dict[str, list[dict[str, object]]]:
-    """Decisions and steps, as plan.json has them."""
+    """Decisions and steps in the form of plan.json."""
     return {"decisions": list(map(to_object, plan.decisions)), "steps": list(map(to_object, plan.steps))}
 
 
@@ -91,9 +91,9 @@ def render_tables(
     head: Mapping[str, object],
     tables: Mapping[str, Sequence[Row]],
 ) -> str:
-    """One object with the members of `head` and then the rows of `tables`, as in audit.json.
+    """Render an object with the members of `head`, then the rows of `tables`, in the form of audit.json.
 
-    Raises ValueError as `render_audit_json` does.
+    Raises ValueError for a value that JSON cannot represent.
     """
     return "".join(_render_parts(head, tables, lambda table: in_order(table, tables[table]), dict))
 
@@ -104,7 +104,8 @@ def _render_parts(
     texts_of: Callable[[str], Iterable[str]],
     lists: Callable[[], Mapping[str, Sequence[object]]],
 ) -> Iterator[str]:
-    """The members of `head`, the tables, whose rows `texts_of` gives, and what `lists` gives when these are written, an item a line."""
+    """Yield the members of `head`, then the tables with the rows from `texts_of`, then the arrays from `lists` (called last),
+    an item a line."""
     yield f'{{\n"schema_version": {SCHEMA_VERSION}'
     for name, value in head.items():
         yield f',\n"{name}": {render_value(value, name)}'
@@ -124,7 +125,7 @@ def _render_parts(
 
 
 def _ordered(audit: Mapping[str, object]) -> dict[str, object]:
-    """The audit with its maps sorted by key: the engine returns their entries in any order."""
+    """The audit with its maps sorted by key: the engine returns map entries in any order."""
 
     def sort(value: object) -> object:
         return {key: sort(value[key]) for key in sorted(value)} if isinstance(value, Mapping) else value
@@ -133,15 +134,15 @@ def _ordered(audit: Mapping[str, object]) -> dict[str, object]:
 
 
 def _all_in_order(results: Results, table: str) -> Iterator[str]:
-    """All rows of a table as text; those of some partitions are held at a time."""
+    """All rows of a table as text; only a part of the partitions is in memory at a time."""
     parts = (_keyed(table, part.table(table)) for part in results.parts((table,)))
-    # The first part has rows of other partitions than the audited ones, which lie between these.
+    # The first part also has the rows of partitions that were not audited, which sort between the others.
     first = next(parts)
     return (text for _, text in heapq.merge(first, chain.from_iterable(parts)))
 
 
 def in_order(table: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Rows as text. Ties of the sort keys are broken by the text, so that every run has the same order."""
+    """Return rows as text in the table's order; ties are broken by the text, so the order is deterministic."""
     return (text for _, text in _keyed(table, rows))
 
 
@@ -153,7 +154,7 @@ def _keyed(table: str, rows: Sequence[Row]) -> Iterator[tuple[SortKey, str]]:
 
 
 def render_value(content: object, place: str) -> str:
-    """A value in one line. Raises ValueError, which names `place`, for what JSON does not have."""
+    """Render a value in one line. Raises ValueError, which names `place`, for a value that JSON cannot represent."""
     try:
         return _ENCODER.encode(content)
     except (TypeError, ValueError) as error:

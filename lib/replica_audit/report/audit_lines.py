@@ -1,6 +1,5 @@
-"""audit.jsonl.gz: a line for each partition of a large audit. Tasks render and pack the lines of their partitions, where there is an
-executor, and this process puts the parts together: members of gzip may follow each other.
-"""
+"""audit.jsonl.gz: a line for each partition of a large audit. With an executor, tasks render and compress their partitions'
+lines and this process concatenates the parts (gzip members may follow each other)."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ _LEVEL = 3
 def write_lines(path: str, results: Results, tell: Callable[[str], None]) -> None:
     """Replace the file at `path`: a line with the rows of no partition, then a line for each partition with its rows and decisions.
 
-    The same bytes for the same answers, wherever tasks run. Where tasks can leave nothing beside the tables, this process writes all
-    lines, which it is to `tell`, as what cannot be deleted there.
+    The content is deterministic, wherever tasks run. If tasks cannot write beside the tables, this process writes all lines and
+    reports that through `tell`, as it does parts that cannot be deleted.
     """
     advice = advise(results)
     decisions = by_place(advice.decisions)
@@ -64,18 +63,18 @@ def write_lines(path: str, results: Results, tell: Callable[[str], None]) -> Non
     put_together(results.map_parts(_packed, given))
 
 
-#: Of some partitions.
+#: Decisions of some partitions.
 _Decisions = Mapping[Place, Sequence[Decision]]
 
 
 class _Refusal(NamedTuple):
-    """No part could be left."""
+    """Reason why a task could not write its part."""
 
     reason: str
 
 
 def _leave(run: LeftParts, part: Results, pickled: bytes) -> str | _Refusal | None:
-    """Name of the file with the lines of a part; None where it has no partitions."""
+    """Name of the file with a part's lines; None if it has no partitions."""
     try:
         return run.leave(_packed(part, pickle.loads(zlib.decompress(pickled)))) if part.partitions else None
     except OSError as error:
@@ -87,13 +86,13 @@ def _pickled(decisions: _Decisions) -> bytes:
 
 
 def _packed(part: Results, decisions: _Decisions) -> Iterator[bytes]:
-    """The lines of a part as a member of gzip, none where it has no partitions."""
+    """The lines of a part as a gzip member; empty if it has no partitions."""
     if part.partitions:
         yield from _pack(_lines(part, decisions))
 
 
 def _pack(lines: Iterable[str]) -> Iterator[bytes]:
-    # Its header has no time: the same bytes for the same lines.
+    # The gzip header has no time, so that the bytes are deterministic.
     packer = zlib.compressobj(_LEVEL, wbits=16 + zlib.MAX_WBITS)
     for line in lines:
         yield packer.compress(line.encode())
@@ -101,7 +100,7 @@ def _pack(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def _head(results: Results, advice: Plan) -> str:
-    """The line with what belongs to no partition that was audited."""
+    """The line with the rows that belong to no audited partition."""
     members = {
         "schema_version": render_value(SCHEMA_VERSION, "schema_version"),
         "audit": render_value(told_audit(results), "audit"),

@@ -1,4 +1,4 @@
-"""The capture recipe for given brokers as a shell script: what is copied later never proves less."""
+"""Shell script that captures given brokers in the order in which a later copy never weakens a proof."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 #: States of a broker while it is copied (`kind` in manifest.json).
 KINDS = ("live", "stopped", "killed")
 
-#: The order of files within a log dir (docs/semantics.md C.2): its name, why, and what `find` is asked for.
+#: Order of files within a log dir (docs/semantics.md C.2): title, reason, and the arguments of `find`.
 STEPS = (
     (
         "checkpoints",
@@ -39,7 +39,8 @@ STEPS = (
     ),
 )
 
-#: After these steps a segment that vanished is looked at; `settle` gets the files with which a partition is copied again.
+#: Commands after a step: `settle` handles segments that vanished; its second argument selects the files of a partition that is
+#: copied again.
 _THEN = {
     "segments": "\n  settle '*-*' '-not -name leader-epoch-checkpoint'",
     "metadata": "\n  settle __cluster_metadata-0 ''",
@@ -220,14 +221,14 @@ exit 0
 
 @dataclass(frozen=True, slots=True)
 class CapturedBroker:
-    """A broker to capture; without a `host` it is on the machine that runs the script."""
+    """A broker to capture; without `host` it runs on the machine of the script."""
 
     broker_id: int
     log_dirs: tuple[str, ...]
     host: str | None = None
 
     def copies(self) -> list[tuple[str, str]]:
-        """Each log dir with the directory of the snapshot that it is copied to."""
+        """Pairs of a log dir and the directory of the snapshot that it is copied to."""
         name = f"broker-{self.broker_id}"
         if len(self.log_dirs) == 1:
             return [(self.log_dirs[0], name)]
@@ -242,10 +243,10 @@ def render_capture_script(
     kafka_version: str | None = None,
     bootstrap: str | None = None,
 ) -> str:
-    """The script that copies `brokers`, in the order given, to the directory `to` and writes manifest.json there.
+    """Render the script that copies `brokers`, in the given order, to the directory `to` and writes manifest.json there.
 
-    With `bootstrap` it takes the listing of the topics as well. Brokers that were all stopped or killed make a quiesced
-    snapshot; of live ones the manifest does not say.
+    With `bootstrap` it also takes a listing of the topics. If all brokers were stopped or killed the snapshot is quiesced; for
+    live ones the manifest leaves that unknown.
     """
     remote = any(broker.host for broker in brokers)
     steps = [

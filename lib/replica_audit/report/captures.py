@@ -1,4 +1,4 @@
-"""Replicas that are missing in the snapshot: a table by broker, and sentences by partition."""
+"""Replicas missing in the snapshot: a table by broker, and sentences by partition."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow
 from replica_audit.text import capitalise, count, name_ids
 
-#: Heads of the table: how many replicas of a broker are in the snapshot, and how.
+#: Headings of the table, which counts the replicas of each broker by capture state.
 HEADS = ("broker", "whole", "in part", "missing", "needed")
 
-#: Most sentences, and most files that one of them names.
+#: Maximum number of sentences, and of files named in one of them.
 LINES = 5
 _FILES = 3
 
-#: Clause by state of the replica; `files` are those that are missing.
+#: Clause for each state of a replica; `files` are the missing ones.
 _STATES = {
     "partial": "{nodes} captured without {files}",
     "awaited": "{nodes} collected without {files}",
@@ -34,21 +34,21 @@ _STATES = {
 
 
 class CaptureText(NamedTuple):
-    """Rows below `HEADS`, none where all replicas were captured and only controllers were not, and what is missing in sentences."""
+    """Rows below `HEADS` (empty if only controllers are missing), and sentences on what is missing."""
 
     rows: tuple[tuple[str, ...], ...]
     lines: tuple[Sentence, ...]
 
 
 class MissingReplicas(NamedTuple):
-    """Partitions whose replicas are missing on the same nodes in the same way, and the rows of the first of them."""
+    """Partitions with replicas missing on the same nodes in the same way, and the rows of the first of them."""
 
     places: list[Place]
     rows: list[CaptureRow]
 
 
 def tell_captures(results: Results) -> CaptureText | None:
-    """Replicas, and copies of the metadata log, that are missing in the snapshot; None where all are there."""
+    """Describe the replicas, and the copies of the metadata log, that are missing in the snapshot; None if all are present."""
     replicas = [row for row in results.captures if not is_of_voter(row)]
     voters = [row for row in results.captures if is_of_voter(row)]
     controllers = [_tell(one, "controller") for one in _find_missing(voters)]
@@ -65,7 +65,7 @@ def tell_captures(results: Results) -> CaptureText | None:
 
 
 def _table(results: Results) -> Iterator[tuple[str, ...]]:
-    """How many replicas of a broker are in each state, brokers with equal numbers together."""
+    """Rows with the number of a broker's replicas in each state; brokers with equal numbers share a row."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for (broker_id, state, is_needed), number in whole_audit(results).captures.items():
         counts[broker_id][state] += number
@@ -78,7 +78,7 @@ def _table(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def _find_missing(captures: Iterable[CaptureRow]) -> list[MissingReplicas]:
-    """Groups of missing replicas, those with a needed one first."""
+    """Group missing replicas, groups with a needed one first."""
     by_place: dict[Place, list[CaptureRow]] = defaultdict(list)
     for row in captures:
         if row.state != "whole":
@@ -103,5 +103,5 @@ def _tell(group: MissingReplicas, noun: str) -> Sentence:
 
 
 def _why(needed: Need, number: int) -> str:
-    """Why each of so many replicas is needed."""
+    """Reason why the replicas, `number` of them, are needed."""
     return WHY_NEEDED[needed] if number == 1 else re.sub(r"\bit\b", "each", WHY_NEEDED[needed])

@@ -1,4 +1,4 @@
-"""The script that collects evidence of given brokers, all at the same time, with the collector in it."""
+"""Shell script that collects evidence from given brokers at the same time; it contains the collector."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from replica_audit.report.capture_script import CapturedBroker
 
-#: No line of the collector.
+#: A line that does not occur in the collector.
 _END = "END_OF_COLLECTOR"
 
 _HEAD = """\
@@ -135,12 +135,12 @@ def render_evidence_script(
     bootstrap: str | None = None,
     user: str | None = None,
 ) -> str:
-    """The script that writes the evidence of `brokers` into the directory `to`, an archive each.
+    """Render the script that writes the evidence of `brokers` into the directory `to`, an archive each.
 
-    `collector` is the text of collect.py, `options` more of its options, `rate_mib` what they say of the rate, and `is_less`
-    whether not every segment is read. With `wanted`, the content of wanted.json, only these bytes are brought, into a directory
-    that has evidence already. With `after`, what the collector gets of each broker's earlier evidence there, only what that
-    does not have is read. `user` is who reads on the brokers, by sudo.
+    `collector` is the text of collect.py, `options` its further options, `rate_mib` the rate in them, `is_less` whether only
+    some segments are read. With `wanted`, the content of wanted.json, the script collects these bytes only, into a directory
+    that already has evidence. With `after`, the collector's input about each broker's earlier evidence, it reads only what that
+    lacks. `user` is the account that reads on the brokers, through sudo.
     """
     text = collector if wanted is None else f"WANTED = {wanted!r}\n{collector}"
     if f"\n{_END}\n" in text:
@@ -159,7 +159,7 @@ def render_evidence_script(
     if bootstrap and wanted is None:
         describe = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap)} --describe"
         new, file = '"$TO/.kafka-topics-describe.$$"', '"$TO/kafka-topics-describe.txt"'
-        # One that is there already is older, and better than none.
+        # A listing that is already there is older, and better than none.
         kept = f"{{ failed=1; rm -f {new}; echo 'no new listing of the topics' >&2; }}"
         listing = f"{{ {describe} >{new} && mv {new} {file}; }} || {kept}\n"
     known = [

@@ -1,4 +1,4 @@
-"""What `evidence` prints: a line for each archive, with why it is needed."""
+"""Text of `evidence`: a line for each archive, with the reason why it is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DAY_MS = 86_400_000
 
 
 def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None = None) -> str:
-    """A table of the archives, and a line for each that cannot be read; with `now_ms` nobody has said how old one has to be to go."""
+    """Render a table of the archives, and a line for each unreadable one; `now_ms` is given if no age limit for deletion was."""
     rows = [
         [
             clean(one.path),

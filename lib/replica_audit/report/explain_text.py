@@ -1,4 +1,4 @@
-"""The text of `explain`: a finding code, those of a family or a verdict, all, or one finding of an audit."""
+"""Text of `explain`: one finding code, the codes of a family or a verdict, all codes, or one finding of an audit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica_audit.report.layout import paint, wrap
 from replica_audit.schema import FindingRow, read_row
 
 _RULES = "docs/semantics.md#"
-#: Where the rules of each family stand.
+#: Section with the rules of each family.
 SECTIONS = {
     "LOG": f"{_RULES}f2-integrity-of-one-replica",
     "EPO": f"{_RULES}f3-lineage",
@@ -65,13 +65,13 @@ def render_catalogue() -> str:
 
 
 def render_family(prefix: str) -> str:
-    """The codes that begin with `prefix`, which some do."""
+    """Render the codes that begin with `prefix`; at least one must exist."""
     title = f"{prefix}: {family_text(prefix.partition('-')[0]).subject}"
     return "\n".join([paint(title, "head"), *_codes(codes_beginning(prefix))]) + "\n"
 
 
 def render_verdict(verdict: str) -> str:
-    """Meaning of a verdict, and the findings that bring it."""
+    """Render the meaning of a verdict, and the findings that cause it."""
     lines = [paint(verdict, "head"), *wrap(VERDICT_MEANINGS[verdict], "  ")]
     if codes := codes_of_verdict(verdict):
         lines += ["", paint("Brought by", "head"), *_codes(codes)]
@@ -79,7 +79,7 @@ def render_verdict(verdict: str) -> str:
 
 
 def _codes(codes: Sequence[Code]) -> list[str]:
-    """A line or more for each: code, worst severity, summary."""
+    """A line or more for each code: its name, worst severity and summary."""
     longest = max(len(name) for name in CATALOGUE)
     lines = []
     for code in codes:
@@ -96,9 +96,8 @@ def render_finding(
     source: str,
     steps: Sequence[Mapping[str, object]] = (),
 ) -> str:
-    """A finding and its evidence. `row` is a row of `findings`, `audit` its audit, found in `source`; `steps` are those of its
-    plan that are about the finding's partition, all as in audit.json.
-    """
+    """Render a finding and its evidence. `row` is a row of `findings` in the audit `audit` from `source`; `steps` are the
+    plan's steps for its partition; all in the form of audit.json."""
     found = read_row(FindingRow, row)
     name = f"audit {audit['audit_id']}" if audit.get("audit_id") else "the audit"
     lines = [*wrap(f"finding {found.finding_id} of {name}, finished {audit.get('finished')}, in {source}"), ""]

@@ -1,4 +1,4 @@
-"""Findings as text: a headline and the evidence of each, and the facts that they tell, each once."""
+"""Text of findings: a headline and the evidence of each, and the facts they report, each once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from replica_audit.text import name_brokers
 
 
 def render_headline(row: FindingRow) -> str:
-    """One line: severity, code, place, range, confidence, and the status when it is not new."""
+    """Render severity, code, place, range, confidence and any status but "new" in one line."""
     return _head([row], [place_of(row)])
 
 
 def render_evidence(row: FindingRow, indent: str) -> list[str]:
-    """The evidence of one finding, a line or more for each piece."""
+    """Render the evidence of one finding, a line or more for each piece."""
     lines: list[str] = []
     for item in row.evidence or ():
         place = []
@@ -34,16 +34,15 @@ def render_evidence(row: FindingRow, indent: str) -> list[str]:
     return lines
 
 
-#: Sentences and partitions of one fact in a list of many, and ranges in a headline.
+#: Maximum numbers of sentences and partitions of a fact in a list, and of ranges in a headline.
 SENTENCES = 2
 PLACES = 4
 RANGES = 3
 
 
 def render_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
-    """The worst `limit` facts, each with its first sentences, and how many are left out; a fact of several partitions is printed
-    once, with their names.
-    """
+    """Render the worst `limit` facts with their first sentences, and the number left out; a fact of several partitions is
+    printed once with their names."""
     lines: list[str] = []
     told: dict[object, list[Fact]] = {}
     for fact in group_facts(findings):
@@ -62,7 +61,7 @@ def render_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
 
 
 def _said(fact: Fact) -> object:
-    """Everything printed about a fact except its partition."""
+    """Everything printed about a fact except its partition, as a key."""
     head = fact.head
     alike = (head.code, head.severity, head.confidence, head.status, fact.brokers, fact.ranges)
     return (*alike, tuple(_messages(fact)), _others(fact), None if head.topic is not None else id(fact))
@@ -73,7 +72,8 @@ def _messages(fact: Fact) -> list[str]:
 
 
 def render_proven_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
-    """The facts of one partition with every finding's sentence and evidence, `limit` findings at most, and how many more."""
+    """Render the facts of one partition with each finding's sentence and evidence, for at most `limit` findings, and the number
+    left out."""
     lines: list[str] = []
     told = 0
     for rows in _by_code(group_facts(findings)):
@@ -88,7 +88,7 @@ def render_proven_facts(findings: Sequence[FindingRow], limit: int) -> list[str]
 
 
 def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:
-    """Findings of each fact with one code, that of its head first."""
+    """Findings of each fact grouped by code, that of its head first."""
     for fact in facts:
         yield fact.same
         for code in dict.fromkeys(row.code for row in fact.other):
@@ -96,14 +96,14 @@ def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:
 
 
 def _headline(rows: Sequence[FindingRow], places: Sequence[FindingPlace] = (), indent: str = "") -> list[str]:
-    """`_head` in lines, with the severity in its colour."""
+    """Lines of `_head`, with the severity coloured."""
     severity = rows[0].severity
     first, *rest = wrap(_head(rows, places), indent, indent + " " * 10)
     return [first.replace(severity, paint(severity, severity), 1), *rest]
 
 
 def _head(rows: Sequence[FindingRow], places: Sequence[FindingPlace]) -> str:
-    """Severity, code, places, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
+    """Severity, code, places, brokers, ranges, confidence and any status but "new" for findings with one code."""
     head = rows[0]
     parts = [head.code]
     names = [
@@ -125,7 +125,7 @@ def _head(rows: Sequence[FindingRow], places: Sequence[FindingPlace]) -> str:
 
 
 def _others(fact: Fact) -> str:
-    """The other codes of a fact, with their brokers where these are not those of its head."""
+    """The other codes of a fact, with their brokers if these differ from the head's."""
     told = []
     for code in dict.fromkeys(row.code for row in fact.other):
         brokers = brokers_of([row for row in fact.other if row.code == code])

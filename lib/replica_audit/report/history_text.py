@@ -1,4 +1,4 @@
-"""The history of audits for a terminal: by cluster its audits as they were, changes of verdict, and findings since when."""
+"""History of audits for a terminal: for each cluster its audits, changes of verdict, and findings with their age."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_rest, wrap
 from replica_audit.text import count
 
-#: Changes and findings that a terminal shows; --format json has them all.
+#: Maximum numbers of changes and findings shown; --format json has all.
 CHANGE_LIMIT = 20
 FINDING_LIMIT = 30
 
-#: Columns that a narrow screen does without, first one first.
+#: Columns to drop on a narrow screen, first one first.
 _GIVE_WAY = ("INFO", "LOW", "NEW", "RESOLVED", "MED", "PART", "HIGH", "CRIT")
 
 
@@ -87,5 +87,5 @@ def _findings(title: str, findings: Sequence[PastFinding]) -> list[str]:
 
 
 def _time(text: str | None) -> str:
-    """An ISO 8601 time in UTC to the second."""
+    """An ISO 8601 time in UTC, cut to the second."""
     return "-" if text is None else text[:19].replace("T", " ") + "Z"

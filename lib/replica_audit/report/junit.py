@@ -1,4 +1,4 @@
-"""junit.xml: a test case for each partition, a suite for each topic, so that a CI system shows what failed."""
+"""junit.xml: a suite for each topic and a test case for each partition, so that a CI system shows failures."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow
 from replica_audit.text import count
 
-#: Findings of one partition that a case tells; audit.json has them all.
+#: Maximum number of findings in a case; audit.json has all.
 FINDING_LIMIT = 50
 
 
 def render_junit(results: Results, verdict: VerdictObject) -> str:
-    """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error. Of an audit of many
-    partitions those that are not told in detail are one case for each topic and verdict.
+    """Render junit.xml: new findings at or above `--fail-on` fail their partition, INCONCLUSIVE is an error, other findings are
+    the case's output.
 
-    Other findings are the case's output. Findings that belong to no partition are cases of the suite
-    "snapshot", quality expectations those of the suite "quality".
+    In a large audit the partitions not shown in detail have one case for each topic and verdict. Findings of no partition are
+    cases of the suite "snapshot", quality expectations of the suite "quality".
     """
     findings = {place: present(rows) for place, rows in by_place(results.findings).items()}
     suites: dict[str, list[ElementTree.Element]] = {}
@@ -51,7 +51,7 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
         found = [finding for row in rows for finding in findings.pop(place_of(row), ())]
         title = f"{name}, {count(len(rows), 'partition')} {one.verdict}"
         suites.setdefault(name, []).append(_case(name, title, one.verdict, found, verdict))
-    # What is left is of no partition that was audited.
+    # The remaining findings belong to no audited partition.
     unplaced = [row for rows in findings.values() for row in rows]
     whole = _case("snapshot", "input", "INCONCLUSIVE" if verdict["untrusted"] and not suites else "", unplaced, verdict)
     checks = [_check(row, verdict) for row in results.quality]
@@ -59,7 +59,7 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
     for name, cases in [("snapshot", [whole]), *([("quality", checks)] if checks else []), *suites.items()]:
         suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(cases)})
         if results.audit.get("finished"):
-            # The schema of JUnit's XML wants a moment without a zone.
+            # The JUnit schema requires a time without a zone.
             suite.set("timestamp", results.audit["finished"][:19])
         suite.extend(cases)
     every = [case for suite in root for case in suite]
@@ -75,7 +75,7 @@ class _Alike(NamedTuple):
 
 
 def _alike(results: Results) -> dict[_Alike, list[PartitionRow]]:
-    """Partitions that are not told in detail."""
+    """Partitions not shown in detail, by topic and verdict."""
     found: dict[_Alike, list[PartitionRow]] = defaultdict(list)
     for row in other_partitions(results, detailed_partitions(results)):
         found[_Alike(row.topic, row.verdict)].append(row)
@@ -107,7 +107,7 @@ def _case(
 
 
 def _lost(row: PartitionRow) -> str:
-    """A line with the partition's losses; "" if it has none or they are not known."""
+    """A line with the partition's losses; "" if none is known."""
     if not row.lost_records:
         return ""
     return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_lost(row, row.lost_committed)}\n"

@@ -1,4 +1,4 @@
-"""Text for a terminal: columns that line up, wrapped lines, and nothing that could steer the terminal."""
+"""Text for a terminal: aligned columns, wrapped lines, and no control sequences from input."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from replica_audit.text import count
 if TYPE_CHECKING:
     from replica_audit.schema import PartitionRow
 
-#: No line of ours is longer where nobody says how wide the screen is.
+#: Maximum line length if the screen's width is unknown.
 WIDTH = 100
 
-#: Text is as wide as the screen between these two: narrower tables are useless, wider lines hard to read.
+#: Limits of the text's width: narrower tables are useless, wider lines hard to read.
 LEAST_WIDTH = 60
 GREATEST_WIDTH = 120
 
@@ -29,27 +29,27 @@ _SGR = {"critical": "1;31", "high": "31", "medium": "33", "low": "36", "info": "
 
 
 def text_width() -> int:
-    """Characters that a line may have."""
+    """Maximum number of characters in a line."""
     return _width.get()
 
 
 def set_text_width(columns: int | None) -> None:
-    """Make text as wide as a screen of `columns`, within limits; None: not a screen, `WIDTH`."""
+    """Fit the text to a screen of `columns`, within limits; None (not a screen) sets `WIDTH`."""
     _width.set(WIDTH if columns is None else min(GREATEST_WIDTH, max(LEAST_WIDTH, columns)))
 
 
 def set_colour(colour: bool) -> None:
-    """Colour text from here on, or not; without it text is plain."""
+    """Switch colours on or off."""
     _colour.set(colour)
 
 
 def paint(text: str, style: str) -> str:
-    """`text` in the colour that `_SGR` has for `style`, where text is coloured; its width on screen is unchanged."""
+    """Colour `text` in the `_SGR` style `style` if colours are on; its width on screen is unchanged."""
     return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if _colour.get() else text
 
 
 def clean(value: object) -> str:
-    """`value` as text without control characters: names of files come from a disk that nobody vouches for."""
+    """Return `value` as text without control characters: file names come from an untrusted disk."""
     text = "-" if value is None else str(value)
     if text.isprintable():
         return text
@@ -65,9 +65,9 @@ def elide(text: str, width: int) -> str:
 
 
 def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
-    """`text` in lines of at most `text_width()` characters; a word that is longer is broken.
+    """Wrap `text` to `text_width()`; longer words are broken.
 
-    Credentials are left out first: half of them on a line of its own looks like any word.
+    Credentials are removed first, since after wrapping they could no longer be recognised.
     """
     following = indent if hanging is None else hanging
     wrapper = textwrap.TextWrapper(
@@ -77,7 +77,7 @@ def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
-    """Rows as lines with columns two spaces apart; the columns numbered in `right` are set to the right."""
+    """Align rows in columns two spaces apart; the columns with an index in `right` are right-aligned."""
     if not rows:
         return []
     widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
@@ -89,7 +89,7 @@ def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), inde
 
 
 def drop_columns(rows: Sequence[Sequence[str]], order: Sequence[str]) -> list[list[str]]:
-    """Rows without those columns, by their heading, that have to go in this order until a line is wide enough."""
+    """Drop columns, by heading in the given order, until the table fits the text's width."""
     kept = [list(row) for row in rows]
     for heading in order:
         if natural_width(kept) <= text_width():
@@ -101,10 +101,10 @@ def drop_columns(rows: Sequence[Sequence[str]], order: Sequence[str]) -> list[li
 
 
 def fit_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
-    """`align_columns` of headings and rows, in lines that are not too wide.
+    """Align headings and rows within the text's width.
 
-    Columns of a table that is too wide go into a line below it if all rows have the same there; if that is not enough, each row is a
-    list of headings and cells.
+    If the table is too wide, columns with the same value in every row move to a line below it; if that is not enough, each row
+    becomes a list of headings and cells.
     """
     kept = list(range(len(rows[0])))
     alike: list[int] = []
@@ -127,21 +127,21 @@ def fit_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent
 
 
 def cut_column(rows: Sequence[Sequence[str]], column: int = 0, least: int = 9) -> list[list[str]]:
-    """Rows with the cells of a column cut in their middle, so that no line is too wide, but not below `least` characters."""
+    """Shorten a column's cells in their middle until the table fits, but not below `least` characters."""
     widest = max((len(row[column]) for row in rows), default=0)
     room = max(least, widest - max(0, natural_width(rows) - text_width()))
     return [[*row[:column], elide(row[column], room), *row[column + 1 :]] for row in rows]
 
 
 def natural_width(rows: Sequence[Sequence[str]]) -> int:
-    """Width of `align_columns(rows)` before trailing spaces go."""
+    """Width of `align_columns(rows)`, with trailing spaces."""
     if not rows:
         return 0
     return sum(max(len(row[n]) for row in rows) for n in range(len(rows[0]))) + 2 * (len(rows[0]) - 1)
 
 
 def render_rest(left: int, indent: str = "", noun: str = "") -> list[str]:
-    """A closing line for a list that leaves out `left` rows, named by `noun`; no line if it shows all."""
+    """Render a closing line for a list that leaves out `left` rows, named by `noun`; empty if it shows all."""
     what = f"{left} more" if not noun else count(left, f"more {noun}")
     return [f"{indent}and {what} (--format json has all)"] if left > 0 else []
 
@@ -152,7 +152,8 @@ def render_range(start: int | None, end: int | None) -> str:
 
 
 def render_interval(lower: int | None, upper: int | None) -> str:
-    """High watermark: one number when the bounds meet, at least N without an upper one, else [lower, upper]; - when unknown."""
+    """Render a high watermark: a number if the bounds are equal, "at least N" without an upper bound, else [lower, upper]; - if
+    unknown."""
     if lower is None and upper is None:
         return "-"
     if upper is None:
@@ -161,14 +162,14 @@ def render_interval(lower: int | None, upper: int | None) -> str:
 
 
 def render_lost(row: PartitionRow, records: int | None) -> str:
-    """`records` that a partition lost, with its bound: 41, at most 41, at least 41; - when unknown."""
+    """Render the number of records a partition lost, with its bound: 41, at most 41, at least 41; - if unknown."""
     if not records:
         return "-" if records is None else "0"
     return f"{name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least)}{records}"
 
 
 def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:
-    """Words before a number that is a bound, with a space at the end; empty for an exact number."""
+    """Prefix for a number that is a bound, with a trailing space; empty for an exact number."""
     return {(True, False): "at most ", (False, True): "at least ", (True, True): "about "}.get(
         (bool(at_most), bool(at_least)), ""
     )

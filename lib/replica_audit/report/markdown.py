@@ -1,4 +1,4 @@
-"""summary.md: the answer for a ticket, a chat or a CI step summary, in a screenful."""
+"""summary.md: the answer for a ticket, a chat or a CI step summary, about a screen long."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 from replica_audit.text import count
 
-#: Most partitions and findings that are listed; the page and audit.json have them all.
+#: Maximum numbers of partitions and findings listed; the page and audit.json have all.
 PARTITION_LIMIT = 20
 FINDING_LIMIT = 20
-#: Consumer groups, and producers of lost records.
+#: Maximum number of consumer groups, and of producers of lost records.
 READER_LIMIT = 8
 _MARKS = {"bad": "❌", "warn": "⚠️", "unknown": "❓", "good": "✅"}
-#: Words that GitHub and others make links or markup of, backslash or not: they are shown as code.
+#: Text that GitHub and others turn into links or markup even if escaped; it is rendered as code.
 _LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
 _SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
 
 
 def render_markdown(results: Results, verdict: VerdictObject) -> str:
-    """summary.md of `results`, whose verdict.json is `verdict`; nothing from the snapshot is taken for markup."""
+    """Render summary.md of `results`; text from the snapshot is never interpreted as markup. `verdict` is the content of verdict.json."""
     answer = build_answer(results, verdict)
     blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer), *_captures(results)]
     if answer.todo.first:
@@ -81,7 +81,7 @@ def _captures(results: Results) -> list[str]:
 
 
 def _what_to_do(todo: WhatToDo) -> str:
-    """Choices, and below a fold steps with their commands and their numbers in the plan, which need not follow each other."""
+    """The choices, and in a folded section the steps with their commands and their numbers in the plan."""
     lines = ["**What to do next**", ""]
     for one in todo.choices:
         named = [code_span(f"{topic}-{partition}") for topic, partition in one.places]
@@ -102,7 +102,7 @@ def _what_to_do(todo: WhatToDo) -> str:
 
 
 def _commands(commands: Sequence[str]) -> list[str]:
-    """Lines of a shell's commands below an item of a list; none of none."""
+    """Lines of a code block with shell commands below a list item; empty without commands."""
     if not commands:
         return []
     fence = "`" * (max((len(run) for text in commands for run in re.findall("`+", text)), default=0) + 3)
@@ -110,7 +110,7 @@ def _commands(commands: Sequence[str]) -> list[str]:
 
 
 def _readers_and_writers(results: Results) -> list[str]:
-    """Consumer groups that are hit, and who wrote the lost records, worst partition first; nothing where there are none."""
+    """Affected consumer groups and the producers of lost records, worst partition first; empty if there are none."""
     hits = find_hits(results)
     groups: list[tuple[PartitionRow, HitGroup]] = []
     writers: list[tuple[PartitionRow, LostWriter]] = []
@@ -141,14 +141,14 @@ def _writer(row: PartitionRow, one: LostWriter) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` so that Markdown shows it as it is and links nothing in it."""
+    """Escape `text` so that Markdown shows it unchanged and makes no links."""
     return " ".join(
         code_span(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in text.split(" ")
     )
 
 
 def code_span(value: object) -> str:
-    """`value` as code, with a fence longer than any run of backticks in it."""
+    """Render `value` as code, with a fence longer than any run of backticks in it."""
     text = clean(value)
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     space = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""

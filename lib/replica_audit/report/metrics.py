@@ -1,7 +1,7 @@
-"""metrics.prom: gauges of the last run, as OpenMetrics and for node_exporter's textfile collector alike.
+"""metrics.prom: gauges of the last run, valid both as OpenMetrics and for node_exporter's textfile collector.
 
-Labels are bounded by the catalogue (verdicts, severities, codes); a topic, partition or offset is never one. Alerts and
-panels on them are in conf/prometheus-rules.yaml and conf/grafana-dashboard.json.
+Label values come from closed sets (verdicts, severities, codes), never from topics, partitions or offsets.
+conf/prometheus-rules.yaml and conf/grafana-dashboard.json use them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _STATUSES = get_args(Status)
 
 
 def render_metrics(results: Results, verdict: VerdictObject, report_url: str) -> str:
-    """The metrics of `results`, whose verdict.json is `verdict` and whose page is at `report_url`; ends with `# EOF`.
+    """Render the metrics of `results`, ending with `# EOF`; `verdict` is the content of verdict.json, `report_url` the address
+    of the page.
 
-    Only gauges, and a unit only where the name ends with it: so both formats can be read from the same file.
+    Only gauges, and units only in names that end with them, so that both formats accept the file.
     """
     return render_families(_families(results, verdict, report_url))
 

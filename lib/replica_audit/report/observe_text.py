@@ -1,4 +1,4 @@
-"""An observation in the terminal: what will be read, and what came of it."""
+"""Text of `observe` in the terminal: what will be read, and the outcome."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from replica_audit.observe.planning import ReadingPlan
 from replica_audit.report.layout import align_columns, clean, render_size, wrap
 from replica_audit.text import count, name_brokers, verb
 
-#: Refusals, and replicas that are not read, that a terminal shows.
+#: Maximum numbers of refusals and of unread replicas shown.
 _SHOWN = 10
 
 
 def render_plan(plan: ReadingPlan, rate: int) -> str:
-    """How much each broker will send, about, and how long that takes."""
+    """Render the estimated size and duration for each broker."""
     lines = wrap(f"Cluster {clean(plan.cluster.cluster_id)}: {count(len(plan.cluster.partitions), 'partition')}")
     table: list[tuple[str, ...]] = [("BROKER", "REPLICAS", "ABOUT", "TAKES")]
     by_broker = plan.by_broker()
@@ -34,7 +34,7 @@ def render_plan(plan: ReadingPlan, rate: int) -> str:
 
 
 def _sources_of_sizes(plan: ReadingPlan, brokers: list[int]) -> list[str]:
-    """Sentences on how the sizes of logs are known."""
+    """Sentences on the source of the logs' sizes."""
     by_reason: dict[str, list[int]] = defaultdict(list)
     for broker_id in brokers:
         if broker_id in plan.untold:
@@ -55,7 +55,7 @@ def _sources_of_sizes(plan: ReadingPlan, brokers: list[int]) -> list[str]:
 
 
 def render_more(came_bytes: int, plan: ReadingPlan) -> str:
-    """The question that is asked when as much has come as somebody agreed to."""
+    """Render the question asked once the agreed amount has been read."""
     return (
         f"observe: {render_size(came_bytes)} have been read, against an estimate of {render_size(plan.size_bytes)}, and how much is left is "
         "not known. If you stop here, the snapshot has the replicas that have been read. Read as much again?"
@@ -63,7 +63,7 @@ def render_more(came_bytes: int, plan: ReadingPlan) -> str:
 
 
 def render_observed(found: Observed) -> str:
-    """What was written, and what is not in it."""
+    """Render what was written, and what the snapshot lacks."""
     read = len(found.replicas) - len(found.unread)
     lines = wrap(
         f"{found.directory}: {count(read, 'replica')} read, {render_size(found.size_bytes)}; no record was kept."

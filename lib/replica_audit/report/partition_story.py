@@ -1,4 +1,5 @@
-"""The story of one partition: who leads and who agrees, where replicas differ, what is committed, where followers cut their logs."""
+"""The story of one partition: its leadership, which replicas agree, where others differ, what is committed, and where followers
+truncate."""
 
 from __future__ import annotations
 
@@ -27,17 +28,17 @@ from replica_audit.schema import (
 )
 from replica_audit.text import capitalise, count, name_brokers, name_offsets, name_source, render_time, verb
 
-#: Changes of leader, runs of one replica, and other findings that a story has at most; the tables below it have them all.
+#: Maximum numbers of leadership changes, of runs of one replica, and of other findings in a story; the tables below it have all.
 CHANGE_LIMIT = 6
 RUN_LIMIT = 3
 FINDING_LIMIT = 4
 
 
 def tell_story(partition: PartitionRow, rows: PartitionRows, protocol: str) -> list[Sentence]:
-    """Sentences in chronological order; truncations are those of `protocol`."""
+    """Tell the story in sentences, with the truncations of `protocol`."""
     return [
         *tell_history(rows.partition_states),
-        # Unclean elections whose losses no captured replica shows; others are among the differences.
+        # Unclean elections with a loss that no captured replica shows; others are among the differences.
         *map(tell_finding, filter(may_have_lost, present(rows.findings))),
         *_tell_leadership(partition, rows),
         *map(_tell_agreement, find_agreement(rows)),
@@ -49,7 +50,7 @@ def tell_story(partition: PartitionRow, rows: PartitionRows, protocol: str) -> l
 
 
 def tell_history(states: Sequence[PartitionStateRow]) -> Iterator[Sentence]:
-    """A sentence for each of the newest changes of leader or of the replicas in sync, oldest first."""
+    """Yield a sentence for each of the newest changes of leader or ISR, oldest first."""
     changes = find_changes(states)
     if (left := len(changes) - CHANGE_LIMIT) > 0:
         are = verb(left, "is", "are")
@@ -86,18 +87,18 @@ def _tell_change(change: LeadershipChange) -> Sentence:
 class Leading:
     """Leadership of a partition.
 
-    `kind`: `leads`, `taken` (for the leader: nothing says who leads), `nobody`, `deleted` (nobody leads, since the
-    topic was deleted), `all_stopped` (nobody leads, since all brokers were stopped cleanly) or `nothing_compared` (no replica could be read).
+    `kind`: `leads`, `taken` (for the leader, whose leadership is unknown), `nobody`, `deleted` (no leader, since the topic was
+    deleted), `all_stopped` (no leader, since all brokers were stopped cleanly) or `nothing_compared` (no replica could be read).
     """
 
     kind: str
     source: str | None = None
-    """Its source: `leadership_source`."""
+    """`leadership_source` of the partition."""
     eligible: tuple[int, ...] = ()
-    """Eligible leader replicas (KIP-966), where nobody leads."""
+    """Eligible leader replicas (KIP-966), if there is no leader."""
     instead: str | None = None
-    """Why the reference is not the leader: it has records of a `later_epoch`, the leader's files are missing
-    (`no_files`), or, where nobody leads, it `led_last` or has the `newest` log; None where it leads or is alone."""
+    """Reason why the reference is not the leader: it has records of a `later_epoch`, the leader's files are missing
+    (`no_files`), or, without a leader, it `led_last` or has the `newest` log; None if it leads or is alone."""
 
 
 def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
@@ -125,7 +126,7 @@ def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
     return Leading("leads", source, instead="later_epoch" if has_files else "no_files")
 
 
-#: Why the others are compared with a replica that does not lead, by `Leading.instead`.
+#: Clause for each value of `Leading.instead`.
 _INSTEAD = {
     "later_epoch": "it has records of a later leader epoch",
     "no_files": "the snapshot has no files of the leader",
@@ -176,13 +177,13 @@ class Agreement:
     kind: str
     brokers: tuple[int, ...]
     reference: ReplicaRow
-    """The replica they are compared with; for a copy that was not compared, that copy."""
+    """The replica compared with; for a copy that was not compared, that copy."""
     replica: ReplicaRow
-    """The first of them."""
+    """The first of the replicas."""
     since: int = 0
-    """First offset from which both have records; 0: both logs begin alike."""
+    """First offset from which both have records; 0 if both logs start alike."""
     tail_lost: bool = False
-    """`longer`: the reference is known to have lost its tail."""
+    """True if the reference is known to have lost the tail of a `longer` one."""
 
 
 def find_agreement(rows: PartitionRows) -> Iterator[Agreement]:
@@ -236,7 +237,7 @@ def _unequal(reference: ReplicaRow, row: ReplicaRow, rows: PartitionRows) -> Agr
 
 
 def _by_findings(rows: PartitionRows) -> tuple[set[int], set[int], set[int]]:
-    """Brokers that differ, those that only a cleaner made different, and those that may hold anything."""
+    """Brokers that differ, those that differ by a cleaner only, and those with unknown content."""
     differing = {row.broker_id for row in rows.divergences}
     cleaned: set[int] = set()
     doubtful: set[int] = set()
@@ -308,7 +309,7 @@ def _tell_agreement(one: Agreement) -> Sentence:
 
 
 def _range(row: ReplicaRow) -> tuple[int, int]:
-    """Offsets of a log that could be read; what is in remote storage only was not."""
+    """Offsets of a log in local segments, without what only remote storage has."""
     return row.local_start_offset or row.log_start_offset or 0, row.log_end_offset or 0
 
 
@@ -320,7 +321,7 @@ class DifferingRun(NamedTuple):
 
     @property
     def is_wholly_committed(self) -> bool:
-        """True unless only a part of its records, counted by `committed_records`, was committed."""
+        """True unless only some of its records, counted by `committed_records`, were committed."""
         return self.row.committed_records in (None, self.row.record_count)
 
 
@@ -355,7 +356,7 @@ def _tell_run(run: DifferingRun) -> Sentence:
 
 
 def _fate(run: DifferingRun) -> str:
-    """Commitment of the records, as far as it is known."""
+    """Clause on whether the records were committed."""
     row = run.row
     if not row.committed:
         return "nothing proves that they were committed"
@@ -399,22 +400,22 @@ class Truncation:
     log_end: int | None
     """The follower's."""
     cuts: bool
-    """Records go with it."""
+    """True if records are removed."""
     elsewhere: tuple[OtherCut, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherCut:
-    """Protocols under which a follower would be cut at another offset."""
+    """Protocols that would truncate a follower at another offset."""
 
     truncate_to: int
     protocols: tuple[str, ...]
     unseen: tuple[int, int] | None
-    """Offsets [start, end) that would stay different."""
+    """Half-open range of offsets that would stay different."""
 
 
 def find_truncations(rows: PartitionRows, protocol: str) -> Iterator[Truncation]:
-    """Truncation of each follower of one partition by `protocol`, where it is known."""
+    """Yield the truncation of each follower of one partition by `protocol`, if known."""
     ends = {row.broker_id: row.log_end_offset for row in compared_rows(rows.replicas)}
     by_broker: dict[int, dict[str, TruncationRow]] = defaultdict(dict)
     for row in rows.truncations:
@@ -444,14 +445,14 @@ def _elsewhere(by_protocol: Mapping[str, TruncationRow], cut: int) -> Iterator[O
 
 
 def _stays_different(row: TruncationRow) -> tuple[int, int] | None:
-    """Offsets that a truncation keeps though they differ; None where there are none."""
+    """Half-open range of offsets that a truncation keeps although they differ; None if empty."""
     prefix = row.common_prefix_end
     cut = row.truncate_to
     return (prefix, cut) if prefix is not None and cut > prefix else None
 
 
 def _tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
-    """A sentence for each follower that `protocol` truncates, and for protocols that would cut it elsewhere."""
+    """A sentence for each follower that `protocol` truncates, and for protocols that would truncate it elsewhere."""
     for one in find_truncations(rows, protocol):
         if one.cuts:
             yield _tell_cut(one)
@@ -487,7 +488,7 @@ def _asks(row: TruncationRow) -> str:
 def find_untold(rows: PartitionRows) -> list[FindingRow]:
     """Findings that no sentence of the story reports, worst first: those of medium severity or more, and missing files.
 
-    Positions of consumer groups are in a table of their own.
+    Positions of consumer groups have a table of their own.
     """
     return [
         row
@@ -499,7 +500,7 @@ def find_untold(rows: PartitionRows) -> list[FindingRow]:
 
 
 def is_of_leadership(finding: FindingRow, rows: PartitionRows) -> bool:
-    """True for a finding that nobody leads, and for an unclean election that the history has or whose loss is not known."""
+    """True for a finding that there is no leader, and for an unclean election that the history shows or whose loss is unknown."""
     if finding.code != "META-UNCLEAN-ELECTION":
         return finding.code == "META-NO-LEADER"
     shown = {change.later.leader_epoch for change in find_changes(rows.partition_states)[-CHANGE_LIMIT:]}
@@ -508,7 +509,7 @@ def is_of_leadership(finding: FindingRow, rows: PartitionRows) -> bool:
 
 
 def is_differing_run(finding: FindingRow, rows: PartitionRows) -> bool:
-    """True for a finding of one of the runs: that it differs, was committed, or is kept or dropped by a replayed truncation."""
+    """True for a finding on one of the runs: it differs, was committed, or is kept or dropped by a replayed truncation."""
     if finding.start_offset is None or finding.end_offset is None:
         return False
     runs = [row for row in rows.divergences if row.broker_id == finding.broker_id]

@@ -1,4 +1,4 @@
-"""A plan in words: what each choice costs, the best, and the steps with their commands."""
+"""A plan in words: the cost of each choice, the best one, and the steps with their commands."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class ToldDecision:
     places: tuple[Place, ...]
     sentence: str
     asks_for_something: bool
-    """Something has to be done for it, besides copying what is missing."""
+    """True if it requires an action other than copying what is missing."""
 
 
 def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
-    """Decisions of a plan, equal ones together, then the partitions that have none."""
+    """Yield the decisions of a plan, equal ones together, then the partitions without one."""
     said: dict[tuple[str, bool], list[Place]] = defaultdict(list)
     unplanned = {place_of(one): one for one in plan.conflicts}
     for decision in plan.decisions:
         place = place_of(decision)
         sentence = tell_decision(decision, unplanned.pop(place, None))
-        # Where a replica has to be copied first, a step of its own says so.
+        # A replica that has to be copied first has a step for it.
         waits = bool(decision.depends_on) and not decision.asked
         asks = decision.procedure != "none" or decision.loses_acknowledged or decision.chosen.cut_transactions > 0
         said[sentence, not waits and asks].append(place)
@@ -55,10 +55,10 @@ def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
 
 
 def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
-    """The decision in a few sentences: whom to let lead, what it loses, and where that can be taken from."""
+    """Describe a decision: which broker should lead, the resulting loss, and where lost records can be recovered from."""
     reason = end_sentence(decision.reason)
     if decision.depends_on and not decision.asked:
-        if decision.candidate_id in decision.depends_on:  # the rest of its own log may say otherwise
+        if decision.candidate_id in decision.depends_on:  # the rest of its log may change the decision
             return end_sentence(decision.open_question)
         them = verb(len(decision.depends_on), "it", "them")
         least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
@@ -73,11 +73,11 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
     each = each and len(decision.candidates) > 1
     if conflict is not None:
-        # Nothing asks for what no step brings about.
+        # The plan has no step that would bring this about.
         best = "each choice loses something; the best would be to" if each else "the best choice would be to"
         text = f"{_tell_conflict(conflict)} {capitalise(best)} {text}"
         if ranges and decision.loses_acknowledged:
-            # Salvage goes by the leaders of a plan.
+            # Salvage uses a plan's leaders.
             text += f"; {choice} lacks {join_some(ranges, 3, 'range')}"
     elif each:
         text = f"each choice loses something: {text}"
@@ -94,7 +94,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
 
 
 def _tell_remote(chosen: Candidate) -> str:
-    """A sentence on lost records that a copy of remote storage still has."""
+    """A sentence on lost records that remote storage still has."""
     some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
     them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
     most = "at most " if some and chosen.lost_at_most else ""
@@ -106,7 +106,7 @@ def _tell_remote(chosen: Candidate) -> str:
 
 
 def _tell_basis(chosen: Candidate) -> str:
-    """A clause on what shows that remote storage has them."""
+    """A clause on the evidence that remote storage has them."""
     shares = chosen.remote_basis
     if len(shares) == 1:
         return f": {name_remote_basis(shares[0].basis)}"
@@ -115,7 +115,7 @@ def _tell_basis(chosen: Candidate) -> str:
 
 
 def _tell_deleted(chosen: Candidate) -> str:
-    """A sentence on what Kafka deletes there because the leader's first epoch is later."""
+    """A sentence on the segments that Kafka deletes there because the leader's first epoch is later."""
     if not chosen.remote_deleted:
         return ""
     which = f"{chosen.remote_deleted} of these"
@@ -125,7 +125,7 @@ def _tell_deleted(chosen: Candidate) -> str:
 
 
 def _tell_source(source: SalvageSource) -> str:
-    """[77, 89) from broker 1; [77, 89) from t-0.<id>-future of broker 1; [77, 89) from t-0/*.deleted of broker 1."""
+    """E.g. "[77, 89) from broker 1" or "[77, 89) from t-0/*.deleted of broker 1"."""
     name = "" if source.name is None else f"{source.name} of "
     return f"{render_range(source.start_offset, source.end_offset)} from {name}broker {source.broker_id}"
 
@@ -143,14 +143,14 @@ STANDING_WORDS = {
     "unknown": "not known",
     "unassigned": "not assigned",
 }
-#: Directories that are named.
+#: Maximum number of directories named.
 PATH_LIMIT = 4
-#: Partitions of one choice that are named, lines of a file, predictions of a step and partitions with another way; plan.json
-#: has all.
+#: Maximum numbers of named partitions of a choice, lines of a file, predictions of a step, and partitions with alternatives;
+#: plan.json has all.
 PLACE_LIMIT = 100
-#: Choices that differ and are shown one by one.
+#: Maximum number of different choices shown one by one.
 DECISION_LIMIT = 100
-#: Steps of one of these actions that are shown: plan.json has all.
+#: Maximum number of shown steps with one of these actions; plan.json has all.
 STEP_LIMIT = 40
 REPEATED = ("capture", "copy", "keep_up", "end_transaction", "mend")
 _RIGHTS = {
@@ -171,7 +171,7 @@ def _nothing_to_decide(plan: Plan) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """The plan as text."""
+    """Render a plan."""
     lines: list[str] = []
     if plan.is_quiet and not plan.decisions:
         lines += wrap(_nothing_to_decide(plan), "")
@@ -195,7 +195,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def _decisions(plan: Plan) -> Iterator[str]:
-    """Decisions with their costs, those of partitions with equal ones together, and how many more there are."""
+    """Decisions with their costs, those of equal partitions together, and the number left out."""
     known = {place_of(one): one for one in plan.decisions}
     decided = list(tell_decisions(plan))
     for told in decided[:DECISION_LIMIT]:
@@ -213,7 +213,7 @@ def _decisions(plan: Plan) -> Iterator[str]:
 
 
 def _more_decisions(places: Sequence[Place], known: Mapping[Place, Decision]) -> Iterator[str]:
-    """Choices for partitions that are too many to show one by one: a line for each choice, with its count."""
+    """Decisions too many to show one by one: a line for each choice with its count."""
     told: dict[str, list[int]] = defaultdict(list)
     for place in places:
         decision = known.get(place)
@@ -238,7 +238,7 @@ def _table(decision: Decision) -> list[str]:
     heading = ["candidate", "would lead as", "log end", "lost", "committed", "possibly", "transactions cut", "groups"]
     rows = [_row(one, decision) for one in decision.candidates]
     if any(one.remote_records for one in decision.candidates):
-        # Of what is lost, what can be had again.
+        # Lost records that can be recovered.
         heading.insert(6, "remote")
         for row, one in zip(rows, decision.candidates, strict=True):
             row.insert(6, str(one.remote_records))
@@ -246,7 +246,7 @@ def _table(decision: Decision) -> list[str]:
 
 
 def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
-    """The leader Kafka would elect for decisions that are alike; nothing where leadership is unknown."""
+    """Lines on the leader that Kafka would elect for equal decisions; empty if leadership is unknown."""
     said: dict[str, list[str]] = defaultdict(list)
     for one in decisions:
         if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
@@ -273,7 +273,7 @@ def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
 
 
 def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:
-    """Hints for nodes that systemd or Strimzi starts and stops."""
+    """Yield hints for nodes managed by systemd or Strimzi."""
     if any(step.action in ("start", "stop") for step in steps):
         yield from wrap(
             "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
@@ -302,7 +302,7 @@ def _row(one: Candidate, decision: Decision) -> list[str]:
 
 
 def _brokers(plan: Plan) -> Iterator[str]:
-    """Brokers that are up, and that are not, as far as it is known."""
+    """Brokers by known state: up, stopped cleanly, down."""
     down = [one for one in plan.down if one not in plan.stopped_cleanly and one not in plan.unknown]
     states = {"up": plan.up, "stopped cleanly": plan.stopped_cleanly, "down": down}
     parts = [f"{state}: {join_words(ids)}" for state, ids in states.items() if ids]
@@ -315,7 +315,7 @@ def _brokers(plan: Plan) -> Iterator[str]:
 
 
 def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
-    """Steps to tell, each with how many others follow that do the same for other partitions and are left out."""
+    """Yield steps to show, each with the number of following steps left out that do the same for other partitions."""
     runs: list[tuple[Step, int]] = []
     told: Counter[str] = Counter()
     for step in steps:
@@ -328,12 +328,12 @@ def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
 
 
 def tell_left_out(step: Step, number: int) -> str:
-    """A reference to the `number` steps after `step` that are left out."""
+    """Refer to the `number` steps after `step` that are left out."""
     return f"{count(number, 'more step')} up to {step.number + number} {verb(number, 'does', 'do')} the same for other partitions: plan.json"
 
 
 def tell_long_file(name: str, content: str) -> str | None:
-    """Line that stands for a file that is too long to show; None for a short one."""
+    """Line in place of a file that is too long to show; None for a short one."""
     lines = content.count("\n")
     if lines <= PLACE_LIMIT:
         return None
@@ -341,7 +341,7 @@ def tell_long_file(name: str, content: str) -> str | None:
 
 
 def tell_step(step: Step) -> Iterator[str]:
-    """Lines of one step: what it does, what must hold before, and its files and commands for a shell."""
+    """Yield the lines of one step: what it does, its preconditions, its files and shell commands."""
     yield from wrap(f"{step.number}. {step.text}.", "", "   ")
     for condition in step.before:
         yield from wrap(f"before: {condition}.", "   ", "           ")
@@ -369,18 +369,17 @@ def tell_step(step: Step) -> Iterator[str]:
 
 
 def tell_snapshot(paths: Sequence[str]) -> str:
-    """Directories of the snapshot that have what a step copies."""
+    """Name the directories of the snapshot that have what a step copies."""
     named = [*paths[:PATH_LIMIT], *(["other directories"] if len(paths) > PATH_LIMIT else [])]
     return f"This snapshot has a copy in {join_words(named)}: keep it."
 
 
-#: Of what belongs to a step.
+#: Indentation of lines below a step.
 _INDENT = "   "
 
 
 def wrap_command(command: str) -> Iterator[str]:
-    """A command of a step, for a POSIX shell, in lines that are short enough, each but the last with a backslash at its end; a
-    comment is one line."""
+    """Wrap a POSIX shell command with backslashes; a comment stays in one line."""
     if command.startswith("#"):
         yield f"{_INDENT}{clean(command)}"
         return
@@ -396,7 +395,7 @@ def wrap_command(command: str) -> Iterator[str]:
 
 
 def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
-    """State of each log after a step, a line for each partition and leader, and for each metadata log."""
+    """Yield the state of each log after a step, a line for each partition and leader and for each metadata log."""
     by_place: dict[tuple[str, int, int | None], list[Prediction]] = {}
     for one in after:
         if one.leader_id is None:
@@ -431,7 +430,7 @@ def _alternatives(plan: Plan) -> Iterator[str]:
 
 
 def render_moved(changes: Sequence[ChangedPremise]) -> str:
-    """The outcome of `elect --check`."""
+    """Render the outcome of `elect --check`."""
     if not changes:
         return "Nothing has moved: the plan still holds."
     said = f"{count(len(changes), 'thing')} that the plan rests on {verb(len(changes), 'has', 'have')} moved; make a new plan:"

@@ -1,4 +1,4 @@
-"""Outcome of the quality checks, in lines for a terminal."""
+"""Outcome of the quality checks for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replica_audit.results import Results
 from replica_audit.schema import QualityRow
 from replica_audit.text import count
 
-#: Rows that a terminal names below a failed expectation.
+#: Maximum number of rows named below a failed expectation.
 NAMED_LIMIT = 5
 
 
@@ -30,7 +30,7 @@ def render_quality_line(answer: QualityAnswer) -> str:
 
 
 def render_quality(results: Results) -> str:
-    """Every expectation in a line, and below those that are not met the rows that break them."""
+    """Render each expectation in a line, and below an unmet one the rows that violate it."""
     rows = results.quality
     lines = wrap(f"Quality of audit {results.audit.get('audit_id') or '-'}")
     aligned = _fit([("SEVERITY", "ANSWER", "EXPECTATION", "ROWS"), *(_cells(row) for row in rows)])
@@ -43,7 +43,7 @@ def render_quality(results: Results) -> str:
 
 
 def render_failed(results: Results) -> str:
-    """The expectations that are not met, except those on findings; empty when all are met."""
+    """Render the unmet expectations except those on findings; empty if all are met."""
     rows = [row for row in results.quality if not row.success and row.suite != FINDINGS_SUITE]
     if not rows:
         return ""
@@ -70,7 +70,7 @@ def _cells(row: QualityRow) -> tuple[str, str, str, str]:
 
 
 def _fit(table: Sequence[tuple[str, str, str, str]]) -> list[str]:
-    """The table as lines; the names of expectations are cut where it is too wide."""
+    """Lines of the table; names of expectations are shortened if it is too wide."""
     return align_columns(cut_column(table, 2, 12))
 
 

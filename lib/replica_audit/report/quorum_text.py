@@ -1,4 +1,4 @@
-"""Text of `quorum`: the copies side by side, the choice, what each loses, and the plan."""
+"""Text of `quorum`: the copies, the choice, the loss with each, and the plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERDICTS = {
 
 
 def render_quorum(answer: QuorumAnswer) -> str:
-    """The answer as text."""
+    """Render the answer."""
     lines = [paint(line, "head") for line in wrap(_headline(answer))]
     if answer.no_plan is not None:
         lines += wrap(f"No plan beyond copies: {clean(answer.no_plan)}.", "  ")
@@ -113,7 +113,7 @@ def _notes(answer: QuorumAnswer) -> Iterator[str]:
 
 
 def _losses(answer: QuorumAnswer) -> Iterator[str]:
-    """Copies for which the same is said, together."""
+    """Losses by copy; copies with equal text are grouped."""
     groups: dict[tuple[str, ...], list[CopyAnswer]] = {}
     for one in answer.copies:
         if one.history is not None:
@@ -143,7 +143,7 @@ def _of_copy(one: CopyAnswer) -> Iterator[str]:
 
 
 def tell_lost(lost: Lost) -> Iterator[str]:
-    """Clauses with what is lost, by name or counted."""
+    """Yield clauses with what is lost, by name or number."""
     if lost.topics:
         names = [f"{one.topic} (id {one.topic_id}, {count(one.partitions, 'partition')})" for one in lost.topics]
         yield f"{count(len(names), 'topic')}: {join_some(names, _NAMED, 'topic')}"

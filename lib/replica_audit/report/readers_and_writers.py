@@ -1,6 +1,6 @@
-"""Clients affected by a divergence: consumer groups that it hits, and producers of the lost records.
+"""Clients affected by a divergence: consumer groups, and producers of the lost records.
 
-Names of groups and ids of producers are metadata; nothing here comes out of a record.
+Group names and producer ids are metadata; no content of a record is shown.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from replica_audit.results import Results
 from replica_audit.schema import GroupOffsetRow, LostProducerRow
 from replica_audit.text import count, name_brokers, render_time
 
-#: Place of a partition, and by candidate the groups that its election hits.
+#: Groups affected by the election of each candidate, by partition.
 Hits = Mapping[Place, Mapping[int, Collection[str]]]
 
-#: Effects that are shown, worst first.
+#: Effects shown, worst first.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 
 
 def find_hits(results: Results) -> Hits:
-    """The groups that each choice of leader hits, as the plan counts them, worked out once; empty where no offsets are known."""
+    """Groups that each choice of leader affects, as counted by the plan; computed once, empty if no offsets are known."""
     if not results.group_offsets:
         return {}
-    # Imported here, so that what plans nothing loads nothing for it.
+    # Imported here, so that callers without a plan do not load the planner.
     from replica_audit.elect.decisions import hit_groups
 
     found = results.remembered.get("hits")
@@ -36,23 +36,23 @@ def find_hits(results: Results) -> Hits:
 
 
 class HitGroup(NamedTuple):
-    """A consumer group that is hit now or would be by a choice of leader."""
+    """A consumer group that is affected now or would be by a choice of leader."""
 
     offset: GroupOffsetRow
     hit_by: Sequence[int]
-    """Candidates whose election hits it."""
+    """Candidates whose election affects it."""
 
 
 class LostWriter(NamedTuple):
-    """A producer of lost records, and the brokers that hold the same of these."""
+    """A producer of lost records, and the brokers that hold the same records of it."""
 
     records: LostProducerRow
-    """The row of the first broker."""
+    """Row of the first broker."""
     brokers: Sequence[int]
 
 
 def hit_groups_of(rows: Sequence[GroupOffsetRow], hits: Mapping[int, Collection[str]]) -> list[HitGroup]:
-    """Groups of one partition that are hit now or by a choice of leader, worst first."""
+    """Groups of one partition that are affected now or by a choice of leader, worst first."""
     told = [HitGroup(row, sorted(one for one, groups in hits.items() if row.group in groups)) for row in rows]
     affected = [one for one in told if one.offset.effect in _EFFECTS or one.hit_by]
     rank = {effect: number for number, effect in enumerate(_EFFECTS)}
@@ -69,7 +69,7 @@ def writers_of(rows: Sequence[LostProducerRow]) -> list[LostWriter]:
 
 
 def tell_group(group: HitGroup, reference_id: int | None) -> str:
-    """Position of a group on the reference's log, and the candidates whose election hits it, as clauses."""
+    """Clauses on a group's position in the reference's log, and the candidates whose election affects it."""
     row = group.offset
     log = f"the log of broker {reference_id}"
     where = {
@@ -87,7 +87,7 @@ def tell_group(group: HitGroup, reference_id: int | None) -> str:
 
 
 def tell_writer(writer: LostWriter) -> str:
-    """A producer of lost records, its transactional id aside, as clauses."""
+    """Clauses on a producer of lost records, without its transactional id."""
     row = writer.records
     clauses = ["no producer id" if row.producer_id is None else f"producer {row.producer_id}"]
     if row.transaction_state is not None:

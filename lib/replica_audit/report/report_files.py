@@ -1,4 +1,4 @@
-"""The report directory: each file is written beside its place and renamed, so that a reader never sees half of one."""
+"""The report directory; each file is written under a temporary name and renamed, so that readers never see a part of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 
 def warn(sentence: str) -> None:
-    """Tell the program that called `Answers.report`."""
+    """Issue a warning that points at the caller of `Answers.report`."""
     warnings.warn(redact(sentence), stacklevel=5)
 
 
@@ -38,11 +38,10 @@ def write_report(
     url: str | None = None,
     tell: Callable[[str], None] = warn,
 ) -> str:
-    """Write every file of the report into `directory`, which is made; returns its path.
+    """Write the report into `directory`, which is created if missing, and return its path.
 
-    `earlier` is the audit that the page compares with; `url` is where the page will be published, if anywhere; `tell` is called with what went
-    wrong and stopped nothing.
-    verdict.json is last, so that a watcher that waits for it finds the rest.
+    `earlier` is the audit the page compares with; `url` the address at which the page will be published, if any; `tell` is
+    called with problems that stop nothing. verdict.json is written last, so that a watcher waiting for it finds the rest.
     """
     path = make_directory(directory)
     verdict = build_verdict(results, fail_on)
@@ -52,7 +51,7 @@ def write_report(
         write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
     else:
         write_file(os.path.join(path, "audit.json"), render_audit_json(results))
-        # Of an audit before.
+        # From an earlier audit.
         with suppress(FileNotFoundError):
             os.unlink(lines)
     data_docs = "data_docs/index.html"
@@ -67,7 +66,7 @@ def write_report(
 
 
 def _write_wanted(path: str, results: Results) -> None:
-    """What `show --wanted` writes, where bytes are wanted and the snapshot is still where it was; else no such file."""
+    """Write the file of `show --wanted` if bytes are wanted and the snapshot still exists; else remove it."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     conditions = whole_audit(results).conditions

@@ -1,4 +1,4 @@
-"""A restore in the terminal: its plan, its outcome, and the result of a check."""
+"""Text of `restore` in the terminal: its plan, its outcome, and the result of a check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_audit.text import count
 
 
 def render_plan(plan: PlannedRestore, partitions: Sequence[RestoredPartition], dry: bool) -> str:
-    """The plan, with what is in the targets already."""
+    """Render the plan, with the records already in the targets."""
     lines = wrap(f"Cluster {clean(plan.cluster_id)}")
     table: list[tuple[str, ...]] = [("TARGET", "PART", "RECORDS", "THERE ALREADY", "NEVER LOST")]
     table += [
@@ -31,7 +31,7 @@ def render_plan(plan: PlannedRestore, partitions: Sequence[RestoredPartition], d
 
 
 def render_outcomes(partitions: Sequence[RestoredPartition]) -> str:
-    """The outcome."""
+    """Render the outcome."""
     lines = []
     for row in partitions:
         more = f", {row.before} were there before" if row.before else ""
@@ -41,7 +41,7 @@ def render_outcomes(partitions: Sequence[RestoredPartition]) -> str:
 
 
 def render_checks(checks: Sequence[Check]) -> str:
-    """The result of a check."""
+    """Render the result of a check."""
     lines = []
     for row in checks:
         place = f"{clean(row.target)}"

@@ -1,4 +1,4 @@
-"""Metrics of a run, whether it has answers or not, and the text format that metrics are written in."""
+"""Metrics of a run, with or without answers, and their text format."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from replica_audit.report.verdict_object import VerdictObject
 
 PREFIX = "replica_audit"
 
-#: Labels and value.
+#: Labels and value of a sample.
 Sample = tuple[Mapping[str, str], float]
 
-#: Name without the prefix, meaning, samples.
+#: Name without the prefix, meaning, and samples of a metric.
 Family = tuple[str, str, list[Sample]]
 
 

@@ -1,4 +1,4 @@
-"""Text of `salvage` for a terminal: salvaged records, those left out, and input that could not be read."""
+"""Text of `salvage` for a terminal: salvaged records, those left out, and unreadable input."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
 
 
 def _unchecked(head: ManifestHead) -> list[str]:
-    """On batches of leaders' logs of which evidence has the headers alone."""
+    """Lines on batches of leaders' logs whose headers alone are in the evidence."""
     number = sum(one.log.unchecked_batches for one in head.partitions if one.log is not None)
     if not number:
         return []
@@ -128,7 +128,7 @@ def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -
 
 
 def _with_finds(partitions: Sequence[ManifestPartition]) -> list[tuple[ManifestPartition, ManifestFinds]]:
-    """Partitions that were looked into, each with its finds."""
+    """Examined partitions with their finds."""
     return [(row, row.finds) for row in partitions if row.finds is not None]
 
 
@@ -165,7 +165,7 @@ def _about(holding: Sequence[ManifestPartition]) -> list[str]:
 
 
 def _beside_plan(partitions: Sequence[ManifestPartition]) -> list[str]:
-    """Why the number of records differs from the plan's; nothing where it does not."""
+    """Reason why the number of records differs from the plan's; empty if it does not."""
     known = [(row.plan.planned_loss, row.records) for row in partitions if row.plan is not None]
     planned, records = (sum(numbers) for numbers in zip(*known)) if known else (0, 0)
     if planned == records:
@@ -202,7 +202,7 @@ def _left(partitions: Sequence[ManifestPartition], internal: Sequence[str]) -> l
 
 
 def _unexpanded(unexpanded: Sequence[ManifestUnexpanded], payloads: bool) -> list[str]:
-    """Batches that are too large to be expanded, and where they were copied."""
+    """Lines on batches too large to be expanded, and where they were copied."""
     records = sum(row.records or 0 for row in unexpanded)
     size = f"{count(len(unexpanded), 'batch', 'batches')} of {count(records, 'record')}"
     copied = sum(row.copied_to is not None for row in unexpanded)

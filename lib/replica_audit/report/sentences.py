@@ -1,7 +1,7 @@
-"""Sentences of which parts are stressed, and the words that they are made of.
+"""Sentences with stressed parts, and helpers for their words.
 
-A sentence is a tuple of texts that are plain and stressed by turns, beginning with a plain one, so that a page, a
-ticket and a terminal can each stress in their own way and none has to parse anything.
+A sentence is a tuple of alternately plain and stressed texts, starting with a plain one, so that page, ticket and terminal can
+stress in their own way without parsing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Sentence = tuple[str, ...]
 
 
 def say(*parts: str) -> Sentence:
-    """A sentence of `parts`, plain and stressed by turns. Tests find what is said of an audit or a partition by its calls."""
+    """Make a sentence of alternately plain and stressed `parts`. Tests find the sentences of an audit by calls of this function."""
     return parts
 
 
@@ -34,12 +34,12 @@ def tell_finding(row: FindingRow) -> Sentence:
 
 
 def join_words(words: Sequence[object]) -> str:
-    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3; none."""
+    """Join words as a list in prose: "1", "1 and 2", "1, 2 and 3"; "none" without any."""
     return listed(map(clean, words)) or "none"
 
 
 def join_some(words: Sequence[object], limit: int, noun: str) -> str:
-    """`join_words` of the first `limit` words, and how many more there are: a-0, a-1 and 7 more partitions."""
+    """Join the first `limit` words and add the number of others, e.g. "a-0, a-1 and 7 more partitions"."""
     if len(words) <= limit:
         return join_words(words)
     more = len(words) - limit
@@ -47,7 +47,7 @@ def join_some(words: Sequence[object], limit: int, noun: str) -> str:
 
 
 def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
-    """orders-0; orders-0, orders-1 and 7 more partitions."""
+    """Name partitions, e.g. "orders-0, orders-1 and 7 more partitions"."""
     return join_some([f"{topic}-{partition}" for topic, partition in places], limit, "partition")
 
 

@@ -1,4 +1,4 @@
-"""The text of `--print-config`: every setting, its value, and where it comes from."""
+"""Text of `--print-config`: every setting, its value and its origin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SettingsObject(TypedDict):
 
 
 def build_settings(resolved: Resolved) -> SettingsObject:
-    """Object that `--print-config` prints as JSON."""
+    """Build the object that `--print-config` prints as JSON."""
     return {
         "settings": {key: _plain(getattr(resolved.settings, name)) for key, name in KEYS.items()},
         "origins": {key: resolved.origins[name] for key, name in KEYS.items()},
@@ -27,11 +27,11 @@ def build_settings(resolved: Resolved) -> SettingsObject:
 
 
 def render_settings(resolved: Resolved) -> str:
-    """A configuration file that would give the same settings; its comments say where each came from."""
+    """Render a configuration file that would give the same settings, with each origin in a comment."""
     content = build_settings(resolved)
     lines = []
     for key, value in content["settings"].items():
-        # JSON is YAML, and quotes what YAML would take for something else.
+        # JSON is valid YAML, and quotes what YAML would interpret otherwise.
         plain = isinstance(value, str) and key in ("protocol", "fail_on", "format")
         text = str(value) if plain else json.dumps(value, ensure_ascii=False)
         lines.append(f"{key}: {text}  # {clean(content['origins'][key])}")

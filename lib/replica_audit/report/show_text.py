@@ -1,4 +1,4 @@
-"""The text of `show`: a table of all partitions and the findings, worst first; or all that is known of one partition."""
+"""Text of `show`: a table of all partitions and the findings, worst first, or everything about one partition."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from replica_audit.text import (
     render_time,
 )
 
-#: Partitions and findings that a terminal shows; audit.json has them all.
+#: Maximum numbers of partitions and findings shown; audit.json has all.
 PARTITION_LIMIT = 40
 FINDING_LIMIT = 20
 
@@ -63,7 +63,7 @@ VERDICT_STYLES: dict[str, str] = dict(
 
 _TONES = {"bad": "critical", "warn": "medium", "unknown": "medium", "good": "good"}
 
-#: Columns that give way when a table is too wide, first one first.
+#: Indexes of columns to move below the row if a table is too wide, first one first.
 _GIVE_WAY = (6, 7, 5, 4)
 
 
@@ -72,7 +72,7 @@ def render_summary(results: Results) -> str:
     audit = results.audit
     what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
     if not audit.get("audit_id"):
-        # Not in a warehouse: what it is of has a name only.
+        # Not in a warehouse: the audit has no id, only the snapshot's name.
         what = f"Snapshot {audit['inputs']['snapshot']}"
     lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
     lines += ["", *render_answer(results), "", *_partition_table(results)]
@@ -90,7 +90,7 @@ def render_summary(results: Results) -> str:
 
 
 def render_answer(results: Results) -> list[str]:
-    """Lines of the page's headline, what is not in the snapshot, and what to do first."""
+    """Render the page's headline, what the snapshot lacks, and what to do first."""
     answer = build_answer(results, build_verdict(results, "never"))
     lines = [paint(line, _TONES[answer.tone]) for line in wrap(answer.headline)]
     lines += _captures(results)
@@ -151,7 +151,7 @@ def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequ
 
 
 def _lay_out(rows: list[list[str]]) -> list[str]:
-    """The table; what does not fit beside the rest goes below its row, and a topic is cut last."""
+    """Lines of the table; columns that do not fit go below their row, and a topic is shortened last."""
     table = [list(_HEAD), *rows]
     columns = list(range(len(_HEAD)))
     below: list[int] = []
@@ -164,7 +164,7 @@ def _lay_out(rows: list[list[str]]) -> list[str]:
     answer = [paint(lines[0], "head")]
     before = max(len(row[0]) for row in shown)
     for line, row in zip(lines[1:], rows, strict=True):
-        # Behind the topic, which may be named like a verdict.
+        # After the topic, which may be named like a verdict.
         start = line.index(row[2], before)
         end = start + len(row[2])
         answer.append(f"{line[:start]}{paint(line[start:end], VERDICT_STYLES[row[2]])}{line[end:]}")
@@ -174,7 +174,7 @@ def _lay_out(rows: list[list[str]]) -> list[str]:
     return answer
 
 
-#: Rows of one list that a terminal shows; audit.json has them all.
+#: Maximum number of rows of a list; audit.json has all.
 ROW_LIMIT = 50
 
 #: Reason why a high watermark is not exact, by `method`.
@@ -184,9 +184,9 @@ _REPLICA_HEAD = "BROKER ISR START LOCAL END LOADED RECOVERED CHECKPOINT PREFIX B
 
 
 def render_partition(results: Results) -> str:
-    """One block per partition of `results`: replicas, lineages, high watermark, differences, truncations, findings.
+    """Render a block for each partition of `results`: replicas, lineages, high watermark, differences, truncations, findings.
 
-    What belongs to no partition comes last, as it may bear on every one.
+    Findings of no partition come last, as they may concern each.
     """
     blocks = []
     for partition, rows in rows_by_partition(results):
@@ -275,7 +275,7 @@ def _lineage(epochs: Sequence[Sequence[int]] | None) -> str:
 
 
 def _remote(rows: Sequence[RemoteSegmentRow]) -> list[str]:
-    """Segments that are not deleted, oldest first; the deleted ones are counted."""
+    """Lines of the remaining segments, oldest first; deleted ones are counted."""
     kept = [row for row in rows if row.state != "delete_finished"]
     lines = []
     for row in kept[:ROW_LIMIT]:
@@ -306,7 +306,7 @@ def _high_watermark(rows: Sequence[HighWatermarkRow]) -> list[str]:
 
 
 def _timeline(rows: Sequence[HighWatermarkTimelineRow]) -> list[str]:
-    """Observations at which something moved or deviates; the others are counted."""
+    """Lines of observations that moved or deviate; the others are counted."""
     told = []
     before = None
     for row in rows:
@@ -338,7 +338,7 @@ def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:
     lines = []
     for row in rows[:ROW_LIMIT]:
         text = f"broker {row.broker_id} {render_range(row.start_offset, row.end_offset)} {row.code}"
-        # Neither records in a format without epochs nor an offset without a record have an epoch.
+        # Records in a format without epochs and offsets without a record have no epoch.
         epoch = row.replica_epoch
         other = row.leader_epoch
         own = _epoch(epoch) if row.record_count else "no record"

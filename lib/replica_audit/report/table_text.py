@@ -11,18 +11,19 @@ from replica_audit.report.layout import align_columns, clean, elide, natural_wid
 from replica_audit.report.markdown import escape
 from replica_audit.schema import Column, Row, to_dict
 
-#: Width of the longest cells of a text table: where there is room, and the least before a column is left out.
+#: Maximum cell width of a text table, and the least before a column is left out.
 _WIDEST = 100
 _NARROWEST = 16
-#: What spreadsheets take for the beginning of a formula.
+#: Characters that spreadsheets take for the start of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def render_table(parts: Iterable[Sequence[Row]], columns: Sequence[Column], form: str) -> Iterator[str]:
-    """The `columns` of a table, whose rows (objects of `schema`) come in `parts`, as `form`: csv, markdown, json or text; in pieces.
+    """Render the `columns` of a table in pieces; its rows (objects of `schema`) come in `parts`, and `form` is csv, markdown,
+    json or text.
 
-    Values that are null are empty, in text `-`; lists and structs are JSON. CSV has an apostrophe before a
-    text that a spreadsheet would take for a formula. Text has as many columns as fit, and names the others.
+    Nulls are empty, in text `-`; lists and structs are JSON. CSV has an apostrophe before a text that a spreadsheet would take
+    for a formula. Text has as many columns as fit, and names the others.
     """
     names = [column.name for column in columns]
     rows = (_values(row, names) for part in parts for row in part)
@@ -58,7 +59,7 @@ def _guarded(text: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """A value in a cell; empty for null."""
+    """Text of a value in a cell; empty for null."""
     if value is None:
         return ""
     if isinstance(value, str):

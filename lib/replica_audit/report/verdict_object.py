@@ -1,6 +1,6 @@
-"""verdict.json as an object, and as the status line, for a run that has answers and for one that ended in an error.
+"""verdict.json as an object, and the status line, for a run with answers and for one that ended in an error.
 
-What answers need is not imported here, so that a run that fails loads nothing for them.
+Imports nothing that only answers need, so that a failing run stays light.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ RunStatus = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
 
 
 class QualityObject(TypedDict):
-    """`quality` of verdict.json: how many expectations were checked, and what came of them."""
+    """Member `quality` of verdict.json: numbers of checked expectations and their outcomes."""
 
     expectations: int
     failed: Mapping[Severity, int]
-    """Not met and not known from a baseline."""
+    """Number of unmet expectations that no baseline knows, by severity."""
     beside_findings: int
-    """Failed expectations of other suites than `findings`."""
+    """Number of failed expectations outside the suite `findings`."""
     known: int
     errors: int
-    """Expectations that could not be checked; they are neither met nor failed."""
+    """Number of expectations that could not be checked; they count neither as met nor as failed."""
 
 
 class QualityAnswer(QualityObject):
@@ -41,7 +41,7 @@ class QualityAnswer(QualityObject):
 
 
 class VerdictObject(TypedDict):
-    """The object of verdict.json."""
+    """Content of verdict.json."""
 
     schema_version: int
     audit_id: str | None
@@ -50,21 +50,21 @@ class VerdictObject(TypedDict):
     exit_status: int
     fail_on: str
     findings: Mapping[Severity, int]
-    """New ones; those that a baseline knows or that are resolved do not count for the status."""
+    """Number of new findings by severity; known and resolved ones do not count for the status."""
     partitions: Mapping[Verdict, int]
     known_findings: int
     resolved_findings: int
     quality: QualityObject | None
     unchecked_batches: int
-    """Batches whose checksums nobody computed: damage inside them is not seen."""
+    """Number of batches whose checksums were never computed: damage inside them goes unseen."""
     untrusted: str | None
-    """Questions that the audit could not answer; None when it answered all."""
+    """Questions that the audit could not answer; None if it answered all."""
     table_versions: Mapping[str, int] | None
-    """Delta tables that the audit wrote; None where it wrote none."""
+    """Versions of the Delta tables that the audit wrote; None if it wrote none."""
 
 
 def build_failure(exit_status: int, fail_on: str, reason: str) -> VerdictObject:
-    """verdict.json of a run that ended in an error and has no answers."""
+    """Build verdict.json of a run that ended in an error and has no answers."""
     return {
         "schema_version": SCHEMA_VERSION,
         "audit_id": None,
@@ -87,7 +87,7 @@ _STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UN
 
 
 def render_status_line(verdict: VerdictObject) -> str:
-    """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
+    """Render the last line of `run`: the status and counts; for UNKNOWN also the reason."""
     counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
     findings = f"findings: {counts}" if counts else "no findings"
     partitions = count(sum(verdict["partitions"].values()), "partition")
@@ -101,7 +101,7 @@ def render_status_line(verdict: VerdictObject) -> str:
 
 
 def render_shortfall(counts: QualityObject | None) -> str:
-    """Clause of the status line on failed quality expectations other than those on findings; empty without any."""
+    """Render a clause of the status line on failed quality expectations other than those on findings; empty if there are none."""
     if not counts or not counts["beside_findings"]:
         return ""
     return f"; {count(counts['beside_findings'], 'quality expectation')} failed"

@@ -1,4 +1,4 @@
-"""Text of `verify`: a line for each replica that did not keep everything, and the status line."""
+"""Text of `verify`: a line for each replica that dropped records, and the status line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRo
 from replica_audit.text import count, name_brokers
 from replica_audit.verify.verification import Verification
 
-#: Rows of each kind that a terminal shows; --format json has them all.
+#: Maximum number of rows of each kind; --format json has all.
 ROW_LIMIT = 60
 
 _STYLES = {
@@ -37,7 +37,7 @@ _COMMITTED = {"proven": "committed ", "possible": "possibly committed ", "no": "
 
 
 def render_verification(found: Verification) -> str:
-    """The verification as text: replicas that dropped records or are not correct, lost records, surprises, and the status line."""
+    """Render replicas that dropped records or are not correct, lost records, surprises, and the status line."""
     inputs = found.inputs
     cluster = f", cluster {inputs['cluster_id']}" if inputs["cluster_id"] else ""
     lines = wrap(
@@ -71,7 +71,7 @@ def render_verification(found: Verification) -> str:
 
 
 def render_verification_status(found: Verification) -> str:
-    """The last line: OK, CRITICAL or UNKNOWN, with counts."""
+    """Render the last line: OK, CRITICAL or UNKNOWN, with counts."""
     replicas = len(found.verifications)
     partitions = found.inputs["partitions"]
     status = paint(found.status, _STATUS_STYLES[found.status])
@@ -94,7 +94,7 @@ def render_verification_status(found: Verification) -> str:
 
 
 def render_verification_json(found: Verification) -> str:
-    """One JSON object: inputs, status, and the tables."""
+    """Render one JSON object with inputs, status and tables."""
     head = {"inputs": dict(found.inputs), "status": found.status, "exit_status": found.exit_status}
     return render_tables(head, {name: getattr(found, name) for name in VERIFICATION_TABLES})
 

@@ -1,4 +1,4 @@
-"""`wanted.json`: bytes that an audit of evidence would need, for the collector to bring (docs/evidence.md)."""
+"""`wanted.json`: bytes that an audit of evidence needs and the collector should bring (docs/evidence.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 class _WantedAgain(TypedDict, total=False):
     again: bool
-    """`path` is a partition that is to be collected again, whole."""
+    """True if `path` is a partition to be collected again completely."""
 
 
 class WantedFile(_WantedAgain):
@@ -33,17 +33,17 @@ class WantedFile(_WantedAgain):
 
     broker_id: int | None
     log_dir: str
-    """On the broker."""
+    """Log dir on the broker."""
     path: str
-    """Below it."""
+    """Path below `log_dir`."""
     ranges: list[tuple[int, int | None]]
-    """Position and length; null: up to the end of the file."""
+    """Position and length; null means up to the end of the file."""
     bytes: int
     why: list[str]
 
 
 class WantedRange(NamedTuple):
-    """Bytes [start, end) of a file of the snapshot; `end` None: up to its end."""
+    """Bytes [start, end) of a file of the snapshot; `end` None means up to the end of the file."""
 
     path: str
     start: int
@@ -52,7 +52,7 @@ class WantedRange(NamedTuple):
 
 
 def ranges_of_findings(findings: Iterable[FindingRow | Finding], place: str | None = None) -> Iterator[WantedRange]:
-    """What findings want; `place` names the partition of those that do not say it."""
+    """Yield the ranges that findings want; `place` is the partition of findings that name none."""
     for one in findings:
         for item in one.evidence:
             if item.kind == WANTED and item.path is not None and item.position is not None:
@@ -62,7 +62,7 @@ def ranges_of_findings(findings: Iterable[FindingRow | Finding], place: str | No
 
 
 def wanted_files(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> list[WantedFile]:
-    """The ranges by path, as far as the files are part of the evidence."""
+    """Group the ranges by file; files outside the evidence are left out."""
     ranges: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     why: dict[str, set[str]] = defaultdict(set)
     for one in wanted:
@@ -89,7 +89,7 @@ def wanted_files(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> list
 
 
 def partitions_again(findings: Iterable[FindingRow], evidence: EvidenceFiles) -> Iterator[WantedFile]:
-    """Partitions that moved while they were collected, in each log dir that was: they may be in another one by now."""
+    """Yield partitions that moved during collection, in each collected log dir, since they may be in another one by now."""
     found = sorted(find_moved(findings), key=place_of)
     dirs = {(one.broker_id, evidence.sources[top]) for top, one in evidence.log_dirs.items()}
     for broker_id, log_dir in sorted(dirs):
@@ -106,7 +106,7 @@ def partitions_again(findings: Iterable[FindingRow], evidence: EvidenceFiles) ->
 
 
 def render_wanted(results: Results, evidence: EvidenceFiles) -> str:
-    """The content of `wanted.json` of an audit of `evidence`."""
+    """Render `wanted.json` of an audit of `evidence`."""
     findings = list(chain.from_iterable(present(part.findings) for part in results.parts(("findings",))))
     return _render(ranges_of_findings(findings), evidence, partitions_again(findings, evidence))
 
@@ -117,7 +117,7 @@ def _render(wanted: Iterable[WantedRange], evidence: EvidenceFiles, again: Itera
 
 
 def check_wanted(path: str, snapshot: str) -> None:
-    """Raise UsageError where `wanted.json` cannot be written to `path`, before all else is done."""
+    """Check early that `wanted.json` can be written to `path`. Raises UsageError if it cannot."""
     check_outside("--wanted", path, snapshot)
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
@@ -125,14 +125,15 @@ def check_wanted(path: str, snapshot: str) -> None:
 
 
 def write_wanted(path: str, results: Results, snapshot: str) -> None:
-    """Write `wanted.json` of an audit of the snapshot at `snapshot` to `path`. Raises UsageError where it cannot be written."""
+    """Write `wanted.json` of an audit of the snapshot at `snapshot` to `path`. Raises UsageError if it cannot be written."""
     _write(path, render_wanted(results, Snapshot.open(snapshot).evidence))
 
 
 def write_wanted_of_salvage(
     path: str, partitions: Iterable[PartitionAudit], requests: Iterable[RecordRequest], snapshot: Snapshot
 ) -> None:
-    """Write `wanted.json` of a salvage: what the findings want, and the batches that it asked for in vain. Raises UsageError."""
+    """Write `wanted.json` of a salvage: the ranges that findings want, and the batches it requested in vain. Raises UsageError
+    if it cannot be written."""
     wanted = [WantedRange(one.path, one.position, one.position + one.size, "salvage") for one in requests]
     for audit in partitions:
         wanted += ranges_of_findings(audit.findings, str(audit.evidence.topic_partition))

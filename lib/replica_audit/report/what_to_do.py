@@ -1,6 +1,6 @@
-"""What a plan says first, for terminal, page and summary.md: Do first, then the remaining choices and steps.
+"""The start of a plan for terminal, page and summary.md: Do first, then the remaining choices and steps.
 
-Decisions are worded in `report.plan_text`, steps where `elect` makes them.
+Decisions are worded in `report.plan_text`, steps in `elect`.
 """
 
 from __future__ import annotations
@@ -25,32 +25,31 @@ from replica_audit.report.sentences import Sentence, end_sentence, name_partitio
 from replica_audit.results import Results
 from replica_audit.text import capitalise
 
-#: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
-#: told by what it decides.
+#: Actions that keep records safe, and those after every partition has a leader. Steps between them are described by their decisions.
 SAFE = ("keep_remote", "check_remote", "capture", "copy", "keep_up")
 AFTER = ("end_transaction", "mend")
-#: Most steps of each action, and most decisions, in Do first.
+#: Maximum numbers of steps of each action, and of decisions, in Do first.
 LIMITS = {"keep_remote": 2, "check_remote": 1, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
-#: Most other choices that are listed; `elect` lists all.
+#: Maximum number of other choices listed; `elect` lists all.
 CHOICE_LIMIT = 8
-#: Partitions that one choice names.
+#: Maximum number of partitions named in a choice.
 PLACE_LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ToldStep:
-    """A step of the plan, or a decision that asks for something, with its commands for a POSIX shell."""
+    """A step of the plan, or a decision that requires an action, with its POSIX shell commands."""
 
     sentence: Sentence
     commands: tuple[str, ...] = ()
     number: int | None = None
-    """In the plan; None for a decision."""
+    """Number in the plan; None for a decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldChoice:
-    """Choice for partitions, `more` of which are not named."""
+    """Choice for partitions; `more` is the number of those not named."""
 
     places: tuple[Place, ...]
     more: int
@@ -59,20 +58,20 @@ class ToldChoice:
 
 @dataclass(frozen=True, slots=True)
 class WhatToDo:
-    """The plan of an audit: what to do first, most urgent first, and the rest, which is empty where nothing is decided.
+    """The plan of an audit: what to do first, most urgent first, and the remaining choices and steps.
 
     Partitions of `left_out` choices are shown by `command` only.
     """
 
     first: tuple[ToldStep, ...] = ()
     choices: tuple[ToldChoice, ...] = ()
-    """Those that ask for nothing, or are too many to do first."""
+    """Choices that require no action, or are too many for Do first."""
     left_out: int = 0
     steps: tuple[ToldStep, ...] = ()
     step_count: int = 0
-    """Steps that Do first leaves; of those that do the same for other partitions not all are among `steps`."""
+    """Number of steps outside Do first; `steps` leaves out those that do the same for other partitions."""
     are_more: bool = False
-    """Do first has other steps of the plan."""
+    """True if Do first has other steps of the plan."""
     command: str = ""
 
     @property
@@ -82,7 +81,7 @@ class WhatToDo:
 
 
 def tell_what_to_do(results: Results) -> WhatToDo:
-    """The plan of `results` in words."""
+    """Describe the plan of `results`."""
     plan = advise(results)
     decisions = list(tell_decisions(plan))
     asking = [one for one in decisions if one.asks_for_something]
@@ -112,7 +111,7 @@ def tell_what_to_do(results: Results) -> WhatToDo:
 
 
 def first_steps(plan: Plan) -> list[Step]:
-    """The steps of `plan` that Do first prints, in order."""
+    """Steps of `plan` that Do first prints, in order."""
     told: Counter[str] = Counter()
     found = []
     for step in plan.steps:
@@ -123,7 +122,8 @@ def first_steps(plan: Plan) -> list[Step]:
 
 
 def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
-    """A step, its first clause stressed where it keeps records safe; `left_out` others after it do the same elsewhere."""
+    """Describe a step, its first clause stressed if it keeps records safe; `left_out` is the number of following steps that do
+    the same elsewhere."""
     commands = tuple(map(clean, step.commands))
     files = (
         tell_long_file(name, content)
@@ -145,7 +145,7 @@ def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
 
 
 def _decide(results: Results, plan: Plan, asking: Sequence[ToldDecision]) -> Iterator[ToldStep]:
-    """Decisions that ask for something, and where the steps are."""
+    """Decisions that require an action, and the command that shows the steps."""
     for one in asking[:DECISION_LIMIT]:
         yield ToldStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
     command = (results.command("elect"),)

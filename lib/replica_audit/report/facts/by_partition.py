@@ -1,4 +1,4 @@
-"""Rows of the report tables that a reader sees, worst first; in detail all of them, or of a large audit the worst."""
+"""Rows of the report tables in the order in which they are shown, worst first; of a large audit only the worst are in detail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONFIDENCES = get_args(Confidence)
 
 
 def worst_partitions(results: Results) -> list[PartitionRow]:
-    """Rows of `partitions`: worst verdict first, then most committed records lost, then most lost, then by name."""
+    """Rows of `partitions`: worst verdict first, then most committed records lost, then most records lost, then by name."""
     return detail.worst_first(results.partitions)
 
 
@@ -29,14 +29,14 @@ def inconsistent_partitions(results: Results) -> list[PartitionRow]:
 def rows_by_partition(
     results: Results, partitions: Iterable[PartitionRow] | None = None
 ) -> Iterator[tuple[PartitionRow, PartitionRows]]:
-    """Each partition, or each of `partitions`, with its rows, in the order of `worst_partitions`."""
+    """Yield each partition, or each of `partitions`, with its rows, in the order of `worst_partitions`."""
     chosen = worst_partitions(results) if partitions is None else partitions
     for row in chosen:
         yield row, results.at(place_of(row))
 
 
 def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Findings by severity, confidence and partition; in a partition, those on records that the leader lacks come first."""
+    """Sort findings by severity, confidence and partition; within a partition those on records that the leader lacks come first."""
 
     def key(row: FindingRow) -> tuple[object, ...]:
         confidence = row.confidence
@@ -51,12 +51,12 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def told_protocol(results: Results) -> str:
-    """Protocol that the audit's findings and verdicts are based on; `fetch` for an audit without options."""
+    """Protocol on which the audit's findings and verdicts are based; `fetch` for an audit without options."""
     return results.options.get("protocol") or "fetch"
 
 
 def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Findings that this audit made, without those of a baseline that are resolved."""
+    """Findings of this audit, without a baseline's resolved ones."""
     return [row for row in findings if row.status != "resolved"]
 
 
@@ -66,7 +66,7 @@ def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def is_failing(row: FindingRow | QualityRow, fail_on: str) -> bool:
-    """True for a new finding or failed expectation at or above `fail_on`, which makes the exit status 1."""
+    """True for a new finding or failed expectation of severity `fail_on` or worse, which makes the exit status 1."""
     return row.status == "new" and at_or_above(row.severity, fail_on)
 
 
@@ -94,7 +94,7 @@ def compared_rows(replicas: Sequence[ReplicaRow]) -> list[ReplicaRow]:
 
 
 def detailed_partitions(results: Results) -> list[PartitionRow]:
-    """Rows of `partitions` that are shown in detail, in the order of `worst_partitions`. Worked out once."""
+    """Rows of `partitions` shown in detail, in the order of `worst_partitions`; computed once."""
     found = results.remembered.get("detailed")
     if not isinstance(found, list):
         found = results.remembered["detailed"] = detail.detailed(results.partitions)
@@ -102,26 +102,25 @@ def detailed_partitions(results: Results) -> list[PartitionRow]:
 
 
 def is_large(results: Results) -> bool:
-    """True where there are more partitions than are shown in detail."""
+    """True if the audit has more partitions than are shown in detail."""
     return len(results.partitions) > detail.WHOLE
 
 
 def other_partitions(results: Results, shown: Iterable[PartitionRow]) -> list[PartitionRow]:
-    """Rows of the partitions that are not `shown` in detail, by name."""
+    """Rows of the partitions not `shown` in detail, by name."""
     told = frozenset(map(place_of, shown))
     others = (row for row in results.partitions if place_of(row) not in told)
     return sorted(others, key=lambda row: place_of(row))
 
 
 def detailed_places(results: Results) -> frozenset[Place]:
-    """The partitions that are shown in detail."""
+    """Partitions shown in detail."""
     return frozenset(place_of(row) for row in detailed_partitions(results))
 
 
 def told_rows(results: Results) -> Callable[[str], list[Row]]:
-    """Rows of a table, by its name, for a report: all but those of partitions that are not shown in detail; of a large audit's
-    `quarantine` the first, as many as partitions are shown.
-    """
+    """Return a function from a table's name to its rows without those of partitions not shown in detail; a large audit's
+    `quarantine` is cut to as many rows as partitions are shown."""
     left_out = frozenset(map(place_of, results.partitions)) - detailed_places(results)
 
     def rows(table: str) -> list[Row]:
@@ -134,17 +133,17 @@ def told_rows(results: Results) -> Callable[[str], list[Row]]:
 
 
 class PartitionRanges(NamedTuple):
-    """Partitions of one verdict and topic."""
+    """Partitions of one topic with one verdict."""
 
     verdict: str
     topic: str
     numbers: str
-    """As ranges: 0-249,251."""
+    """Partition numbers as ranges, e.g. 0-249,251."""
     size: int
 
 
 def partition_ranges(partitions: Iterable[PartitionRow]) -> list[PartitionRanges]:
-    """`partitions`, given by name, by verdict, the worst first, and topic."""
+    """Group `partitions`, sorted by name, by verdict (worst first) and topic."""
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in partitions:
         numbers[row.verdict, row.topic].append(row.partition)

@@ -15,7 +15,7 @@ from replica_audit.schema import FindingRow, PartitionRow
 
 
 class ChangeSince(NamedTuple):
-    """Findings of one place against the earlier audit; `before` is the verdict then, None when it was not audited."""
+    """Numbers of findings at one place compared with the earlier audit; `before` is the verdict then, None if it was not audited."""
 
     new: int
     known: int
@@ -24,7 +24,7 @@ class ChangeSince(NamedTuple):
 
 
 def compare_place(place: FindingPlace, findings: Sequence[FindingRow], earlier: Earlier | None) -> ChangeSince:
-    """The change of a partition, or of what belongs to none, with its `findings`; without `earlier` by a baseline's marks."""
+    """Compare a place with `earlier`, or without it by a baseline's marks; `findings` are those of the place."""
     found = present(findings)
     if earlier is None:
         new = sum(row.status == "new" for row in found)
@@ -35,7 +35,7 @@ def compare_place(place: FindingPlace, findings: Sequence[FindingRow], earlier: 
 
 
 def is_compared(results: Results, earlier: Earlier | None) -> bool:
-    """True if there is something to compare with: an earlier audit, or the marks of a baseline."""
+    """True if there is an earlier audit to compare with, or marks of a baseline."""
     return earlier is not None or has_baseline(results)
 
 
@@ -45,17 +45,17 @@ def has_baseline(results: Results) -> bool:
 
 
 class NewFindings(NamedTuple):
-    """Findings of one code and severity that the earlier audit did not have; `message` is that of the first."""
+    """Findings of one code and severity that the earlier audit did not have, with the message of the first."""
 
     severity: str
     code: str
     message: str
     places: tuple[FindingPlace, ...]
-    """Their partitions, each once."""
+    """Partitions of these findings, each once."""
 
 
 def find_new(results: Results, earlier: Earlier | None) -> list[NewFindings]:
-    """What `compare_place` counts as new: worst first, equal ones together."""
+    """Findings that `compare_place` counts as new, grouped by code and severity, worst first."""
     grouped: dict[tuple[str, str], list[FindingRow]] = defaultdict(list)
     for row in worst_first(present(results.findings)):
         known = row.status != "new"
@@ -69,7 +69,7 @@ def find_new(results: Results, earlier: Earlier | None) -> list[NewFindings]:
 
 
 class Move(NamedTuple):
-    """Partitions whose verdict was another one."""
+    """Partitions whose verdict changed in the same way."""
 
     before: str
     now: str

@@ -1,4 +1,4 @@
-"""The cluster as a whole: how each replica of each partition is, by broker, and what happened when, over all partitions."""
+"""Overview of a cluster: the state of each partition's replica on each broker, and a timeline of events over all partitions."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.results import PartitionRows, Results
 from replica_audit.schema import CaptureRow, PartitionRow
 
-#: How a replica is, worst first: not captured, and the answer depends on it; holds records that the leader does not have; differs
-#: from the leader; its files are damaged; not captured; captured in part; not in sync; nothing of all that.
+#: State of a replica, worst first: not captured though the answer depends on it; holds records that the leader lacks; differs
+#: from the leader; has damaged files; not captured; partly captured; out of sync; none of these.
 ReplicaState = Literal["needed", "holds", "differs", "damaged", "missing", "partial", "out", "sound"]
 REPLICA_STATES: tuple[ReplicaState, ...] = get_args(ReplicaState)
 
-#: What happens to a broker's replica: it is elected, or elected without having been in sync; it leaves or joins the ISR; its log dir
-#: is copied; a record is written that it alone, or with others, still holds, and the leader does not.
+#: Event of a broker's replica: elected uncleanly, elected, left the ISR, joined it, wrote a record that the leader now lacks
+#: and the replica still holds, log dir copied.
 EventKind = Literal["unclean", "elected", "left", "joined", "lost", "captured"]
 EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 
-#: Steps of time (ms) to which events are rounded down where there are too many of them for a line each.
+#: Steps of time (ms) to which events are rounded down if each cannot have a line.
 _STEPS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
-#: Most lines of events.
+#: Maximum number of lines of events.
 MOST_EVENTS = 2_000
-#: Most partitions that a line of events names.
+#: Maximum number of partitions named in a line of events.
 NAMED = 5
-#: Range of times that a browser can show (ms).
+#: Latest time that a browser can show (ms).
 _LATEST = 8_640_000_000_000_000
 
 
 def replica_states(
     partition: PartitionRow, rows: PartitionRows, captures: Iterable[CaptureRow]
 ) -> dict[int, ReplicaState]:
-    """The worst of the states of each replica of a partition, by broker id in ascending order; `captures` are the partition's."""
+    """Worst state of each replica of a partition, by ascending broker id; `captures` are the partition's."""
     served = served_rows(rows.replicas)
     found: dict[int, set[ReplicaState]] = defaultdict(set)
     for row in served:
@@ -63,25 +63,24 @@ class Events(NamedTuple):
     broker_id: int
     kind: EventKind
     partition_count: int
-    """0 of captures, which are of whole log dirs."""
+    """0 for captures, which concern log dirs."""
     partitions: tuple[int, ...]
-    """The first `NAMED` of them, by their number in the list that was asked about."""
+    """The first `NAMED` partitions, by index into the list passed to `find_timeline`."""
 
 
 class Timeline(NamedTuple):
-    """What happened to the replicas of a cluster, by time and broker."""
+    """Events of a cluster's replicas by time and broker."""
 
     events: tuple[Events, ...]
     step_ms: int
-    """What times are rounded down to."""
+    """Step to which times are rounded down."""
 
 
 def find_timeline(
     results: Results, partitions: Sequence[PartitionRow], copied: Iterable[tuple[int, int, int]] = ()
 ) -> Timeline:
-    """Elections and changes of the ISR of `partitions` as the metadata log tells them, when records were written that the leaders
-    lack, at most `MOST_EVENTS` lines of it, and `copied`: broker, and when the copy of a log dir of it began and ended (ms).
-    """
+    """Collect elections and ISR changes of `partitions` from the metadata log, times of records that leaders lack, and copies,
+    in at most `MOST_EVENTS` lines; `copied` has broker, start and end (ms) for each log dir."""
     single = [
         (time_ms, broker_id, kind, number)
         for number, row in enumerate(partitions)
@@ -99,7 +98,7 @@ def find_timeline(
         if len(grouped) <= MOST_EVENTS:
             break
     told = [_joined(key, numbers) for key, numbers in grouped.items()]
-    # Days with more than that have more brokers than anybody looks at: those with most partitions stay.
+    # More lines than that even by day mean many brokers: keep those with the most partitions.
     kept = sorted(told, key=lambda one: -one.partition_count)[:MOST_EVENTS]
     return Timeline(tuple(sorted((*kept, *captured))), step)
 

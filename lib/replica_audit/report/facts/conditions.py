@@ -1,6 +1,6 @@
-"""Conditions outside the verdict that the headline must mention: nobody leads, a replica is missing, records may be lost.
+"""Conditions outside the verdict that the headline must mention, e.g. no leader, a missing replica, possible losses.
 
-They are gathered from some partitions at a time, with the sums over all partitions that no row says by itself.
+They are gathered from parts of the partitions, with sums over all partitions that no row contains.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replica_audit.schema import CaptureRow, FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
-#: States of `captures` in the order in which they are shown.
+#: States of `captures` in display order.
 STATES = get_args(CaptureState)
 
 
@@ -36,32 +36,32 @@ class NeededBrokers:
     brokers: tuple[int, ...]
     places: tuple[Place, ...]
     is_up: bool | None
-    """None: nothing tells."""
+    """None if unknown."""
     state: str
-    """One of `STATES`: files of these replicas are here, of other replicas of these brokers, or none."""
+    """One of `STATES`: whether some files of these replicas, only other replicas of these brokers, or none were captured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Partitions with copies that were compared with nothing, or with an unknown number of others; in the order of `partitions`."""
+    """Partitions with copies compared with nothing, or with an unknown number of others, in the order of `partitions`."""
 
     alone: tuple[Place, ...]
-    """One copy is in the snapshot, and there are others, or nothing says that there are none."""
+    """Partitions with one copy in the snapshot that have, or may have, other replicas."""
     single: tuple[Place, ...]
-    """One copy is in the snapshot, and the partition has one replica."""
+    """Partitions with one copy in the snapshot and one replica."""
     unassigned: tuple[tuple[Place, int], ...]
-    """Several copies are, so many, and nothing says whether these are all."""
+    """Partitions with several copies, and their number, whose number of replicas is unknown."""
     second_copies: tuple[tuple[Place, int], ...]
-    """Copies on another disk of the same broker that were compared with nothing, with the broker."""
+    """Partition and broker of a copy on another disk of the same broker that was compared with nothing."""
 
     @property
     def uncompared(self) -> frozenset[Place]:
-        """Partitions of which nothing was compared."""
+        """Partitions without any comparison."""
         return frozenset((*self.alone, *self.single))
 
 
 def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
-    """Brokers that the answer depends on and lacks, those of the most partitions first."""
+    """Brokers whose replicas the answer needs and lacks, those of the most partitions first."""
     up = find_up(results)
     places: dict[tuple[int, str], list[Place]] = defaultdict(list)
     for row in results.captures:
@@ -75,8 +75,8 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
 
 
 def find_compared(results: Results, waiting: Collection[Place] = ()) -> Compared:
-    """Compare the number of copies of each partition with the number of replicas that it has; of those that are `waiting` for
-    bytes what was compared is not known yet."""
+    """Compare each partition's number of copies with its number of replicas; partitions `waiting` for bytes are left out
+    because their comparison is not complete."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
     copies = Counter(place_of(row) for row in results.replicas if row.role in COMPARED)
     alone: list[Place] = []
@@ -97,7 +97,7 @@ def find_compared(results: Results, waiting: Collection[Place] = ()) -> Compared
 
 
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
-    """True if a replica is missing or not whole; copies of the metadata log do not count."""
+    """True if a replica is missing or captured in part; copies of the metadata log do not count."""
     return any(row.state != "whole" and not is_of_voter(row) for row in captures)
 
 
@@ -108,71 +108,70 @@ def is_of_voter(row: CaptureRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """The last replica in sync dropped out without having been stopped in order, and led again by a clean election: it may have
-    lost the end of its log in a crash, and whoever follows it then has lost the same."""
+    """Return of the last replica in sync: it dropped out without a controlled shutdown and was elected cleanly again. It may
+    have lost the end of its log in a crash, and its followers then lost the same."""
 
     place: Place
     time_ms: int
-    """Time of its election, by the controller's clock."""
+    """Time of the election, by the controller's clock."""
 
 
 class Unchecked(NamedTuple):
-    """Batches of a replica, or of several of a broker, whose checksums nobody computed."""
+    """Batches of one or more replicas of a broker whose checksums were never computed."""
 
     broker_id: int
     batches: int
     of: int
-    """Of so many batches."""
+    """Number of batches they are a part of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Findings behind each condition; all empty, and nothing of medium or more: peace."""
+    """Findings behind each condition. If all are empty and no finding is of medium severity or more, the audit is peaceful."""
 
     leaderless: tuple[FindingRow, ...]
     hanging: tuple[FindingRow, ...]
     past: tuple[FindingRow, ...]
     past_times: tuple[int, ...]
-    """When their elections took place (ms), as far as the history tells."""
+    """Times (ms) of the elections in `past`, as far as the history has them."""
     gone: tuple[FindingRow, ...]
     no_files: tuple[FindingRow, ...]
     loud: bool
-    """A finding is of medium severity or more."""
+    """True if a finding is of medium severity or more."""
     needed: tuple[NeededBrokers, ...]
     """Brokers whose replicas were not captured and may hold committed records."""
     cuts: tuple[FindingRow, ...]
-    """Cuts below a high watermark that brokers' logs tell of, and of which no file shows what they lost."""
+    """Cuts below a high watermark known from broker logs; no file shows the records they removed."""
     compared: Compared
     restart_cuts: tuple[TruncationRow, ...]
-    """Truncations of committed records that a replica cuts when it starts, by the protocol of the audit."""
+    """Truncations of committed records by a restart under the audit's protocol."""
     incomplete: bool
-    """A replica is missing in the snapshot, or not whole."""
+    """True if a replica is missing in the snapshot or captured in part."""
     quorum: tuple[FindingRow, ...]
-    """Findings of metadata logs that are stale or contradict each other."""
+    """Findings of metadata logs that are stale or contradictory."""
     returns: tuple[Return, ...]
-    """The last return of each partition that has several replicas, and of which no lost record is known."""
+    """Last return of each partition with several replicas and no known lost record."""
     about_to_go: tuple[AboutToGo, ...]
-    """Lost records that only `.deleted` segments have."""
+    """Lost records that exist in `.deleted` segments only."""
     deleted: tuple[Place, ...]
-    """Partitions whose topic the metadata log has deleted."""
+    """Partitions whose topic is deleted by the metadata log."""
     past_the_end: bool
-    """A replica's own high watermark lies past the end of the log that it is compared with: whatever the cause, that log once
-    lacked something committed."""
+    """True if a replica's own high watermark is past the end of the log it is compared with: that log once lacked something committed."""
     wanted: tuple[Wanted, ...]
-    """What the evidence does not have, and the answer needs."""
+    """Bytes that the answer needs and the evidence lacks."""
     moved: tuple[FindingRow, ...]
-    """Findings of partitions that moved while they were collected, and have to be collected again."""
+    """Findings of partitions that moved during collection and have to be collected again."""
     doubted: tuple[FindingRow, ...]
-    """Findings on those partitions that the move may explain."""
+    """Findings on the partitions in `moved` that the move may explain."""
     unchecked: tuple[Unchecked, ...]
-    """Replicas with batches whose checksums nobody computed."""
+    """Replicas with batches whose checksums were never computed."""
 
     unseen_heads: tuple[FindingRow, ...]
-    """Findings of logs that were compared from a later offset on than where they begin."""
+    """Findings of logs that were compared from an offset after their start."""
 
     @property
     def is_peace(self) -> bool:
-        """All is well, and certainly so: every assigned replica is here, whole, and was compared."""
+        """True if nothing is wrong and that is certain: every assigned replica was captured completely and compared."""
         unclear = self.compared.alone or self.compared.unassigned or self.compared.second_copies
         in_doubt = (
             self.past
@@ -191,23 +190,23 @@ class Conditions:
 
 
 def find_conditions(results: Results) -> Conditions:
-    """The conditions of the partitions of `results`, which may be some of an audit, except `needed`; what a baseline resolved
-    is over, what it knows is not."""
+    """Find the conditions of the partitions in `results` (all or a part of an audit) except `needed`. Findings that a baseline
+    resolved do not count, known ones do."""
     found = present(results.findings)
     gone = {place_of(row) for row in found if row.code == "HWM-GONE"}
     captures = results.captures
     wanted = tuple(find_wanted(found))
     needed = {(*place_of(row), row.broker_id) for row in captures if row.needed is not None}
-    # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its own.
+    # Severity info: no replica still has records that the election left behind; losses that are certain have a sentence of their own.
     past = [row for row in found if may_have_lost(row) and place_of(row) not in gone]
     return Conditions(
-        # Severity info: nobody leads because all brokers were stopped in order.
+        # Severity info: there is no leader because all brokers were stopped cleanly.
         leaderless=_slim(row for row in found if row.code == "META-NO-LEADER" and row.severity != "info"),
         hanging=_slim(row for row in found if row.code == "TXN-HANGING"),
         past=_slim(past),
         past_times=tuple(election_times(past, results)),
         gone=_slim(row for row in found if row.code == "HWM-GONE"),
-        # Of a needed replica another sentence says more, and of one that no broker is named of.
+        # Needed replicas have a more detailed sentence; the others need a broker to name.
         no_files=_slim(
             row
             for row in found
@@ -240,7 +239,7 @@ def find_conditions(results: Results) -> Conditions:
 
 
 def _slim(findings: Iterable[FindingRow]) -> tuple[FindingRow, ...]:
-    """Findings without what their own page shows only: there may be as many as partitions."""
+    """Drop the findings' messages and evidence, which these conditions do not show: there may be one per partition."""
     return tuple(row._replace(message="", evidence=()) for row in findings)
 
 
@@ -248,7 +247,7 @@ _Part = TypeVar("_Part", Compared, Conditions)
 
 
 def _join(parts: Sequence[_Part]) -> _Part:
-    """The conditions of several parts of an audit, in their order: what one part has, the whole has."""
+    """Join the conditions of several parts of an audit, in their order."""
     kind = type(parts[0])
     joined = {}
     for one in fields(kind):
@@ -272,7 +271,7 @@ def _returns(results: Results) -> Iterator[Return]:
 
 
 def _restart_cuts(results: Results) -> Iterator[TruncationRow]:
-    """Truncations of the protocol in force that take committed records off a replica, though the leader has the same."""
+    """Truncations under the audit's protocol that remove committed records from a replica, although the leader has the same records."""
     protocol = told_protocol(results)
     marks = {place_of(row): row.proven_lower for row in results.high_watermarks}
     for row in results.truncations:
@@ -296,12 +295,12 @@ def _is_past_the_end(results: Results) -> bool:
 
 
 def find_moved(findings: Iterable[FindingRow]) -> Iterator[FindingRow]:
-    """Those of partitions that moved while they were collected, and have to be collected again."""
+    """Findings of partitions that moved during collection and have to be collected again."""
     return (row for row in findings if row.code in codes_with("moved"))
 
 
 def _find_doubted(findings: Sequence[FindingRow]) -> Iterator[FindingRow]:
-    """Findings that a move may explain, of partitions that have to be collected again."""
+    """Findings that a move may explain, on partitions that have to be collected again."""
     moved = {place_of(row) for row in find_moved(findings)}
     return (
         row
@@ -319,13 +318,13 @@ def may_have_lost(row: FindingRow) -> bool:
 
 
 def places_of(findings: Sequence[FindingRow | TruncationRow]) -> list[Place]:
-    """The partitions of findings, each once, in order."""
+    """Partitions of findings, each once, in order."""
     places = (place_of(row) for row in findings)
     return list(dict.fromkeys((topic, number) for topic, number in places if topic is not None and number is not None))
 
 
 def election_times(findings: Sequence[FindingRow], results: Results) -> list[int]:
-    """When the elections of META-UNCLEAN-ELECTION findings took place (ms), as far as the history tells."""
+    """Times (ms) of the elections of META-UNCLEAN-ELECTION findings, as far as the history has them."""
     epochs = {
         (*place_of(row), int(item.value))
         for row in findings
@@ -341,7 +340,7 @@ def election_times(findings: Sequence[FindingRow], results: Results) -> list[int
 
 
 class Stored(NamedTuple):
-    """What the remote store has of a copied segment, as in the table `remote_segments`."""
+    """Form and basis of a segment in remote storage, from the table `remote_segments`."""
 
     form: StoredForm | None
     basis: RemoteBasis | None
@@ -349,22 +348,22 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WholeAudit:
-    """Sums and exceptions over all partitions; a calm partition adds to counts only."""
+    """Sums and exceptions over all partitions; a partition without problems adds to counts only."""
 
     conditions: Conditions
     holders: Mapping[int, Holder]
-    """By broker id, most committed records first, what it holds of the lost records of all partitions."""
+    """Lost records held by each broker, by broker id, most committed records first."""
     untimed: frozenset[Place]
     """Partitions with divergent records without times."""
     divergence_codes: frozenset[str]
     captures: Counter[tuple[int, str, bool]]
-    """Rows of `captures` by broker, state and whether the replica is needed, those of voters left out."""
+    """Number of rows of `captures` by broker, state and whether the replica is needed, without voters."""
     stored: frozenset[Stored]
-    """What the remote store has of segments with committed records that are lost."""
+    """Forms and bases of remote segments with lost committed records."""
 
 
 def whole_audit(results: Results) -> WholeAudit:
-    """`WholeAudit` of `results`, worked out once, by tasks where there is an executor."""
+    """Return `WholeAudit` of `results`, computed once; by tasks if there is an executor."""
     found = results.remembered.get("whole")
     if not isinstance(found, WholeAudit):
         parts = list(results.map_parts(_of_part, nothing_given, _OF_WHOLE))
@@ -379,7 +378,7 @@ def whole_audit(results: Results) -> WholeAudit:
     return found
 
 
-#: Tables that `_of_part` looks at.
+#: Tables read by `_of_part`.
 _OF_WHOLE = (
     "partitions",
     "replicas",

@@ -16,9 +16,8 @@ from replica_audit.schema import FindingRow
 class Fact:
     """A fact that one or more findings report.
 
-    `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both
-    worst first; `brokers` of `same` are ids in ascending order; `ranges` of `same` are joined where they touch,
-    [(start, end)…].
+    `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both worst
+    first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the joined ranges of `same` as (start, end).
     """
 
     head: FindingRow
@@ -54,7 +53,7 @@ def group_facts(findings: Sequence[FindingRow]) -> list[Fact]:
 
 
 def _alike(rows: Sequence[FindingRow]) -> Iterator[tuple[int, int]]:
-    """Pairs of row numbers: each row, and the first one with its partition, code, severity and confidence."""
+    """Pairs of row indexes: each row, and the first row with its partition, code, severity and confidence."""
     first: dict[tuple[object, ...], int] = {}
     for number, row in enumerate(rows):
         key = (*_place(row), row.code, row.severity, row.confidence)
@@ -62,7 +61,7 @@ def _alike(rows: Sequence[FindingRow]) -> Iterator[tuple[int, int]]:
 
 
 def _about_the_same_records(rows: Sequence[FindingRow]) -> Iterator[tuple[int, int]]:
-    """Numbers of rows of one broker whose ranges overlap or touch; one without an end overlaps everything after it."""
+    """Pairs of row indexes of one broker whose ranges overlap or touch; a range without an end overlaps everything after it."""
     by_broker: dict[tuple[object, ...], list[tuple[float, float, int]]] = defaultdict(list)
     for number, row in enumerate(rows):
         if row.broker_id is not None and row.start_offset is not None and row.code in codes_with("records"):
@@ -90,7 +89,7 @@ def brokers_of(rows: Iterable[FindingRow]) -> tuple[int, ...]:
 
 
 def ranges_of(rows: Iterable[FindingRow]) -> tuple[tuple[int, int], ...]:
-    """The ranges of findings, joined where they touch, on whichever brokers; those without an end are left out."""
+    """Ranges of findings on all brokers, joined if they touch; ranges without an end are left out."""
     spans = ((row.start_offset, row.end_offset) for row in rows)
     return tuple(join_ranges((start, end) for start, end in spans if start is not None and end is not None))
 

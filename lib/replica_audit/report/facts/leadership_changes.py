@@ -1,4 +1,4 @@
-"""Changes of leader and of the replicas in sync, one after another, as the metadata log tells them of a partition."""
+"""Changes of a partition's leader and ISR, from the metadata log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from replica_audit.protocol.election import elections
 from replica_audit.schema import PartitionStateRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
-#: A leader that became one uncleanly was neither in sync nor eligible; the replicas in sync changed under one leader.
+#: A leader that `became_uncleanly` was neither in sync nor eligible; `isr_changed` is a change of the ISR under one leader.
 ChangeKind = Literal["nobody_led", "became_leader", "became_uncleanly", "isr_changed"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeadershipChange:
-    """One change of leader or of the replicas in sync."""
+    """One change of leader or ISR."""
 
     kind: ChangeKind
     earlier: PartitionState
@@ -31,17 +31,17 @@ class LeadershipChange:
 
     @property
     def left(self) -> tuple[int, ...]:
-        """Brokers that are no longer in sync."""
+        """Brokers that left the ISR."""
         return tuple(sorted({*self.earlier.isr} - {*self.later.isr}))
 
     @property
     def joined(self) -> tuple[int, ...]:
-        """Brokers that are in sync from then on."""
+        """Brokers that joined the ISR."""
         return tuple(sorted({*self.later.isr} - {*self.earlier.isr}))
 
 
 def find_changes(rows: Iterable[PartitionStateRow]) -> list[LeadershipChange]:
-    """Changes oldest first, from rows of partition_states; those without a time (a listing's) and uncommitted ones are left out."""
+    """Find changes in rows of partition_states, oldest first; rows without a time (from a listing) and uncommitted ones are left out."""
     leadership = leadership_of_rows(row for row in rows if row.source == "metadata_log" and not row.uncommitted)
     if leadership is None:
         return []

@@ -1,4 +1,4 @@
-"""Losses summed over partitions, with their holders, from the numbers of the tables (docs/semantics.md F.0)."""
+"""Losses summed over partitions, and their holders, from the report tables (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow, Replic
 
 
 def join_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Half-open ranges in ascending order, those that touch joined."""
+    """Sort half-open ranges and join those that touch."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if joined and start <= joined[-1][1]:
@@ -31,19 +31,19 @@ class Total:
     records: int
     committed: int
     at_most: bool
-    """Upper bounds: of some input only offsets tell how many records there are."""
+    """True for upper bounds: some input gives offsets but no number of records."""
     at_least: bool
-    """Lower bounds: a replica that may hold more was not captured."""
+    """True for lower bounds: a replica that may hold more was not captured."""
     places: tuple[Place, ...]
-    """Partitions that lost records."""
+    """Partitions with lost records."""
     committed_places: tuple[Place, ...]
-    """Partitions that lost committed records."""
+    """Partitions with lost committed records."""
     unknown: int
-    """Partitions of which it is not known whether they lost any."""
+    """Number of partitions that may have lost records."""
 
 
 class Holder(NamedTuple):
-    """Lost records that one broker holds, in whichever of its copies; several brokers may hold the same."""
+    """Lost records that one broker holds in any of its copies; several brokers may hold the same records."""
 
     broker_id: int
     partitions: int
@@ -55,7 +55,7 @@ class Holder(NamedTuple):
 
 
 def total_loss(partitions: Sequence[PartitionRow]) -> Total:
-    """The sums over rows of `partitions`."""
+    """Sum the losses over rows of `partitions`."""
     lost = [row for row in partitions if row.lost_records]
     committed = [row for row in lost if row.lost_committed]
     return Total(
@@ -70,7 +70,7 @@ def total_loss(partitions: Sequence[PartitionRow]) -> Total:
 
 
 def find_holders(results: Results) -> dict[int, Holder]:
-    """By broker id, most committed records first, what it holds of the lost records of all partitions."""
+    """Lost records held by each broker over all partitions, by broker id, most committed records first."""
     found: dict[int, list[LostHolder]] = defaultdict(list)
     for row in results.partitions:
         for one in holders_at(row, results.at(place_of(row)).replicas):
@@ -106,7 +106,7 @@ def _most_first(holders: Iterable[Holder]) -> dict[int, Holder]:
 
 
 def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[LostHolder]:
-    """Brokers that hold lost records of a partition. Audits from before the column `holders` have one copy a broker."""
+    """Holders of a partition's lost records; derived from `replicas` for audits without the column `holders`."""
     if row.holders is not None:
         return row.holders
     return [
@@ -124,23 +124,23 @@ def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[Lo
 
 @dataclass(frozen=True, slots=True)
 class AboutToGo:
-    """Lost records of one partition that only `.deleted` segments have."""
+    """Lost records of one partition that exist in `.deleted` segments only."""
 
     place: Place
     records: int
     is_proven: bool
-    """Some of what the partition lost is proven committed."""
+    """True if some of the lost records are proven committed."""
     directories: tuple[str, ...]
     """Directories of the snapshot that hold the segments."""
 
 
 def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
-    """Partitions with lost records that are in no file which Kafka keeps."""
+    """Find partitions with lost records in no file that Kafka keeps."""
     for row in results.partitions:
         place = place_of(row)
         holding = [one for one in results.at(place).replicas if one.lost_held]
         deleted = [one for one in holding if one.role == "deleted_segments"]
-        # Several of these may have the same records, which then are in none of them only.
+        # Several of these may have the same records, so that each seems not to be the only one.
         nowhere_else = len(deleted) == len(holding) > 1
         records = row.lost_records if nowhere_else else sum(one.lost_only_here or 0 for one in deleted)
         if records:
@@ -150,24 +150,24 @@ def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
 
 @dataclass(frozen=True, slots=True)
 class PlaceLoss:
-    """Lost records of one partition: records that the reference does not have."""
+    """Lost records of one partition: those that the reference lacks."""
 
     records: int
     committed: bool
-    """The records are those proven committed; else nothing proves it of any."""
+    """True if these are the proven committed records; False if none is proven."""
     ranges: tuple[tuple[int, int], ...]
-    """Offsets [start, end)…, joined where they touch."""
+    """Offsets as half-open ranges, joined if they touch."""
     brokers: tuple[int, ...]
-    """Holders: each has all of them, or with `in_parts` a part."""
+    """Holders of all the records, or with `in_parts` of some."""
     in_parts: bool
     promised: int | None
-    """At most so many of them were acknowledged with acks=all; None: not known."""
+    """Upper bound of the records acknowledged with acks=all; None if unknown."""
 
 
 def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow], replicas: Sequence[ReplicaRow]) -> PlaceLoss | None:
-    """Loss of a partition, of its committed records if any are lost.
+    """Describe a partition's loss, of committed records if any are lost.
 
-    None where no run of differing records shows it, only a tail past the leader's end.
+    None if no run of differing records shows it (the loss is a tail past the leader's end).
     """
     committed = bool(row.lost_committed)
     runs = [run for run in runs if (run.lost_committed if committed else run.lost_records)]

@@ -1,4 +1,4 @@
-"""The outcome of an audit in one word, worked out from verdicts, losses and conditions, and the cases that show it."""
+"""Outcome of an audit in one word, derived from verdicts, losses and conditions, and the cases that show it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at,
 from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
-#: Verdicts that say of themselves that nothing is lost.
+#: Verdicts that mean no loss.
 CALM = ("LAGGING", "CONSISTENT")
 
-#: Kinds of an outcome in which committed records are lost for certain.
+#: Kinds of outcome with a certain loss of committed records.
 _LOSSES = ("lost", "lost_leaderless", "lost_uncounted", "lost_markers", "gone_since", "gone_for_good")
 
 _TONES = dict(zip(VERDICTS, ("bad", "bad", "bad", "bad", "unknown", "warn", "warn", "good"), strict=True))
 
-#: Verdicts of which it is said how many records are lost, wherever a number is known.
+#: Verdicts whose number of lost records is reported if known.
 _WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE")
 
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """A partition that shows what is wrong: by what it lost, else by a finding, else by its verdict alone."""
+    """A partition that shows the problem: by its loss, else by a finding, else by its verdict alone."""
 
     partition: PartitionRow
     loss: PlaceLoss | None
@@ -41,17 +41,17 @@ class Outcome:
     """Outcome of an audit; `findings` are the present ones by partition, worst first."""
 
     worst: str
-    """The worst verdict of a partition."""
+    """Worst verdict of a partition."""
     kind: str
-    """The outcome in one word, as `kind_of_outcome` lists them."""
+    """Outcome in one word (see `kind_of_outcome`)."""
     affected: int
-    """Partitions that `kind` speaks of."""
+    """Number of partitions that `kind` applies to."""
     partitions: tuple[PartitionRow, ...]
-    """All of them, worst first."""
+    """All partitions, worst first."""
     total: Total
     holders: Mapping[int, Holder]
     stored: frozenset[Stored]
-    """As `WholeAudit` has them."""
+    """From `WholeAudit`."""
     conditions: Conditions
     findings: Mapping[FindingPlace, Sequence[FindingRow]]
     tone: str
@@ -60,33 +60,33 @@ class Outcome:
     unplaced: tuple[FindingRow, ...]
     """Findings of high severity or more that belong to no partition."""
     adds_up: bool
-    """The sum over all partitions says more than the headline."""
+    """True if the sum over all partitions exceeds the number in the headline."""
     gone: tuple[Place, ...]
-    """Partitions whose committed records are on no replica here, beside those of which the headline counts them."""
+    """Partitions whose committed records are on no captured replica, without those that the headline counts."""
     damaged: tuple[int, ...]
-    """Brokers whose files are why partitions are LATENT_CORRUPTION; () where that is of no broker alone."""
+    """Brokers whose damaged files make partitions LATENT_CORRUPTION; () if a cause has no broker."""
     whole: int | None
-    """The broker with which the others are compared in all of these partitions, and none of whose files are why."""
+    """Broker that is the reference of all these partitions and has no damaged files there."""
     uncounted: int
-    """Partitions of the worst verdict of which nobody knows how many records are lost."""
+    """Number of partitions of the worst verdict with an unknown number of lost records."""
     others: Mapping[str, int]
-    """Partitions of each other verdict that occurs, worst first."""
+    """Number of partitions of each other verdict, worst first."""
 
     @property
     def is_loss(self) -> bool:
-        """Committed records are lost for certain."""
+        """True if committed records are certainly lost."""
         return self.kind in _LOSSES
 
     @property
     def is_calm(self) -> bool:
-        """The worst verdict says itself that nothing is lost."""
+        """True if the worst verdict means no loss."""
         return self.worst in CALM
 
 
 def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
-    """Outcome of `results`, worked out once; None without any partition.
+    """Find the outcome of `results`, computed once; None without partitions.
 
-    `untrusted` is what the audit could not say, `verdict` that of the whole audit, both of verdict.json.
+    `untrusted` is what the audit could not answer, `verdict` that of the audit; both from verdict.json.
     """
     name = f"outcome {verdict} {untrusted}"
     found = results.remembered.get(name)
@@ -148,7 +148,7 @@ def _all_known(brokers: Sequence[int | None]) -> tuple[int, ...]:
 def _damaged(
     partitions: Sequence[PartitionRow], findings: Mapping[FindingPlace, Sequence[FindingRow]]
 ) -> Iterator[tuple[PartitionRow, int | None]]:
-    """Partitions that are LATENT_CORRUPTION, each with every broker of a finding that makes it so."""
+    """LATENT_CORRUPTION partitions, each with every broker of a finding that caused the verdict."""
     for row in partitions:
         if row.verdict != "LATENT_CORRUPTION":
             continue
@@ -159,7 +159,7 @@ def _damaged(
 
 
 def _gone(partitions: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]]) -> Iterator[Place]:
-    """Partitions that lost committed records of which no replica has any."""
+    """Partitions that lost committed records which no replica has."""
     for row in partitions:
         place = place_of(row)
         lost = row.verdict == "COMMITTED_LOSS" and not row.lost_committed
@@ -188,7 +188,7 @@ def kind_of_outcome(
     - `alone`, `single`: one copy is here and was compared with nothing; `single`: the partitions have one replica
     """
     affected = [row for row in partitions if row.verdict == worst]
-    # Records that are committed and held are said, too, where only the log of a leader that was not captured may have them.
+    # Records that are committed and held are reported too if only the log of an uncaptured leader may have them.
     held = codes_with("held")
     is_held = bool(total.committed) and all(held & codes.get(place, frozenset()) for place in total.committed_places)
     has_numbers = worst in _WITH_NUMBERS or (worst == "INCONCLUSIVE" and is_held)
@@ -249,7 +249,7 @@ def _counted(
 
 
 def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict: Verdict) -> str:
-    """Green is for peace only; input that belongs to no partition may make the audit worse than each of them."""
+    """Tone of an outcome: good only for peace, and no better than the audit's verdict, which input of no partition may worsen."""
     tone = _TONES[min(verdict, worst, key=VERDICTS.index)]
     if tone != "good":
         return tone
@@ -270,7 +270,7 @@ def _cases(
             lost[place_of(run)].append(run)
     affected = [row for row in partitions if row.verdict == worst]
     if worst in CALM:
-        # What is still worth a sentence, wherever it is.
+        # Findings worth a sentence even in other partitions.
         ranked = {place_of(row): index for index, row in enumerate(worst_first(_worth(findings)))}
         affected = sorted(
             (row for row in partitions if place_of(row) in ranked or (worst == "LAGGING" and row.verdict == worst)),
@@ -283,13 +283,13 @@ def _cases(
 
 
 def _worth(findings: Mapping[FindingPlace, Sequence[FindingRow]]) -> list[FindingRow]:
-    """The worst finding of each partition, where it is of medium severity or more."""
+    """Worst finding of each partition, if of medium severity or more."""
     placed = [rows[0] for (topic, _), rows in findings.items() if topic is not None]
     return [row for row in placed if at_or_above(row.severity, "medium")]
 
 
 def _telling(row: PartitionRow, ranked: Sequence[FindingRow]) -> FindingRow | None:
-    """The finding that moved the verdict; in a calm partition the worst one."""
+    """The finding that decided the verdict; for a partition without problems the worst one."""
     judged = row.verdict
     telling = []
     if judged != "CONSISTENT":

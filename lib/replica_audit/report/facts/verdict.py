@@ -1,4 +1,4 @@
-"""verdict.json and the answer of `quality`: status, exit status and counts, for a scheduler."""
+"""Content of verdict.json and answer of `quality`: status, exit status and counts, for a scheduler."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from replica_audit.text import count
 
 
 def build_verdict(results: Results, fail_on: str) -> VerdictObject:
-    """verdict.json of `results`."""
+    """Build the content of verdict.json for `results`."""
     findings = results.findings
     counts = Counter(row.severity for row in findings if row.status == "new")
     partitions = Counter(row.verdict for row in results.partitions)
     untrusted = _untrusted(results)
     quality = count_quality(results)
     failed = [severity for severity, number in quality["failed"].items() if number] if quality else []
-    # The stage that audited decided by the same function; results that were cut to some partitions keep its word.
+    # The audit stage uses the same function; results restricted to some partitions keep the audit's verdict.
     judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
     failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
     exit_status, status = judge_run((*counts, *failed), failing, bool(untrusted))
@@ -59,7 +59,7 @@ def _untrusted(results: Results) -> str | None:
     undecided = {place_of(row) for row in partitions if is_undecided(row.verdict)}
     needed = {place_of(row) for row in results.captures if row.needed is not None}
     unreadable = sum(row.code in codes_with("unreadable") for row in present(results.findings))
-    # A directory without a partition has no finding of its own, only its row among the input that was not used.
+    # A directory without a partition has no finding, only its row in `quarantine`.
     unreadable = unreadable or sum(row.code in codes_with("unreadable") for row in results.quarantine)
     reasons = []
     if inconclusive:
@@ -74,7 +74,8 @@ def _untrusted(results: Results) -> str | None:
 
 
 def count_quality(results: Results) -> QualityObject | None:
-    """`quality` of verdict.json; None when quality was not checked. A failure that a baseline knows counts as known only."""
+    """Build the member `quality` of verdict.json; None if quality was not checked. A failure that a baseline knows counts as
+    known only."""
     rows = results.quality
     if not rows:
         return None
@@ -89,7 +90,7 @@ def count_quality(results: Results) -> QualityObject | None:
 
 
 def build_quality(results: Results, fail_on: str) -> QualityAnswer:
-    """The answer of `replica-audit quality`. Raises ValueError when quality was not checked."""
+    """Build the answer of `replica-audit quality`. Raises ValueError if quality was not checked."""
     counts = count_quality(results)
     if counts is None:
         raise ValueError("results without rows of quality")
@@ -107,7 +108,7 @@ def build_quality(results: Results, fail_on: str) -> QualityAnswer:
 
 
 def judge_run(severities: Iterable[str], failing: bool, is_untrusted: bool) -> tuple[int, RunStatus]:
-    """Exit status and word of the status line; `severities` are those of what is new."""
+    """Determine exit status and status word; `severities` are those of the new findings and failures."""
     if failing:
         return 1, "CRITICAL"
     if is_untrusted:

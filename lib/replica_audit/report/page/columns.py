@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from replica_audit.report.layout import clean
 
-#: JavaScript has no exact integers beyond this; they travel as text.
+#: Largest exact integer in JavaScript; greater ones are stored as text.
 SAFE_INTEGER = 2**53 - 1
 
 #: Values of these types are their own keys; others go by their repr, since True equals 1 and a list has no hash.
@@ -26,7 +26,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encode_column(values: Sequence[object], bases: Sequence[int | None] | None = None) -> dict[str, object]:
-    """A column encoded for the page. With `bases`, one for each row, integers are differences from them where that is shorter."""
+    """Encode a column for the page. With `bases`, one a row, integers become differences from them if that is shorter."""
     keys, told = _distinct(values)
     best = _encode(keys, told)
     if bases is not None:
@@ -34,7 +34,7 @@ def encode_column(values: Sequence[object], bases: Sequence[int | None] | None =
             value - base if type(value) is int and base is not None and abs(value - base) <= SAFE_INTEGER else value
             for value, base in zip((told[key] for key in keys), bases, strict=True)
         ]
-        # A row without a base would be read as a distance from nothing.
+        # Without a base a row's distance could not be resolved.
         if all(base is not None for base in bases):
             distances = {**_encode(*_distinct(moved)), "r": 1}
             best = min(best, distances, key=lambda column: len(_text(column)))
@@ -42,7 +42,7 @@ def encode_column(values: Sequence[object], bases: Sequence[int | None] | None =
 
 
 def portable(value: object) -> object:
-    """`value` with the integers that JavaScript cannot hold as text, and texts without control characters."""
+    """Return `value` with integers beyond JavaScript's exact range as text, and texts without control characters."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -64,7 +64,7 @@ def pack(content: object) -> str:
 
 
 def _distinct(values: Sequence[object]) -> tuple[list[object], dict[object, object]]:
-    """(keys, distinct values by key): a key per value, equal for equal values, and each distinct value in portable form."""
+    """(keys, distinct values by key): a key for each value, equal for equal values, and each distinct value in portable form."""
     keys: list[object] = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
     return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
 

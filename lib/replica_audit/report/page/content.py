@@ -1,4 +1,4 @@
-"""Data of the page: an overview of all partitions, and their details a few hundred at a time."""
+"""Data of the page: an overview of all partitions, and their details in pieces of a few hundred."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups
 from replica_audit.results import PartitionRows, Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 
-#: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
+#: Number of partitions in one compressed piece of details; the page unpacks a piece when its first partition is opened.
 PIECE = 256
 
-#: Characters of the list of partitions that have no details.
+#: Maximum number of characters of the list of partitions without details.
 OTHERS_LIMIT = 3_000_000
 
-#: Columns that the page does not show or knows otherwise.
+#: Columns that the page does not show or takes from elsewhere.
 _LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories", "fenced_since"}
 
-#: Columns of offsets, kept as distances from the reference's log end.
+#: Columns of offsets, stored as distances from the reference's log end.
 _OFFSETS = {
     "local_start_offset",
     "log_end_offset",
@@ -71,12 +71,12 @@ _OFFSETS = {
 }
 
 
-#: What the picture has of a segment in remote storage; of a large log there are thousands.
+#: Columns of a remote segment that the picture needs; a large log has thousands of segments.
 _DRAWN = ("start_offset", "end_offset", "epochs", "state", "lineage", "parted_at")
 
 
 def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Earlier | None) -> dict[str, object]:
-    """Columns of the partitions that are `shown` in detail: what the table shows, filters and sorts by."""
+    """Build the columns of the partitions `shown` in detail by which the table displays, filters and sorts."""
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
     decided = {place_of(one): one for one in plan.decisions}
@@ -95,12 +95,12 @@ def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Ear
 
 
 def _copies(states: Mapping[int, ReplicaState]) -> dict[str, object]:
-    """Brokers of a partition's replicas, and a digit for the state of each: its number in `REPLICA_STATES`."""
+    """Brokers of a partition's replicas, and for each a digit: the index of its state in `REPLICA_STATES`."""
     return {"copies": list(states), "states": "".join(str(REPLICA_STATES.index(one)) for one in states.values())}
 
 
 def build_timeline(results: Results, shown: Sequence[PartitionRow]) -> dict[str, object]:
-    """What happened across the partitions of the overview, as columns; partitions by their number in it."""
+    """Build the columns of the timeline over the overview's partitions, which are referred to by index."""
     copied = (results.audit.get("inputs") or {}).get("copied") or ()
     times = [(one["broker_id"], one["started_ms"], one["finished_ms"]) for one in copied]
     timeline = find_timeline(results, shown, times)
@@ -117,7 +117,7 @@ def build_timeline(results: Results, shown: Sequence[PartitionRow]) -> dict[str,
 
 
 def build_pieces(results: Results, shown: Sequence[PartitionRow]) -> Iterator[dict[str, object]]:
-    """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
+    """Yield the details of `PIECE` partitions at a time, in the order of the overview."""
     protocol = told_protocol(results)
     hits = find_hits(results)
     held: list[tuple[PartitionRow, PartitionRows]] = []
@@ -131,18 +131,18 @@ def build_pieces(results: Results, shown: Sequence[PartitionRow]) -> Iterator[di
 
 
 class OtherPartitions(TypedDict):
-    """Partitions of one verdict that have no details here."""
+    """Partitions of one verdict without details on the page."""
 
     verdict: str
     count: int
     topics: list[tuple[str, str]]
     """Topics with ranges of partition numbers."""
     unlisted: int
-    """Partitions that `topics` leaves out."""
+    """Number of partitions that `topics` leaves out."""
 
 
 def build_others(results: Results, shown: Sequence[PartitionRow]) -> list[OtherPartitions]:
-    """Partitions that are not `shown` in detail, by verdict."""
+    """Partitions not `shown` in detail, by verdict."""
     found: dict[str, OtherPartitions] = {}
     left = OTHERS_LIMIT
     for one in partition_ranges(other_partitions(results, shown)):
@@ -157,13 +157,13 @@ def build_others(results: Results, shown: Sequence[PartitionRow]) -> list[OtherP
 
 
 def number_facts(findings: Sequence[FindingRow]) -> list[dict[str, object]]:
-    """`findings` in the order of the facts that they tell, each with the number of its fact."""
+    """`findings` in the order of the facts they report, each with its fact's number."""
     facts = enumerate(group_facts(findings))
     return [{**row._asdict(), "fact": number} for number, fact in facts for row in (*fact.same, *fact.other)]
 
 
 def build_codes(results: Results) -> dict[str, dict[str, str]]:
-    """Texts of the codes that occur, so that the page can explain them by itself."""
+    """Texts of the codes that occur, for the page's explanations."""
     names = {
         *(row.code for row in results.findings),
         *whole_audit(results).divergence_codes,
@@ -208,7 +208,7 @@ def _overview_row(
 
 
 def _advice(worst: FindingRow | None, found: Sequence[FindingRow], decision: str | None) -> str | None:
-    """Decision on a partition, or else the remedy of its worst finding; None for a code of another version."""
+    """Decision on a partition, or else the remedy of its worst finding; None if this version lacks its code."""
     if worst is None or decision is not None:
         return decision
     if worst.code not in CATALOGUE:
@@ -240,7 +240,7 @@ def _piece(items: Sequence[tuple[PartitionRow, PartitionRows]], protocol: str, h
 
 
 def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[str, list[dict[str, object]]]:
-    """Rows of one partition by table, with the columns that the page has."""
+    """Rows of one partition by table, with the page's columns."""
     tables = {table: [row._asdict() for row in getattr(rows, table)] for table in PartitionRows._fields}
     groups = hit_groups_of(rows.group_offsets, hits)
     writers = writers_of(rows.lost_producers)

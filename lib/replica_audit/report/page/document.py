@@ -1,4 +1,4 @@
-"""The page itself: the answer and the first rows as plain HTML, everything else as data that its script unpacks."""
+"""HTML of the page: the answer and the first rows in plain HTML, everything else as data for its script."""
 
 from __future__ import annotations
 
@@ -52,16 +52,14 @@ from replica_audit.text import count
 if TYPE_CHECKING:
     from jinja2 import Template
 
-#: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
+#: A command in one of our sentences; it ends at a comma, a parenthesis or the sentence's end.
 _COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\)|\. [A-Z]|\.?$)")
-#: A partition or a date: a line may not end after one of its hyphens, unless it is very long.
+#: A partition or a date, which must not be broken after a hyphen unless it is very long.
 _NAME = re.compile(r"((?<!\S)(?=\S*-\d)[^\s,;:]{3,40}(?![^\s,;:]))")
 
 
 def split_words(text: str) -> Iterator[tuple[str, str]]:
-    """Parts of a sentence, each with what it is: command, name (of a partition, a date) or "", so that a page can set
-    commands as such and leaves names in one piece.
-    """
+    """Split a sentence into parts, each with its type: "command", "name" (of a partition, or a date) or ""."""
     for number, part in enumerate(_COMMAND.split(text)):
         if number % 2:
             yield part, "command"
@@ -69,12 +67,12 @@ def split_words(text: str) -> Iterator[tuple[str, str]]:
             yield from ((word, "name" if place % 2 else "") for place, word in enumerate(_NAME.split(part)) if word)
 
 
-#: What the page weighs less than: a mail may carry it, and a browser opens it at once.
+#: Maximum size of the page: a mail may carry it, and a browser opens it at once.
 PAGE_BYTES = 5_000_000
 
-#: Rows that are there before the script runs, and where scripts are off.
+#: Number of rows visible before the script runs, and without scripts.
 STATIC_ROWS = 20
-#: Findings without a partition and pieces of unused input that the page lists; audit.json has them all.
+#: Maximum numbers of findings without a partition and of unused input listed; audit.json has all.
 LIST_LIMIT = 500
 _SCRIPTS = (
     "data.js",
@@ -99,11 +97,10 @@ def render_page(
     earlier: Earlier | None = None,
     data_docs: str | None = None,
 ) -> str:
-    """index.html of `results`, whose verdict.json is `verdict`: with so many of the worst partitions in detail that it weighs less
-    than `PAGE_BYTES`.
+    """Render index.html of `results`, with as many of the worst partitions in detail as fit `PAGE_BYTES`.
 
-    `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
-    this one, where they are.
+    `verdict` is the content of verdict.json, `earlier` the audit to compare with, `data_docs` the relative path of the quality
+    checks' own pages, if any.
     """
     shown = detailed_partitions(results)
     while True:
@@ -111,7 +108,7 @@ def render_page(
         size = len(page.encode())
         if size < PAGE_BYTES or not shown:
             return page
-        # Details of partitions weigh about the same, and most of the page.
+        # Partitions' details are about equal in size and make up most of the page.
         shown = detailed(results.partitions, len(shown) * 9 * PAGE_BYTES // (10 * size))
 
 
@@ -165,7 +162,7 @@ def _template() -> Template:
 def _frame(
     results: Results, shown: Sequence[PartitionRow], answer: Answer, earlier: Earlier | None
 ) -> dict[str, object]:
-    """Data that the script needs at once."""
+    """Data that the script needs at start."""
     inputs = results.audit.get("inputs") or {}
     unplaced = [row for row in results.findings if row.partition is None]
     quarantine = results.quarantine
@@ -196,7 +193,7 @@ def _frame(
 
 
 def _facts(results: Results) -> list[str]:
-    """The line below the title: what was read, by what, when."""
+    """Facts below the title: what was read, by which program and when."""
     inputs = results.audit.get("inputs") or {}
     brokers = {row.broker_id for row in results.replicas}
     facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
@@ -244,7 +241,7 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
 
 
 def _checks(results: Results) -> dict[str, object]:
-    """Quality expectations: how many are met, and those that are not, worst first."""
+    """Quality expectations: the number met, and the unmet ones, worst first."""
     rows = results.quality
     unmet = [row for row in rows if not row.success]
     unmet.sort(key=lambda row: (SEVERITIES.index(row.severity), row.suite, row.name))
@@ -257,7 +254,7 @@ def _checks(results: Results) -> dict[str, object]:
 
 
 def _severity_of(results: Results) -> dict[str, int]:
-    """The worst severity with which each code occurs."""
+    """Worst severity with which each code occurs."""
     worst: dict[str, int] = {}
     for row in results.findings:
         rank = SEVERITIES.index(row.severity)
@@ -266,7 +263,7 @@ def _severity_of(results: Results) -> dict[str, int]:
 
 
 def _policy(script: str, style: str) -> str:
-    """Content security policy: this script, this style and nothing else; no text may become markup."""
+    """Content security policy that permits this script and this style only."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     return (
         f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "
@@ -275,5 +272,5 @@ def _policy(script: str, style: str) -> str:
 
 
 def _asset(name: str) -> str:
-    # Through the loader, so that it works from the zip of spark-submit too.
+    # Through the loader, which also reads the zip of spark-submit.
     return files("replica_audit.report.page").joinpath(name).read_text(encoding="utf-8")
