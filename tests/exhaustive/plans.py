@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +54,8 @@ class Kind(NamedTuple):
     has_transactions: bool = False
 
 
+#: Histories of one length that are kept for all kinds.
+KEPT = 400
 _SEVERAL = (2, 3)
 KINDS: dict[str, Kind] = {
     "one partition": Kind(),
@@ -80,7 +83,7 @@ def clusters(name: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, St
     chance = random.Random(f"{name} {seed}")
     alike: dict[tuple, list[State]] = defaultdict(list)
     for events in (4, 5, 6) if not kind.has_transactions else (5, 7, 9):
-        for way in histories(seed, events, count * 10 if is_special else max(count, 400)):
+        for way in _ways(seed, events, count * 10 if is_special else max(count, 400)):
             state = _of_kind(way, kind, chance)
             if state is None or (kind.told.unclean and state.leader is None and state.up):
                 continue  # Where unclean elections are allowed, somebody would have been elected at once.
@@ -93,6 +96,16 @@ def clusters(name: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, St
         parts = {topic: chance.choice(states) for topic in "abc"[: chance.choice(kind.partitions)]}
         told = kind.told
         yield parts, told if told.missing is None else told._replace(missing=chance.choice(BROKERS))
+
+
+def _ways(seed: int, events: int, count: int) -> Iterable[list[State]]:
+    """`histories`; what one kind draws, another has drawn before it, if they are not too many to keep."""
+    return _kept_ways(seed, events)[:count] if count <= KEPT else histories(seed, events, count)
+
+
+@cache
+def _kept_ways(seed: int, events: int) -> list[list[State]]:
+    return list(histories(seed, events, KEPT))
 
 
 def _of_kind(way: Sequence[State], kind: Kind, chance: random.Random) -> State | None:

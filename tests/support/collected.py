@@ -103,6 +103,16 @@ def collect_snapshot(snapshot: Path, target: Path, *arguments: str) -> Path:
     return target
 
 
+def is_same_evidence(one: Path, other: Path) -> bool:
+    """Whether two collections have the same archives, but for the files that are written last: how they were asked for, and when."""
+    return all(_members(path)[:-1] == _members(other / path.name)[:-1] for path in sorted(one.glob("evidence-*.tar")))
+
+
+def _members(archive: Path) -> list[tuple[str, bytes]]:
+    with tarfile.open(archive) as tar:
+        return [(info.name, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
+
+
 def copy_snapshot(snapshot: Path, target: Path) -> Path:
     """The copy that `collect_snapshot` is compared with."""
     shutil.copytree(snapshot, target, symlinks=True)
