@@ -39,14 +39,18 @@ def run_stages(snapshot: str, place: str) -> None:
 
 
 def run_and_copy(snapshot: str, place: str, copies: Path) -> None:
-    """The same; before and after every commit what is on the disk, which is what a kill would leave, goes to `copies`/0, /1, ..."""
+    """The same; before and after every commit what is on the disk, which is what a kill would leave, goes to a directory of `copies`
+    that is named for the table and numbered: 0-batches, 1-batches, 2-segments, ...
+    """
     taken = itertools.count()
 
     def wrapped(commit: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            shutil.copytree(place, copies / str(next(taken)))
-            result = commit(*arguments, **named)
-            shutil.copytree(place, copies / str(next(taken)))
+        def call(table: str | deltalake.DeltaTable, *arguments: Any, **named: Any) -> Any:
+            uri = table if isinstance(table, str) else table.table_uri
+            name = uri.rstrip("/").rpartition("/")[2]
+            shutil.copytree(place, copies / f"{next(taken)}-{name}")
+            result = commit(table, *arguments, **named)
+            shutil.copytree(place, copies / f"{next(taken)}-{name}")
             return result
 
         return call
