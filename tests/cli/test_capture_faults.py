@@ -194,6 +194,23 @@ def test_a_segment_that_retention_deletes_while_older_ones_are_read(capsys, tmp_
     assert list((to / "broker-1" / "orders-0").glob("*.index.deleted"))
 
 
+@pytest.mark.parametrize("at", ["[.]index", "[.]log"])
+def test_a_replica_that_is_emptied_meanwhile_is_copied_again(capsys, tmp_path, sources, at):
+    """As a follower of a tiered topic begins anew: every file is renamed, and an empty segment begins further up (J9)."""
+    to = tmp_path / "to"
+    emptied = (
+        "[ -e orders-0/00000000000000000040.log ] || { for f in orders-0/0*; do mv $f $f.deleted; done; "
+        "for kind in log index timeindex; do : > orders-0/00000000000000000040.$kind; done; };"
+    )
+    done = run(plan(capsys, "2=" + str(sources[2]), "--to", to), env=changing(tmp_path, emptied, at=at))
+    assert done.returncode == 0, done.stderr
+    assert (to / "broker-2" / "orders-0" / "00000000000000000040.log").exists()
+    found = audited(to)
+    assert "CAP-MISSING-SEGMENT" not in codes(found)
+    (row,) = [row for row in found.rows("replicas") if row["role"] != "deleted_segments"]
+    assert (row["log_start_offset"], row["log_end_offset"]) == (40, 40)
+
+
 def test_segments_that_compaction_replaces_are_copied_again(capsys, tmp_path, sources):
     to = tmp_path / "to"
     # Two segments become one: the first is replaced, the second vanishes.

@@ -108,7 +108,7 @@ copy() {{
 gone() {{ case $1 in *.log) vanished+=("$1") ;; esac; }}
 
 # settle PARTITIONS FIND: what vanished under retention is put aside, as Kafka does with a segment that it is about to
-# delete; a partition whose files changed otherwise (compaction, truncation) is copied again.
+# delete; a partition whose files changed otherwise (compaction, truncation), or of which none is left, is copied again.
 settle() {{
   local try file partition segment partitions
   for try in 1 2 3 last; do
@@ -127,6 +127,8 @@ settle() {{
         note "$partition" "its directory vanished while it was copied"
       elif begins_after "$segment"; then
         put_aside "$TO/$name/$partition" "$segment"
+        # All of it went, and what the log begins with now was not listed: a replica was emptied, or retention took the rest.
+        has_segment "$TO/$name/$partition" || again+=("$file")
       else
         again+=("$file")
       fi
@@ -150,6 +152,13 @@ begins_after() {{
   local oldest
   oldest=$(grep -E '^[0-9]{{20}}[.]log$' "$WORK/left" | sort | head -n 1)
   [ -n "$oldest" ] && [[ $oldest > $1.log ]]
+}}
+
+# has_segment DIR: a segment of the log is left in this directory of the copy.
+has_segment() {{
+  local file
+  for file in "$1"/*.log; do [ ! -e "$file" ] || return 0; done
+  return 1
 }}
 
 # put_aside DIR SEGMENT: the files of this segment and of all before it are no longer part of the log.
