@@ -128,6 +128,8 @@ REMOTE_BASES: tuple[RemoteBasis, ...] = get_args(RemoteBasis)
 
 #: Those for which no object was seen.
 UNSEEN = REMOTE_BASES[:2]
+#: Those for which one was, and nothing is wrong with it.
+SEEN = REMOTE_BASES[3:]
 
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read records that are not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]

@@ -467,7 +467,7 @@ class ElectionRow(NamedTuple):
     lost_at_most: bool
     cut_transactions: Int
     only_here: int
-    """records that no other replica has"""
+    """records that no other replica has, nor an object of remote storage that was seen"""
     hidden_records: int
     """records that it lacks and another replica keeps, unseen"""
     remote_records: int

@@ -10,10 +10,12 @@ from replica_audit.auditing.compare.comparable import open_question, why_not_com
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
+from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.capture_times import lacks_tail, may_lack_tail, state_of_reference
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import keeps_committed
 
 if TYPE_CHECKING:
@@ -218,6 +220,28 @@ class Case:
     def is_tiered(self) -> bool:
         """True if older segments of the topic may be in remote storage only."""
         return self.evidence.is_tiered
+
+    @property
+    def undecided_below(self) -> OffsetRange | None:
+        """Offsets of the reference's log that lie below its files: in remote storage, or deleted, which nothing decides."""
+        facts = self.reference.facts
+        if self.evidence.tiering is not None:
+            return None
+        starts = [start for _, start in facts.directory.checkpoint_epochs or ()]
+        start = max(facts.directory.log_start_checkpoint or 0, min(starts, default=0))
+        return OffsetRange(start, facts.local_start_offset) if start < facts.local_start_offset else None
+
+    @property
+    def differing_below(self) -> list[tuple[Comparison, OffsetRange, int, int]]:
+        """(copy, offsets, its epoch, the reference's) of records in `undecided_below` of epochs that the reference's epoch file rules
+        out.
+        """
+        below = self.undecided_below
+        lineage = self.reference.facts.found_lineage
+        if below is None or lineage is None:
+            return []
+        everything = (*self.comparisons, *self.beside)
+        return [(item, *one) for item in everything for one in differing_epochs(item.follower, lineage, below)]
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:

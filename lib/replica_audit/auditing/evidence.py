@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from replica_audit.auditing.compare.remote_contents import StoredContent
@@ -12,6 +13,7 @@ from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
 from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.tiering import Tiering, decide_tiering
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import (
@@ -28,7 +30,6 @@ from replica_audit.redaction import redact
 from replica_audit.results import OptionsObject
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.log_dir_names import kind_of_copy
-from replica_audit.snapshot.remote_log_metadata import DELETE_FINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class SideEvidence(NamedTuple):
     """Copies that an earlier audit found equal and that need no second comparison; empty: all is compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionEvidence:
     """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
 
@@ -101,30 +102,15 @@ class PartitionEvidence:
             return self.options.quiesced
         return all(directory.clean_shutdown for directory, _ in self.replicas)
 
+    @cached_property
+    def tiering(self) -> Tiering:
+        """True if older segments of the topic may be in remote storage only, None if nothing decides that."""
+        return decide_tiering(self.replicas, self.leadership, self.side.remote_segments, self.side.store)
+
     @property
     def is_tiered(self) -> bool:
-        """True if older segments of the topic may be in remote storage only: by its configs, else by what tiering leaves."""
-        said = None if self.leadership is None else self.leadership.said_tiered
-        return self._shows_tiering() if said is None else said
-
-    def _shows_tiering(self) -> bool:
-        """True if remote storage has segments of the topic, or a copy's log goes on below its files."""
-        ids = {directory.topic_id for directory, _ in self.replicas}
-        stored = {one.topic_id for one in self.side.remote_segments if one.state != DELETE_FINISHED}
-        if self.side.store is not None:
-            stored |= {one.topic_id for one in self.side.store.objects}
-        return bool(ids & stored) or any(_goes_on_below(directory, segments) for directory, segments in self.replicas)
-
-
-def _goes_on_below(directory: ReplicaDir, segments: Iterable[SegmentSummary]) -> bool:
-    """True if Kafka had the log begin at 0 when its files did not.
-
-    `log-start-offset-checkpoint` has a log that is not tiered only while its start is inside its first segment, which is
-    never 0; once that start has moved on, the epoch file has been cut there.
-    """
-    first = min((one.base_offset for one in segments), default=0)
-    begins = min((start for _, start in directory.checkpoint_epochs or ()), default=first)
-    return directory.log_start_checkpoint == 0 and begins < first
+        """True if older segments of the topic are known to be in remote storage, if anywhere."""
+        return self.tiering is True
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:

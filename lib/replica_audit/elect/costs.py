@@ -29,7 +29,7 @@ from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
-from replica_audit.literals import REMOTE_BASES, RemoteBasis, StoredForm
+from replica_audit.literals import REMOTE_BASES, SEEN, RemoteBasis, StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteSegment, without
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
@@ -169,7 +169,7 @@ class CandidateCost:
     """Transactions of which the candidate has a part and loses a possibly committed part: data or the marker. Also counted if
     the candidate's own marker aborts what another log commits."""
     only_here: int
-    """Records that no other replica holds."""
+    """Records that no other replica holds, nor remote storage as far as its objects were seen."""
     hidden_records: int = 0
     """Records that the candidate lacks and another replica keeps unseen: no truncation detects them."""
     remote_records: int = 0
@@ -346,7 +346,7 @@ def _cost(
         lost_possible=max(0, possible.committed - count.committed),
         lost_at_most=at_most or any(one.facts.compacted for one in holdings.values()) and count.records > 0,
         cut_transactions=len(cut_producers),
-        only_here=_only_here(own, holdings, aside),
+        only_here=_only_here(case, own, holdings, aside),
         beside=tuple(
             CopyBeside(one.facts, max(cuts_of[one.facts.key], one.facts.log_start_offset), held_there)
             for one in aside
@@ -522,13 +522,36 @@ def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> Co
     return item.unproven() if is_doubtful else None
 
 
-def _only_here(own: ReplicaRecords, holdings: Mapping[int, ReplicaRecords], aside: Sequence[ReplicaRecords]) -> int:
-    """Records that no other replica holds; a copy about to be deleted does not count."""
+def _only_here(
+    case: Case, own: ReplicaRecords, holdings: Mapping[int, ReplicaRecords], aside: Sequence[ReplicaRecords]
+) -> int:
+    """Records that neither another replica holds nor an object of remote storage that was seen; a copy about to be deleted does not
+    count.
+    """
     others = [one for one in holdings.values() if one is not own]
     others += [one for one in aside if not one.facts.is_about_to_go]
     cleaned = [one.facts for one in others if one.facts.compacted]
     own_items = [item for item in own.marked if not any(_was_cleaned(facts, item) for facts in cleaned)]
-    return _count(own_items, [item for one in others for item in one.marked])[0].records
+    beyond = list(_beyond_store(case, own_items))
+    return _count(beyond, [item for one in others for item in one.marked])[0].records
+
+
+def _beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
+    """What of them no segment of the reference's own history has whose objects were seen: of those a reader gets it (J3)."""
+    there: dict[int, list[OffsetRange]] = {}
+    for segment, epoch, _, sound in _copied(case):
+        for part in sound if _has_basis(case, SEEN, segment) else ():
+            parts = epoch_parts(case.remote.lineage, max(part.start_offset, case.remote.start_offset), part.end_offset)
+            there.setdefault(epoch, []).extend(OffsetRange(first, last) for first, last, had in parts if had == epoch)
+    of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
+    for item in items:
+        known = None if item.leader_epoch is None else of_epoch.get(item.leader_epoch)
+        whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
+        left = [whole] if known is None else known.missing_from([whole])
+        if left and (left == [whole] or not item.is_plain):
+            yield item
+        else:
+            yield from (item.between(one.start_offset, one.end_offset) for one in left)
 
 
 def _beside(

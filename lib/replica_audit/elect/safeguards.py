@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
-from replica_audit.auditing.findings.tier import TIER_ORPHAN
+from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import hold_until_brought, say_uncaptured, say_unread
@@ -111,7 +111,7 @@ def safeguard_steps(
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
     yield from _capture(matrix, state, copies, about)
-    yield from _copy(matrix, state, decisions, copies, about)
+    yield from _copy(results, matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
 
 
@@ -295,6 +295,7 @@ def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Contain
 
 
 def _copy(
+    results: Results,
     matrix: Matrix,
     state: PresentState,
     decisions: Sequence[Decision],
@@ -324,11 +325,32 @@ def _copy(
     cut = _find_cut(
         matrix, decisions, copied | {(broker, place) for broker, places in others.items() for place in places}
     )
+    doubted = _find_doubted(results, about)
+    if doubted:
+        why = "what they have is gone as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
+        yield _copy_other(matrix, doubted, copies, why)
     if others:
-        yield _copy_other(matrix, others, copies, "they have what no other replica has, or what the choice loses")
+        is_tiered = any(results.at(place).remote_segments for places in others.values() for place in places)
+        store = " (remote storage counts only where its objects were seen)" if is_tiered else ""
+        yield _copy_other(
+            matrix, others, copies, f"they have what no other replica has{store}, or what the choice loses"
+        )
     if cut:
         yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
     yield from copy_put_aside(state, decisions, copies)
+
+
+def _find_doubted(results: Results, about: Container[Place]) -> dict[int, list[Place]]:
+    """By broker, the partitions of which it has another history below the files of a log that may go on in remote storage."""
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    for row in results.findings:
+        if row.code != TIER_UNKNOWN.code or row.status == "resolved" or row.severity == "info" or row.broker_id is None:
+            continue
+        if row.topic is None or row.partition is None or (place := (row.topic, row.partition)) not in about:
+            continue
+        if place not in wanted[row.broker_id]:
+            wanted[row.broker_id].append(place)
+    return wanted
 
 
 def _find_other(

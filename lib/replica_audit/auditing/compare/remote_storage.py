@@ -52,6 +52,18 @@ def differences_below(
                     yield Difference("epoch", first, last, epoch, batch.epoch, Batches.of((batch,)))
 
 
+def differing_epochs(
+    follower: ReplicaFacts, lineage: Lineage, below: OffsetRange
+) -> Iterator[tuple[OffsetRange, int, int]]:
+    """(offsets, its epoch, the log's epoch) of a follower's records in the range `below`, in epochs that `lineage` rules out there."""
+    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    low = max(below.start_offset, follower.local_start_offset)
+    for start, end, epoch in _stretches(follower, low, below.end_offset):
+        for first, last, had in epoch_parts(lineage, start, end):
+            if had != epoch and epoch <= latest:
+                yield OffsetRange(first, last), epoch, had
+
+
 def _stretches(facts: ReplicaFacts, low: int, high: int) -> Iterator[tuple[int, int, int]]:
     """(start, end, epoch) of a log's epochs within [low, high)."""
     entries = [*facts.lineage, (-1, facts.log_end_offset)]

@@ -82,7 +82,9 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             )
     yield from _contradictions(case, facts, place)
     outside = tuple(entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open)
-    if not outside and len(entries) > 1 and all(start < facts.log_start_offset for _, start in entries):
+    is_below = len(entries) > 1 and all(start < facts.log_start_offset for _, start in entries)
+    # Of a log that may go on in remote storage they are not outside.
+    if not outside and is_below and case.evidence.tiering is not None:
         outside = entries
     if outside:
         yield finding(

@@ -230,6 +230,8 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
     if leader.log_start_offset > follower.log_end_offset:
         gone = name_offsets(follower.log_end_offset, leader.log_start_offset)
         text += f", which begins at {leader.log_start_offset}, so that broker {follower.broker_id} never gets {gone}"
+        if case.undecided_below is not None:
+            text += ", unless they are in remote storage, which is not known"
     yield finding(
         REP_LAG,
         text,

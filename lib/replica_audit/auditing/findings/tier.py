@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, unless_leaders
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    entries_text,
+    finding,
+    name_copy,
+    remote_segment,
+    unless_leaders,
+)
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_offsets, name_remote_bases, render_time, verb
@@ -22,6 +31,7 @@ TIER_NOT_COPIED = Code("TIER-NOT-COPIED", ("high",), ("COMMITTED_LOSS",))
 TIER_RETENTION = Code("TIER-RETENTION", ("high",), ("COMMITTED_LOSS",))
 TIER_FOLLOWER_GAP = Code("TIER-FOLLOWER-GAP", ("high",), ("LATENT_CORRUPTION",))
 TIER_EPOCHS = Code("TIER-EPOCHS", ("high",), ("INCONCLUSIVE",))
+TIER_UNKNOWN = Code("TIER-UNKNOWN", ("high", "info"), ("INCONCLUSIVE",))
 TIER_COPY_UNFINISHED = Code("TIER-COPY-UNFINISHED", ("low",))
 TIER_DELETE_UNFINISHED = Code("TIER-DELETE-UNFINISHED", ("low",))
 CODES = (
@@ -32,6 +42,7 @@ CODES = (
     TIER_RETENTION,
     TIER_FOLLOWER_GAP,
     TIER_EPOCHS,
+    TIER_UNKNOWN,
     TIER_COPY_UNFINISHED,
     TIER_DELETE_UNFINISHED,
 )
@@ -48,6 +59,7 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _early_deletion(case)
     yield from _follower_gaps(case)
     yield from _contradictory(case)
+    yield from _unknown(case)
     yield from _unfinished(case)
 
 
@@ -229,6 +241,60 @@ def _contradictory(case: Case) -> Iterator[Finding]:
             *_named(found, "told"),
         ],
     )
+
+
+def _unknown(case: Case) -> Iterator[Finding]:
+    """A finding for each stretch of another history that is lost only if the log is tiered; one on the log itself without any."""
+    below = case.undecided_below
+    if below is None:
+        return
+    facts = case.reference.facts
+    span = name_offsets(below.start_offset, below.end_offset)
+    open_ = f"whether {span} of the log of broker {facts.broker_id} are in remote storage or deleted is not known"
+    checkpoint = facts.directory.log_start_checkpoint
+    evidence = [
+        Evidence(
+            "checkpoint",
+            text=f"log-start-offset-checkpoint: {'no entry here' if checkpoint is None else checkpoint}; "
+            f"the files begin at {below.end_offset}",
+            broker_id=facts.broker_id,
+            value=None if checkpoint is None else str(checkpoint),
+        ),
+        Evidence("lineage", text=entries_text(facts.directory.checkpoint_epochs), broker_id=facts.broker_id),
+        considered(
+            "the topic's configs, __remote_log_metadata and the store: none of them is here, or tells of the topic"
+        ),
+    ]
+    differing = case.differing_below
+    for item, part, epoch, had in differing:
+        follower = item.follower
+        name = name_copy(follower) if item in case.beside else f"broker {follower.broker_id}"
+        yield finding(
+            TIER_UNKNOWN,
+            f"{name} has {name_offsets(part.start_offset, part.end_offset)} of epoch {epoch}, where the epoch file of "
+            f"broker {facts.broker_id} has epoch {had}: {open_}. If they are in remote storage, what {name} has "
+            "is lost as soon as it follows",
+            severity="high",
+            verdict="INCONCLUSIVE",
+            confidence="suspect",
+            broker_id=follower.broker_id,
+            start_offset=part.start_offset,
+            end_offset=part.end_offset,
+            replica_epoch=epoch,
+            evidence=evidence,
+        )
+    if not differing:
+        yield finding(
+            TIER_UNKNOWN,
+            open_,
+            severity="info",
+            verdict=None,
+            confidence="suspect",
+            broker_id=facts.broker_id,
+            start_offset=below.start_offset,
+            end_offset=below.end_offset,
+            evidence=evidence,
+        )
 
 
 def _unfinished(case: Case) -> Iterator[Finding]:

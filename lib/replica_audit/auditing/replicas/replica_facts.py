@@ -469,6 +469,15 @@ class ReplicaFacts:
         )
 
 
+def _tiered_start(directory: ReplicaDir, first_base: int) -> int:
+    """First offset of a log whose older segments may be in remote storage only: by its checkpoint, where that has none by the epoch
+    file, which is cut there, else where its files begin.
+    """
+    if directory.log_start_checkpoint is not None:
+        return directory.log_start_checkpoint
+    return min([first_base, *(start for _, start in directory.checkpoint_epochs or ())])
+
+
 def _reach_of(segment: SegmentSummary) -> int:
     """The greatest offset in a segment; -1 where it is empty."""
     return -1 if segment.greatest_last_offset is None else segment.greatest_last_offset
@@ -507,7 +516,7 @@ def replica_facts(
         ordered = tuple(_with_open_ends(ordered))
     first_base = ordered[0].base_offset if ordered else 0
     checkpoint = directory.log_start_checkpoint
-    log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)
+    log_start = _tiered_start(directory, first_base) if tiered else max(checkpoint or 0, first_base)
     irregularities = tuple(irregularities_of(ordered, log_start))
     log_end = log_end_of(ordered)
     found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
