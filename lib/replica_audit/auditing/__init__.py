@@ -1,1 +1,1 @@
-"""Conclusions about a snapshot: facts of replicas, comparison, high watermark, findings, verdict. Pure functions of what it holds."""
+"""Conclusions about a snapshot: replica facts, comparison, high watermark, findings, verdict. Pure functions of its evidence."""

@@ -1,4 +1,4 @@
-"""Rows of the report tables for one partition's audit, also if it ended in an error."""
+"""Rows of the report tables from one partition's audit, including one that ended in an error."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from replica_audit.model import CheckpointFile, ReplicaDir
 
 
-#: `missing` of a replica that has no directory in the snapshot, and of one whose directory has no segment.
+#: Values of `missing` for a replica without a directory in the snapshot, and for a directory without segments.
 _DIRECTORY = "directory"
 _SEGMENTS = "*.log"
 _TAIL = "records above the high watermark"
 
 
 def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
-    """A row for each copy, and one for each broker that is named without a copy; copies of another topic id have none."""
+    """Yield a row for each copy, and for each broker named by a source without a copy; copies of another topic id have none."""
     evidence = audit.evidence
     needed = audit.needed_replicas
     topic = evidence.topic_partition.topic
@@ -83,9 +83,9 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
 
 
 def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
-    """A row for each copy of the metadata log that a voter has or should have, from `snapshots.voters`.
+    """Yield a row for each copy of the metadata log that a voter has or should have, from `snapshots.voters`.
 
-    No answer on a partition needs one of them: what is committed is on a majority, and on brokers (META-FORK, META-STALE).
+    No answer on a partition needs any one of them: committed metadata is on a majority, and on brokers (META-FORK, META-STALE).
     """
     topic = METADATA_PARTITION.topic
     partition = METADATA_PARTITION.partition
@@ -94,7 +94,7 @@ def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
 
 
 def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureState, list[str]]]:
-    """Each copy with what of it is missing."""
+    """Each copy with its state and missing files."""
     case = audit.case
     if case is None:
         found = ((directory, [_SEGMENTS, *_side_files(directory, True)]) for directory, _ in audit.evidence.replicas)
@@ -114,7 +114,7 @@ def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureSta
 
 
 def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
-    """Names of segments that are not there or could not be read; of a log that is known from a text or table only, all."""
+    """Names of missing or unreadable segments; "*.log" for a log known from a dump or listing only."""
     if facts.unread_bases:
         yield from map(_log_name, facts.unread_bases)
     elif (facts.second_hand or not facts.end_is_known) and NOT_CAPTURED not in facts.unproven:
@@ -131,7 +131,7 @@ def _log_name(base_offset: int) -> str:
 
 
 def _side_files(directory: ReplicaDir, has_epochs: bool) -> Iterator[str]:
-    """Names of files that every replica has, and that are not there or could not be read."""
+    """Names of files that every replica has, and that are missing or unreadable here."""
     files: Iterable[tuple[str, CheckpointFile, bool]] = (
         ("leader-epoch-checkpoint", directory.epoch_file, has_epochs),
         ("replication-offset-checkpoint", directory.high_watermark_file, True),
@@ -163,7 +163,7 @@ def _named_by(broker_id: int, evidence: PartitionEvidence) -> list[NamedBy]:
 
 
 def report_rows(audit: PartitionAudit) -> ReportRows:
-    """Rows of one partition. Those of quarantine come from the ingest, those of elections from `elect`."""
+    """Rows of one partition, except those of quarantine (from ingest) and elections (from `elect`)."""
     case = audit.case
     evidence = audit.evidence
     topic_id = _topic_id(audit)
@@ -215,7 +215,7 @@ def _loss(audit: PartitionAudit) -> Loss:
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
     lost_tails = [item for item in case.beside if case.is_lost_tail(item)]
     shorter |= {item.follower.key for item in lost_tails}
-    # Whoever is past the leader's end, as far as an earlier moment shows that it lost its tail, still has that.
+    # A copy of an earlier moment that shows that the leader lost its tail has records up to this offset.
     shown = max((item.follower.log_end_offset for item in lost_tails if item.follower.is_earlier), default=0)
     shorter |= {item.follower.key for item in case.comparisons if 0 < item.ahead.ends.max(initial=0) <= shown}
     remote = [one.piece for stretches in case.lost_remotely for one in stretches]
@@ -226,7 +226,7 @@ def _loss(audit: PartitionAudit) -> Loss:
 
 
 def _with_unseen(loss: Loss, case: Case) -> Loss:
-    """`loss` plus one record for each offset that only checkpoint files show to have been committed."""
+    """`loss` plus one record for each offset that only checkpoint files prove committed."""
     runs = [run for item in case.comparisons for run in item.runs if run.conflicting]
     known = [OffsetRange(run.start_offset, run.end_offset) for run in runs]
     unseen = 0
@@ -274,7 +274,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> P
 
 
 def _with_case(row: PartitionRow, audit: PartitionAudit, case: Case) -> PartitionRow:
-    """The row of a partition with what a comparison of its replicas adds."""
+    """Complete a partition's row with the results of the comparison."""
     leadership = audit.evidence.leadership
     reference = case.reference
     shorter = brokers_past_leader(audit.findings)
@@ -312,7 +312,7 @@ def _holders(loss: Loss) -> list[LostHolder]:
 
 
 def _promised_dropped(case: Case) -> int | None:
-    """Upper bound of the dropped records that acks=all had promised; None if unknown."""
+    """Upper bound of the dropped records that were acknowledged with acks=all; None if unknown."""
     return promised_in_all(
         run.cause
         for item in case.comparisons
@@ -407,13 +407,13 @@ def _high_watermark_row(case: Case) -> HighWatermarkRow:
 
 
 def _leader_log_end(reference: Reference) -> int | None:
-    """The log end of the leader, or of the reference where nobody leads; None if the leader's own is not known."""
+    """Log end of the leader, or of the reference if there is no leader; None if the leader's is unknown."""
     elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     return None if elsewhere or not reference.facts.end_is_known else reference.facts.log_end_offset
 
 
 def _divergence_rows(case: Case, comparison: Comparison, *, is_counted: bool) -> Iterator[DivergenceRow]:
-    """A row for each run; `is_counted`: the loss of the partition is known, and its share in it is given."""
+    """A row for each run; with `is_counted` (the partition's loss is known) including its share of the loss."""
     for run in comparison.runs:
         lost = count_run(comparison, run) if is_counted else None
         yield DivergenceRow(
@@ -439,12 +439,13 @@ def _divergence_rows(case: Case, comparison: Comparison, *, is_counted: bool) ->
 
 
 def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Collection[int]) -> int:
-    """Dropped records that are proven committed. What brokers in `shorter` have past the reference's end, it had and lost."""
+    """Number of dropped records that are proven committed, including the records of brokers in `shorter` past the reference's
+    end: the reference had and lost these."""
     dropped = item.committed_drops[protocol]
     kept_to = item.replays[protocol].kept_to
     if item.follower.broker_id not in shorter:
         return dropped
-    # A batch that the cut goes through is dropped whole.
+    # A batch that spans the cut is dropped completely.
     tail = item.ahead.where(item.ahead.data & (item.ahead.ends > kept_to))
     until = committed_ahead(case.reference.facts, item.follower)
     return dropped + tail.records_between(item.follower.log_start_offset, until)
@@ -480,16 +481,16 @@ _GREATEST_TEXT = 300
 def failure_rows(
     partition: TopicPartition, error: Exception, cluster_id: str | None, evidence: PartitionEvidence | None = None
 ) -> ReportRows:
-    """Rows of the report tables for `partition`, of which nothing but `error` is known (CAP-NOT-AUDITED).
+    """Rows of the report tables for a partition whose audit raised `error` (CAP-NOT-AUDITED).
 
-    The traceback goes to the log of the process that audited the partition, and into no row. `evidence`: as far as it came.
+    The traceback goes to the log of the auditing process, and into no row. `evidence` is what had been gathered, if any.
     """
     _LOG.error("%s could not be audited", partition, exc_info=error)
     kind = type(error).__name__
     text = str(error)
     path = getattr(error, "path", None)
     if isinstance(error, OSError) and error.strerror:
-        # The error's own text names an absolute path.
+        # The error's own text contains an absolute path.
         text = f"{error.strerror} ({PurePath(str(error.filename)).name})" if error.filename else error.strerror
     text = " ".join(text.split())[:_GREATEST_TEXT]
     place = Evidence(

@@ -1,4 +1,4 @@
-"""An audit's rows as its results, with every byte, partition and loss accounted for."""
+"""Results of an audit from its rows, after checks that no byte, partition or loss is unaccounted for."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def audit_results(
     observations: int,
     location: str | None,
 ) -> Results:
-    """`run` is the finished attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files,
-    brokers), `options` as from `options_row`, `observations` how many the timeline has in all.
+    """Make the results of a finished attempt.
 
-    Raises EngineError where a loss has no finding.
+    `run` is the attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files, brokers), `options`
+    the result of `options_row`, `observations` the timeline's number of observations. Raises EngineError if a loss has no finding.
     """
     audit: dict[str, object] = {
         **{name: getattr(run, name) for name in _RUN},
@@ -47,14 +47,15 @@ def audit_results(
     return results
 
 
-#: Quarantine rows of stretches of segments have the code of the finding that judges them.
+#: Prefix of the codes of quarantine rows for a part of a segment.
 _DAMAGE = "LOG-"
 
 
 def account_for_input(quarantine: Iterable[InputRow]) -> dict[str, int]:
-    """`quarantined_bytes`, in no batch, and `padding_bytes`, zeros after the last one; all other bytes of a segment are in batches.
+    """Return `quarantined_bytes` (in no batch) and `padding_bytes` (zeros after the last batch); all other bytes of a segment
+    are in batches.
 
-    A scan takes each byte of a file once or quarantines the file (`segments.scan.account_for_bytes`).
+    A scan consumes each byte once or quarantines the file (`segments.scan.account_for_bytes`).
     """
     found = {"quarantined_bytes": 0, "padding_bytes": 0}
     padding = codes_with("padding")
@@ -65,7 +66,7 @@ def account_for_input(quarantine: Iterable[InputRow]) -> dict[str, int]:
 
 
 def check_answered(discovered: Collection[object], answered: int) -> None:
-    """Raise EngineError unless as many partitions have a verdict as were discovered."""
+    """Raise EngineError unless every discovered partition has a verdict."""
     if answered != len(discovered):
         raise EngineError(
             f"{len(discovered)} partitions were discovered and {answered} have a verdict: the answers are not complete; "
@@ -74,9 +75,8 @@ def check_answered(discovered: Collection[object], answered: int) -> None:
 
 
 def check_losses(partitions: Iterable[PartitionRow], findings: Iterable[FindingRow]) -> None:
-    """Raise EngineError where a partition lost committed records and no grave finding of it is there: the status, which
-    follows from the findings, would be OK.
-    """
+    """Raise EngineError if a partition lost committed records but has no finding of high severity or more: the status, which
+    follows from the findings, would be OK."""
     told = {(row.topic, row.partition) for row in findings if at_or_above(row.severity, "high")}
     for row in partitions:
         if row.verdict == "COMMITTED_LOSS" and (row.topic, row.partition) not in told:

@@ -1,4 +1,4 @@
-"""Rows of the bronze tables from an inventory, which ingest writes and `show` audits directly; and directories from rows."""
+"""Rows of the bronze tables from an inventory, as ingest writes them and `show` audits them; and the reverse for directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import state_rows
 
-#: `file` of `offset_checkpoints` → the field of `ReplicaDir` that holds its value.
+#: Field of `ReplicaDir` with the value of each `file` of `offset_checkpoints`.
 _CHECKPOINTS = {
     "replication-offset-checkpoint": "high_watermark_checkpoint",
     "recovery-point-offset-checkpoint": "recovery_point_checkpoint",
@@ -26,14 +26,13 @@ _CHECKPOINTS = {
     "cleaner-offset-checkpoint": "cleaner_checkpoint",
 }
 
-#: Tables that have rows of copies only, and of checkpoints' lines.
+#: Tables with rows of copies and checkpoint lines only.
 COPY_TABLES = ("replica_dirs", "leader_epochs", "offset_checkpoints")
 
 
 def bronze_rows(inventory: Inventory) -> dict[str, list[Row]]:
-    """Rows of replica_dirs, leader_epochs, offset_checkpoints, quarantine and partition_states, without their ids; of replicas those
-    that were read here.
-    """
+    """Rows of replica_dirs, leader_epochs, offset_checkpoints, quarantine and partition_states without audit ids, for the
+    copies read by this process."""
     return {**directory_rows(inventory), "partition_states": list(leadership_rows(inventory))}
 
 
@@ -46,7 +45,7 @@ def directory_rows(inventory: Inventory) -> dict[str, list[Row]]:
 
 
 def copy_rows(copies: Iterable[ReplicaDir]) -> dict[str, list[Row]]:
-    """Rows of replica_dirs, leader_epochs and offset_checkpoints."""
+    """Rows of replica_dirs, leader_epochs and offset_checkpoints for `copies`."""
     rows: dict[str, list[Row]] = {table: [] for table in COPY_TABLES}
     for replica in copies:
         rows["replica_dirs"].append(_directory_row(replica))
@@ -56,12 +55,12 @@ def copy_rows(copies: Iterable[ReplicaDir]) -> dict[str, list[Row]]:
 
 
 def leadership_rows(inventory: Inventory) -> Iterator[PartitionStateRow]:
-    """Rows of partition_states, in order of partition."""
+    """Rows of partition_states, sorted by partition."""
     return (row for leadership in inventory.leaderships for row in state_rows(leadership))
 
 
 def segment_row(file: SegmentFile, summary: SegmentSummary) -> SegmentRow:
-    """Row of `segments` for one scanned segment, without the place of its batches."""
+    """Row of `segments` for one scanned segment, without the location of its batches."""
     return SegmentRow(
         broker_id=file.broker_id,
         log_dir=file.log_dir,
@@ -80,10 +79,10 @@ def segment_row(file: SegmentFile, summary: SegmentSummary) -> SegmentRow:
 
 
 def damage_rows(file: SegmentFile, summary: SegmentSummary) -> Iterator[QuarantineRow]:
-    """Quarantine rows for the bytes of one segment that are not a batch: damage, and tails other than clean.
+    """Quarantine rows for the bytes of a segment outside batches: damage, and tails other than clean.
 
-    Zeros after the data and a batch cut off at the end are what a running broker leaves; they are listed all the same,
-    under the code of the finding that judges them.
+    Zeros after the data and a batch cut off at the end are normal for a running broker; they too are listed under the code of
+    the finding that judges them.
     """
     for damage in summary.damage:
         yield QuarantineRow(
@@ -99,7 +98,7 @@ def damage_rows(file: SegmentFile, summary: SegmentSummary) -> Iterator[Quaranti
 
 
 def unreadable_row(file: SegmentFile, error: Exception) -> QuarantineRow:
-    """Quarantine row of a segment that could not be read; the others are still audited."""
+    """Quarantine row of an unreadable segment; the other segments are still audited."""
     position = getattr(error, "position", None)
     reason = f"the segment could not be read: {error}"
     return QuarantineRow(
@@ -112,8 +111,9 @@ def directories_of_rows(
     leader_epochs: Iterable[LeaderEpochRow],
     offset_checkpoints: Iterable[OffsetCheckpointRow],
 ) -> tuple[list[ReplicaDir], dict[tuple[int, str, str], int]]:
-    """The directories of one partition from its rows, as `bronze_rows` gives them; and entries of offset checkpoints, by broker id,
-    log dir and file, of log dirs that have no directory of the partition.
+    """Rebuild the directories of one partition from its rows in the form of `bronze_rows`.
+
+    Also returns values of offset checkpoints by (broker id, log dir, file) for log dirs without a directory of the partition.
     """
     epochs: dict[tuple[int, str], list[LeaderEpochRow]] = defaultdict(list)
     for line in leader_epochs:
@@ -163,7 +163,7 @@ def _epoch_rows(replica: ReplicaDir) -> Iterator[LeaderEpochRow]:
 def _checkpoint_rows(replica: ReplicaDir) -> Iterator[OffsetCheckpointRow]:
     for file, field in _CHECKPOINTS.items():
         value = getattr(replica, field)
-        # What a broker said of a high watermark is in no file.
+        # A high watermark reported by a broker is in no file.
         is_said = replica.observed is not None and field == "high_watermark_checkpoint"
         if value is not None and not is_said:
             yield OffsetCheckpointRow(replica.broker_id, replica.log_dir, file, replica.topic, replica.partition, value)

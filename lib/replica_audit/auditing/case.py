@@ -1,4 +1,4 @@
-"""The case that rules look at: everything known of one partition (F.0)."""
+"""Input of the rules: all that is known about one partition (F.0)."""
 
 from __future__ import annotations
 
@@ -35,43 +35,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything that rules know of one partition."""
+    """All that the rules know about one partition."""
 
     evidence: PartitionEvidence
     leadership: Leadership | None
-    """Of the evidence, as far as it is believed."""
+    """Leadership from the evidence, as far as it is believed."""
     reference: Reference
     comparisons: tuple[Comparison, ...]
-    """Every other comparable replica against the reference, by broker id."""
+    """Comparisons of the other comparable replicas with the reference, by broker id."""
     high_watermark: HighWatermark
     one_moment: bool = False
-    """No skew of the copies explains an end that is too short (`capture_times.are_of_one_moment`)."""
+    """True if no skew of the copies can explain a log end that is too short."""
     foreign: tuple[ReplicaFacts, ...] = ()
-    """Replicas of another topic id, not compared."""
+    """Replicas of another topic id, which are not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker; they neither lead nor follow."""
     beside: tuple[Comparison, ...] = ()
-    """`duplicates`, and what Kafka has put aside (`snapshot.replica_dirs.PutAside`), against the reference, as far as they can be read."""
+    """Comparisons of `duplicates`, and of copies that Kafka put aside (`snapshot.replica_dirs.PutAside`), with the reference,
+    if readable."""
     strangers: tuple[tuple[Comparison, str], ...] = ()
-    """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
+    """Replicas that may be of another topic, with the reason; no conclusion is drawn from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
-    """Logs that are known from a text or table which cannot be compared with the reference's, and those of `waiting`."""
+    """Logs known only from a dump or listing that cannot be compared with the reference, and those of `waiting`."""
     waiting: tuple[Comparison, ...] = ()
-    """Of which nothing is concluded before records that are not part of the evidence are there (`awaits_records`)."""
+    """Comparisons that need records missing in the evidence before any conclusion (`awaits_records`)."""
     log_events: tuple[BrokerLogEvent, ...] = ()
-    """Lines of brokers' own logs on the present topic, in order of time."""
+    """Lines of broker logs on the present topic, by time."""
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)
-    """Latest states in the coordinator's log, by producer, of transactions that the reference leaves open."""
+    """Coordinator's latest state of each transaction that the reference leaves open, by producer id."""
     groups: tuple[Position, ...] = ()
-    """Positions of consumer groups on the reference's log, by group name."""
+    """Positions of consumer groups in the reference's log, by group name."""
     is_leaders: bool = True
-    """The log of the leader has what the reference's has, as far as that goes."""
+    """True if the leader's log has the same records as the reference's, up to the latter's end."""
     lost_from: int | None = None
-    """First offset of what other replicas hold and the reference lost; None if it lost nothing."""
+    """First offset of records that the reference lost and other replicas hold; None if it lost nothing."""
     remote: RemoteFacts = RemoteFacts()
-    """What `__remote_log_metadata` tells of the reference's topic id."""
+    """Content of `__remote_log_metadata` for the reference's topic id."""
     store: StoreDeviations = StoreDeviations()
-    """Where the remote store is not as the log of its metadata says; nothing where nobody looked."""
+    """Deviations of the remote store from its metadata; empty if it was not checked."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -83,23 +84,23 @@ class Case:
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
-        """The reference and all that were laid beside it, by broker id."""
+        """The reference and all replicas compared with it, by broker id."""
         strangers = (item.follower for item, _ in self.strangers)
         everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
         return tuple(sorted(everyone, key=lambda facts: facts.key))
 
     @property
     def copies(self) -> tuple[ReplicaFacts, ...]:
-        """`replicas`, and the copies beside them."""
+        """`replicas`, then the copies in `beside`."""
         return (*self.replicas, *(item.follower for item in self.beside))
 
     def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
-        """Comparison of a replica, or of a copy beside the replicas, with the reference; None for the reference and for what was not compared."""
+        """Comparison of a copy with the reference; None for the reference itself and for copies that were not compared."""
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
     def is_checked(self, facts: ReplicaFacts, start: int, end: int) -> bool:
-        """True if batches of a replica whose checksums were computed are all that is at [start, end), without a gap: what was not
-        laid beside another replica is not known."""
+        """True if batches of a replica with computed checksums cover [start, end) without a gap. Batches that were not compared
+        with another replica are unknown."""
         if not facts.unchecked_batches:
             return True
         everything = (*self.comparisons, *self.waiting)
@@ -114,9 +115,8 @@ class Case:
         return start >= end
 
     def is_doubted(self, facts: ReplicaFacts, start: int, end: int) -> bool:
-        """True if a batch of a replica at, or next to, [start, end) differs from others' and its checksum is not known: its size
-        or its offsets may be what is damaged.
-        """
+        """True if a batch of a replica that overlaps or touches [start, end) differs from the others' and has no computed
+        checksum: its size or offsets may be damaged."""
         paths = {segment.path for segment in facts.segments}
         return any(
             problem.kind == "unchecked" and problem.start_offset <= end and start <= problem.end_offset
@@ -126,7 +126,8 @@ class Case:
         )
 
     def is_lost_tail(self, item: Comparison) -> bool:
-        """True if the reference once had what a copy `beside` has past its end, and no skew of the two copies explains that."""
+        """True if the reference once had the records that a copy in `beside` has past its end, and no skew of the two copies
+        explains them."""
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
             return self.one_moment or self.evidence.was_at_rest or (self._state_of_reference == "down" and not ran)
@@ -135,7 +136,7 @@ class Case:
         )
 
     def may_be_lost_tail(self, item: Comparison) -> bool:
-        """True if `is_lost_tail` would hold if the reference was down when it was copied, which nothing decides."""
+        """True if `is_lost_tail` holds only if the reference was down while it was copied, which is undecided."""
         if self.is_lost_tail(item) or item.follower.is_about_to_go or not item.ahead:
             return False
         if self.is_copied_from_reference(item):
@@ -147,23 +148,22 @@ class Case:
         return state_of_reference(self.reference, self.replicas, self.leadership, self.options.times)
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:
-        """True if nothing was written while these were copied: while a broker is down its disks do not change."""
+        """True if nothing was written while these were copied, e.g. because their brokers were down."""
         return self.evidence.was_at_rest or all(self.options.times.was_down(one, self.leadership) for one in copies)
 
     def is_copied_from_reference(self, item: Comparison) -> bool:
-        """True if a copy `beside` is a move of the reference's own log to another disk."""
+        """True if a copy in `beside` is a move of the reference's log to another disk."""
         return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
 
     @property
     def lost_remotely(self) -> OtherHistory:
-        """Stretches in remote storage that are of another history, and that the leader is known not to have."""
+        """Ranges in remote storage that belong to another history, and that the leader is known not to have."""
         return self.remote.other if self.is_leaders else OtherHistory()
 
     def may_be_on_leader(self, offset: int) -> bool:
-        """True if the leader, whose log is not here, may have another history than the reference from `offset` on, that of a follower.
+        """True if the leader, whose log was not captured, may have a follower's history rather than the reference's from `offset` on.
 
-        It has that of the reference where the reference's records there were committed, and every election since was clean
-        (`high_watermark_bounds.recorded_marks`).
+        False if the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
         """
         leader = self.reference.leader_id
         is_epoch_known = self.leadership is not None and self.leadership.leader_epoch is not None
@@ -173,9 +173,9 @@ class Case:
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.
 
-        Records left behind by a clean election were not committed if the elected log was whole; a committed record in the run
-        proves that it was not. Before KIP-279 clean elections lost committed records as well. Any other run may have been
-        committed if all in-sync replicas may have had it at some time. The present leader's high watermark says nothing of
+        Records left behind by a clean election were not committed if the elected log was complete; a committed record in the
+        run proves that it was not. Before KIP-279 clean elections lost committed records too. Any other run may have been
+        committed if all in-sync replicas may have had it at some time. The present leader's high watermark proves nothing about
         another lineage.
         """
         committed = -1 if run.committed_end is None else run.committed_end
@@ -190,12 +190,12 @@ class Case:
         if cause.clean:
             whole = cause.excludes_commitment and run.committed_end is None and not self._lost_its_tail(cause.election)
             return committed, committed if whole else run.end_offset
-        # A run of markers alone has no promised record, so their number shows nothing.
+        # A run of markers alone has no acknowledged record, so their number proves nothing.
         may_be = cause.promised_records > run.committed_records or not run.data_records
         return committed, run.end_offset if may_be else committed
 
     def _lost_its_tail(self, election: Election | None) -> bool:
-        """True if the log of the elected replica shows today that it lost its end."""
+        """True if the elected replica's log shows today that it lost its end."""
         return election is not None and any(
             is_tail_lost(self.reference, self.replicas, facts)
             for facts in self.replicas
@@ -203,17 +203,18 @@ class Case:
         )
 
     def committed_tail(self, item: Comparison) -> int:
-        """Offset up to which the tail of a copy that `is_lost_tail` was committed; the reference's end if nothing proves any of it."""
+        """Offset up to which the tail of a copy that `is_lost_tail` was committed; the reference's end if none of it is proven
+        committed."""
         reference = self.reference.facts
         reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
         return max(reference.log_end_offset, reached)
 
     def why_not_comparable(self, facts: ReplicaFacts) -> str | None:
-        """Clause saying why a copy may not be compared with the reference; None if it may."""
+        """Reason, as a clause, why a copy must not be compared with the reference; None if it may be."""
         return why_not_comparable(self.reference, facts)
 
     def open_question(self, item: Comparison) -> str | None:
-        """Clause naming what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
+        """Clause on what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
         return open_question(self.reference, item, self.options.protocol, is_epoch_said=self.is_epoch_said)
 
     @property
@@ -233,9 +234,8 @@ class Case:
 
     @property
     def differing_below(self) -> list[tuple[Comparison, OffsetRange, int, int]]:
-        """(copy, offsets, its epoch, the reference's) of records in `undecided_below` of epochs that the reference's epoch file rules
-        out.
-        """
+        """(copy, offsets, its epoch, the reference's) of records in `undecided_below` of epochs that the reference's epoch file
+        rules out."""
         below = self.undecided_below
         lineage = self.reference.facts.found_lineage
         if below is None or lineage is None:
@@ -245,7 +245,7 @@ class Case:
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:
-        """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
+        """Brokers with, or assigned, a replica whose log is unknown because files are missing or unreadable."""
         copies = (*self.replicas, *self.set_aside)
         named = self.leadership.named if self.leadership else frozenset()
         known = {facts.broker_id for facts in copies if facts.end_is_known}
@@ -253,9 +253,10 @@ class Case:
 
     @property
     def captured(self) -> frozenset[int]:
-        """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
-        another topic of that name. `.deleted` segments are part of a log only, a `-future` copy is behind one, and whoever
-        leads, is in sync or eligible has another one than what was put aside.
+        """Brokers with a copy whose log end is known, including stray or deleted directories, and directories of another topic id.
+
+        `.deleted` segments are only a part of a log, a `-future` copy lags behind one, and a leader, in-sync or eligible broker
+        has another log than the one put aside.
         """
         now = self.leadership
         entitled = {now.leader_id, *(now.isr or ()), *now.elr} if now is not None else set()
@@ -268,13 +269,13 @@ class Case:
 
     @property
     def needed_replicas(self) -> dict[int, Need]:
-        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
         orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
         return needed_replicas(self.leadership, self.reference, self.captured, orphaned, self.replicas)
 
     @property
     def orphaned_marks(self) -> tuple[OrphanedMark, ...]:
-        """Committed offsets proven lost by checkpoint files that name the partition on brokers without a directory of it."""
+        """Committed offsets proven lost by checkpoint files that name the partition on brokers without its directory."""
         copies = (*self.replicas, *self.set_aside, *self.foreign, *self.duplicates)
         present = {facts.broker_id for facts in copies}
         orphans = {key: mark for key, mark in self.evidence.orphans.items() if key[0] not in present}
@@ -282,9 +283,9 @@ class Case:
 
     @property
     def is_alone(self) -> bool:
-        """True if the snapshot has one copy only and nothing names others.
+        """True if the snapshot has one copy only and no source names others.
 
-        A metadata log that does not name the partition says that it is deleted.
+        A metadata log that does not name the partition means that it is deleted.
         """
         assigned = self.leadership.replicas if self.leadership else None
         others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
@@ -292,7 +293,7 @@ class Case:
 
     @property
     def stopped(self) -> bool:
-        """Nobody leads because everybody was stopped cleanly: then who is in sync no longer matters."""
+        """True if there is no leader because all brokers were stopped cleanly; then ISR membership no longer matters."""
         return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
 
     @property
@@ -301,7 +302,7 @@ class Case:
         return self.leadership is not None and self.leadership.leader_epoch is not None
 
     def config(self, name: str) -> str | None:
-        """A topic config as the leadership source shows it; None when it does not."""
+        """A topic config from the leadership source; None if it has none."""
         return self.leadership.configs.get(name) if self.leadership else None
 
     def in_isr(self, broker_id: int) -> bool | None:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from importlib.abc import ResourceLoader
 
 
-#: Every code that a finding can have, by its name.
+#: All finding codes, by name.
 CATALOGUE: dict[str, Code] = {code.code: code for module in findings.MODULES for code in module.CODES}
 
-#: Prefixes of codes; what each family is about is in its file.
+#: Prefixes of codes; the subject of each family is in its file.
 FAMILIES = tuple(dict.fromkeys(code.family for code in CATALOGUE.values()))
 
 #: Meaning of each verdict on a partition.
@@ -48,7 +48,7 @@ VERDICT_MEANINGS = {
 
 
 def worst_verdict(verdicts: Iterable[str]) -> Verdict:
-    """The worst of `verdicts` in the order of `VERDICTS`; CONSISTENT when there is none.
+    """Return the worst of `verdicts` in the order of `VERDICTS`; CONSISTENT without any.
 
     Raises ValueError for an unknown name.
     """
@@ -61,10 +61,7 @@ def unplaced_codes(findings: Iterable[FindingRow]) -> set[str]:
 
 
 def audit_verdict(partition_verdicts: Iterable[str], unplaced: Iterable[str]) -> Verdict:
-    """Verdict of a whole audit: the worst among its partitions' and those that `unplaced_codes` bring.
-
-    An audit of no partition is INCONCLUSIVE.
-    """
+    """Return the verdict of an audit: the worst among its partitions' and those of `unplaced` codes; INCONCLUSIVE without partitions."""
     verdicts = list(partition_verdicts)
     if not verdicts:
         return "INCONCLUSIVE"
@@ -74,29 +71,29 @@ def audit_verdict(partition_verdicts: Iterable[str], unplaced: Iterable[str]) ->
 
 
 def at_or_above(severity: str, level: str) -> bool:
-    """True if `severity` is as bad as `level` or worse; nothing is at or above the level `never`."""
+    """True if `severity` is `level` or worse; always False for the level `never`."""
     return level != "never" and SEVERITIES.index(severity) <= SEVERITIES.index(level)
 
 
 def codes_beginning(prefix: str) -> list[Code]:
-    """The codes of a family, or of part of one: those that are `prefix` or go on with a dash after it."""
+    """Codes that equal `prefix` or continue it after a dash (a family or a part of one)."""
     return [code for name, code in CATALOGUE.items() if f"{name}-".startswith(f"{prefix.rstrip('-')}-")]
 
 
 def codes_of_verdict(verdict: str) -> list[Code]:
-    """The codes that can bring `verdict` on their partition."""
+    """Codes that can cause `verdict`."""
     return [code for code in CATALOGUE.values() if verdict in code.verdicts]
 
 
 @cache
 def codes_with(trait: str) -> frozenset[str]:
-    """Names of the codes that have a trait of `TRAITS`; KeyError for another word."""
+    """Names of the codes with a trait of `TRAITS`. Raises KeyError for an unknown trait."""
     TRAITS[trait]
     return frozenset(name for name, code in CATALOGUE.items() if trait in code.traits)
 
 
 def nearest_codes(name: str) -> list[str]:
-    """At most three known codes that `name` may have been meant for, nearest first."""
+    """At most three known codes similar to `name`, nearest first."""
     wanted = name.strip().upper().replace("_", "-")
     near = difflib.get_close_matches(wanted, CATALOGUE, n=3, cutoff=0.5)
     containing = [code for code in CATALOGUE if wanted and wanted in code and code not in near]
@@ -109,14 +106,14 @@ class CodeText(NamedTuple):
     summary: str
     """A line without a full stop."""
     when: str
-    """The rule, in the terms of docs/semantics.md F.0; '' where the summary says all of it."""
+    """The rule, in the terms of docs/semantics.md F.0; "" if the summary is complete."""
     meaning: str
     proof: str
     remedy: str
     traps: str
-    """Harmless explanations that were considered, or have to be; '' when there is none."""
+    """Harmless explanations that were or must be considered; "" without any."""
     conditions: Mapping[str, str]
-    """By severity or verdict: when the code has that one and not its other ones. Not all need to be told apart."""
+    """Condition for a severity or verdict of the code, if it can have several; some may be left out."""
 
 
 class FamilyText(NamedTuple):
@@ -127,21 +124,21 @@ class FamilyText(NamedTuple):
 
 
 def code_text(code: str) -> CodeText:
-    """The prose of a code; KeyError for one that `CATALOGUE` does not have."""
+    """Return the prose of a code. Raises KeyError for a code outside `CATALOGUE`."""
     return family_text(CATALOGUE[code].family).codes[code]
 
 
 @cache
 def family_text(family: str) -> FamilyText:
-    """The prose of a family, by its prefix."""
-    # The loader reads from a directory and from a zip alike, and needs no import.
+    """Return the prose of a family, by its prefix."""
+    # The loader reads from directories and zips alike, and needs no import.
     loader: ResourceLoader = cast("ResourceLoader", findings.__loader__)
     text = loader.get_data(f"{findings.__path__[0]}/{family.lower()}.md").decode()
     return parse_family(text, family, codes_beginning(family))
 
 
 def parse_family(text: str, family: str, codes: list[Code]) -> FamilyText:
-    """Parse the file of a family. Raises ValueError unless it has just these codes, and of each what a reader needs."""
+    """Parse the file of a family. Raises ValueError unless it has exactly `codes`, each with the required fields."""
     head, *sections = text.split("\n## ")
     title, _, subject = head.strip().partition(": ")
     found = dict(zip((section.split(maxsplit=1)[0] for section in sections), sections))

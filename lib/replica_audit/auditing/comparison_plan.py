@@ -1,4 +1,4 @@
-"""The plan of a partition's audit: its copies sorted out (F.1), and the data that their comparison needs, batches by chunk."""
+"""Plan of a partition's audit: its copies grouped (F.1), and the batches that their comparison needs, by chunk."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _NO_TIMES = CaptureTimes()
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGrouping:
-    """The copies that are compared, with their reference, and those set aside."""
+    """The compared copies with their reference, and those set aside."""
 
     reference: Reference | None
     followers: tuple[ReplicaFacts, ...] = ()
     foreign: tuple[ReplicaFacts, ...] = ()
     duplicates: tuple[ReplicaFacts, ...] = ()
-    """Second copies on one broker, and what it had before it was collected again and has no longer."""
+    """Second copies on one broker, and earlier copies of it with records that a later collection no longer found."""
     put_aside: tuple[ReplicaFacts, ...] = ()
     """Copies that Kafka does not serve from."""
     set_aside: tuple[ReplicaFacts, ...] = ()
@@ -54,11 +54,11 @@ class ReplicaGrouping:
 
     @property
     def compared(self) -> tuple[ReplicaFacts, ...]:
-        """The reference and all that are compared with it."""
+        """The reference and its followers."""
         return () if self.reference is None else (self.reference.facts, *self.followers)
 
     def turned(self) -> Iterator[ReplicaGrouping]:
-        """A grouping per replica, with that replica as the reference."""
+        """Yield a grouping for each replica as the reference."""
         reference = self.reference
         if reference is None:
             return
@@ -77,10 +77,9 @@ def group_replicas(
     rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]] = MappingProxyType({}),
     put_aside: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = (),
 ) -> ReplicaGrouping:
-    """Topic ids first, then one copy per broker, then the reference (F.1).
+    """Group copies by topic id, keep one copy per broker, then choose the reference (F.1).
 
-    `at_rest`: the manifest says that all copies are of one moment. `rot`: batches whose epoch is known to have been
-    changed, by copy.
+    `at_rest`: the manifest declares all copies to be of one moment. `rot`: batches whose epoch is known to be changed, by copy.
     """
     copies, before = _of_each_moment(_facts_of(replicas, tiered, times, rot), times)
     present = _present_topic_id(copies, leadership)
@@ -109,7 +108,7 @@ def group_replicas(
             duplicates.append(facts if better is other else other)
     duplicates += earlier
     kept = tuple(chosen.values())
-    # A log with unreadable files counts as missing: what they hold is not known.
+    # A log with unreadable files counts as missing: their content is unknown.
     reference = choose_reference([facts for facts in kept if facts.unread is None], leadership)
     if reference is None:
         return ReplicaGrouping(None, (), foreign, tuple(duplicates), set_aside=kept)
@@ -130,7 +129,7 @@ def _facts_of(
     times: CaptureTimes,
     rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]],
 ) -> list[ReplicaFacts]:
-    """By broker id and log dir."""
+    """Facts of the copies, by broker id and log dir."""
     return [
         replica_facts(
             directory,
@@ -147,14 +146,15 @@ def _facts_of(
 def _of_each_moment(
     copies: Sequence[ReplicaFacts], times: CaptureTimes
 ) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
-    """The copies that stand for replicas, and what brokers that were collected again had before and may have no longer."""
+    """Split copies into those that represent replicas and earlier ones, of brokers collected again, with records that may be
+    gone since."""
     later: list[ReplicaFacts] = []
     before: list[ReplicaFacts] = []
     for facts in copies:
         is_earlier = times.is_superseded(*facts.key, str(facts.directory.topic_partition))
         (before if is_earlier else later).append(facts)
     if not later:
-        return before, []  # All that is known of the partition.
+        return before, []  # Nothing else is known of the partition.
     return later, [
         replace(facts, is_earlier=True)
         for facts in before
@@ -165,7 +165,7 @@ def _of_each_moment(
 
 
 def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
-    """True if a log surely has what it had earlier, except for what retention and compaction delete."""
+    """True if a log certainly has what it had earlier, except for what retention and compaction delete."""
     end = earlier.log_end_offset
     if end <= later.log_start_offset:
         return True
@@ -175,7 +175,7 @@ def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """The id that counts: the leadership source's, else that of most copies, the greatest log breaking ties."""
+    """Present topic id: the leadership source's, else that of most copies, on a tie that of the greatest log."""
     ids = {facts.directory.topic_id for facts in copies} - {None}
     if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
         return leadership.topic_id
@@ -191,19 +191,19 @@ def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | N
 
 
 def _named_directory(leadership: Leadership | None, broker_id: int) -> str | None:
-    """The id of the log dir in which the metadata log has the broker's replica; None if it does not say."""
+    """Id of the log dir to which the metadata log assigns the broker's replica; None if unknown."""
     newest = leadership.committed[-1:] if leadership else ()
     named = (dict(zip(one.replicas, one.directories)) for one in newest if len(one.directories) == len(one.replicas))
     return next(named, {}).get(broker_id)
 
 
 def plan_audit(evidence: PartitionEvidence) -> ComparisonPlan:
-    """Plan for auditing a partition; `auditing.conclude.conclude` takes it with the data that it asks for."""
+    """Plan a partition's audit; `auditing.conclude.conclude` takes the plan with the batches it names."""
     return ComparisonPlan(evidence)
 
 
 class Pair(NamedTuple):
-    """Two copies that are compared, and the chunks that their comparison wants to see."""
+    """Two copies to compare, and the chunks whose batches their comparison needs."""
 
     reference: Reference
     follower: ReplicaFacts
@@ -212,11 +212,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """Replicas of a partition grouped, and the chunks that their comparison needs. Properties are lazy."""
+    """Replicas of a partition grouped, and the chunks that their comparison needs. Properties are computed once."""
 
     evidence: PartitionEvidence
     rot: Mapping[CopyKey, Sequence[CorruptEpoch]] = field(default_factory=dict)
-    """Batches whose epoch is known to have been changed, by copy."""
+    """Batches whose epoch is known to be changed, by copy."""
 
     @cached_property
     def grouping(self) -> ReplicaGrouping:
@@ -235,22 +235,22 @@ class ComparisonPlan:
 
     @cached_property
     def doubts(self) -> tuple[CorruptEpoch, ...]:
-        """Stretches whose epoch may have been changed on disk; only their batches can tell."""
+        """Ranges whose epoch may have been changed on disk; only their batches can tell."""
         at_rest = bool(self.evidence.options.quiesced)
         return tuple(doubtful_epochs(self.grouping.compared, self.evidence.leadership, at_rest=at_rest))
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The reference and each follower, then each copy beside them, with the chunks that their comparison wants to see."""
+        """The reference with each follower, then with each copy in `beside`, and the chunks that their comparison needs."""
         return tuple(self._pairs_of(self.grouping))
 
     @cached_property
     def batches(self) -> dict[CopyKey, set[int]]:
-        """Chunks whose batches `conclude` wants to see, by copy; empty when digests and lineages say it all."""
+        """Chunks whose batches `conclude` needs, by copy; empty if digests and lineages suffice."""
         wanted: dict[CopyKey, set[int]] = {}
         groupings = [self.grouping]
         if self.doubts:
-            # Only the batches will show whether an epoch was changed, and so who is the reference and where it cuts.
+            # Only the batches show whether an epoch was changed, and so which replica is the reference and where it is cut.
             restored = ComparisonPlan(self.evidence, _by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
@@ -269,11 +269,11 @@ class ComparisonPlan:
 
     @cached_property
     def producers(self) -> frozenset[int]:
-        """Producers of whose transactions `conclude` wants to know what the coordinator says."""
+        """Producers whose transaction states `conclude` needs from the coordinator."""
         return frozenset(producer for facts in self.grouping.compared for producer in open_at_end(facts.segments))
 
     def _beside_store(self, facts: ReplicaFacts) -> set[int]:
-        """Chunks of a log that segments in the remote store have, too, and that are compared with them."""
+        """Chunks of a log that are compared with segments in the remote store."""
         return set().union(*(one.chunks for one in self.evidence.side.contents)) & facts.chunks.keys()
 
     def _candidates_of(self, grouping: ReplicaGrouping) -> dict[CopyKey, set[int]]:

@@ -1,4 +1,4 @@
-"""The audit of one partition, from the plan and the batches that it asked for. Spark and `show` call the same function."""
+"""Audit of one partition, from the plan and the batches it names; Spark and `show` use the same function."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """The outcome; `case` is None when the snapshot has no replica."""
+    """Outcome of a partition's audit; `case` is None if the snapshot has no comparable replica."""
 
     evidence: PartitionEvidence
     case: Case | None
@@ -75,7 +75,7 @@ class PartitionAudit:
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:
-        """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
+        """Brokers with, or assigned, a replica whose log is unknown because files are missing or unreadable."""
         if self.case is not None:
             return self.case.unread_replicas
         leadership = self.evidence.leadership
@@ -84,7 +84,7 @@ class PartitionAudit:
 
     @property
     def needed_replicas(self) -> dict[int, Need]:
-        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
         if self.case is not None:
             return self.case.needed_replicas
         orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
@@ -99,8 +99,8 @@ def conclude(
 ) -> PartitionAudit:
     """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that the plan names.
 
-    `records` is asked for the records of batches that differ though their offsets agree, and of compacted replicas;
-    without it they are compared by their headers. `transactions` are the coordinator's latest states of the plan's producers.
+    `records` gives the records of compacted replicas and of batches that differ at equal offsets; without it they are compared
+    by their headers. `transactions` are the coordinator's latest states of the plan's producers.
     """
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
     if rot := confirm_rot(plan.doubts, rows):
@@ -118,7 +118,7 @@ def conclude(
     copies = [
         item
         for item in pairs[len(grouping.followers) :]
-        # What the reference has as well is not told twice of one broker.
+        # What the reference has too is reported once per broker.
         if not item.awaits_records and not (item.follower.is_earlier and not item.runs and not item.alignment.ahead)
     ]
     events = of_present_topic(evidence.side.log_events, reference.facts.directory.topic_id)
@@ -209,12 +209,12 @@ def _is_leaders_log(
     leadership: Leadership | None,
     segments: Iterable[RemoteSegment],
 ) -> bool:
-    """True if the log of the leader has what the reference's has, as far as that goes.
+    """True if the leader's log has the same records as the reference's, up to the latter's end.
 
-    A replica that has the leader's epoch was cut where the two parted. One that has not may be of a history that the leader,
-    elected uncleanly, or cleanly before it was cut itself, has nothing of, unless the leader led in the replica's latest
-    epoch, or came into the ISR in it, and was the next to lead, or a segment that has the leader's epoch has that one, too:
-    logs that have one epoch have the same below.
+    A replica with the leader's epoch was truncated where the two diverged. Without it, it may have a history that the leader
+    lacks (after an unclean election, or a clean one before its own truncation), unless the leader led or joined the ISR in the
+    replica's latest epoch and was the only one elected since, or a segment with the leader's epoch contains that epoch too:
+    logs that share an epoch are the same below it.
     """
     facts = reference.facts
     if leadership is None or reference.leader_id == facts.broker_id:
@@ -235,7 +235,7 @@ def _is_leaders_log(
 
 
 def _took_part_in(reference: Reference, epoch: int) -> bool:
-    """True if the leader led in `epoch`, or followed its leader into the ISR, and nobody else has been elected since."""
+    """True if the leader led in `epoch`, or joined its ISR, and no other broker has been elected since."""
     leader = reference.leader_id
     led = any((state.leader_id, state.leader_epoch) == (leader, epoch) for state in reference.history)
     joined = any(
@@ -249,11 +249,8 @@ def _took_part_in(reference: Reference, epoch: int) -> bool:
 def _state_of_reference(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, one_moment: bool
 ) -> CopiedState:
-    """Down where the reference's log must reach at least as far as all that its leader copied to remote storage.
-
-    A leader copies only what it has. Up where the end of the log may be missing, or where the copy of a running broker
-    may just be older; undecided where nothing tells whether it ran.
-    """
+    """State of the reference: down if its log must reach as far as its leader copied to remote storage, up if its end may be
+    missing or the copy just older, undecided if it is unknown whether the broker ran."""
     facts = reference.facts
     leadership = evidence.leadership
     captured = {one.broker_id for one in grouping.compared}
@@ -273,10 +270,10 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
 def _compare(
     plan: ComparisonPlan, rows: Mapping[CopyKey, NDArray[np.void]], records: RecordSource | None
 ) -> Iterator[Comparison]:
-    """Each follower, then each copy beside them, compared with the reference by batches.
+    """Compare each follower, then each copy in `beside`, with the reference by batches.
 
-    Another follower may have asked for more of the reference than this pair needs: what this pair did not ask for is known
-    to be equal, and must not look like a hole.
+    `rows` may have more batches of the reference than a pair needs (for another follower); chunks outside the pair are known to
+    be equal, and must not look like holes.
     """
     tiered = plan.evidence.is_tiered
     for reference, follower, chunks in plan.pairs:
@@ -294,7 +291,8 @@ def _apart(
     leadership: Leadership | None,
     events: Sequence[BrokerLogEvent],
 ) -> tuple[list[Comparison], list[tuple[Comparison, str]]]:
-    """The comparisons that are judged, some with a doubt, and those of logs that may be of another topic, with the reason."""
+    """Split comparisons into those that are judged, some with a doubt, and those with logs that may be of another topic, with
+    the reason."""
     kept = []
     strangers = []
     for item in compared:
@@ -310,7 +308,7 @@ def _apart(
 
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:
-    """True if the cleaner stays below the high watermark: by the version, else by partition.metadata, which came with 2.8."""
+    """True if the cleaner stays below the high watermark: by the version, else by partition.metadata, which exists since 2.8."""
     known = cleans_below_mark(evidence.options.kafka_version)
     return known if known is not None else all(directory.topic_id is not None for directory, _ in evidence.replicas)
 

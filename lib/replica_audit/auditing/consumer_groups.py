@@ -1,6 +1,6 @@
-"""Consumer groups of one partition: where they stand on the leader's log, and whether the records they read are still there (KIP-320).
+"""Consumer groups of one partition: their positions in the leader's log, and whether the records they read still exist (KIP-320).
 
-Clients differ in how they react (docs/semantics.md H12); the position is a fact of the log.
+Clients react differently (docs/semantics.md H12); the position is a fact of the log.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LostRange:
-    """Offsets [start, end) of records that another log has, or had, and this one has not."""
+    """Offsets [start, end) of records that another log has or had, and this one lacks."""
 
     start_offset: int
     end_offset: int
     replaced_ms: int | None = None
-    """Time at which others were written in their place, or at which a leader without them began; None if unknown."""
+    """Time at which other records were written instead, or at which a leader without them was elected; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position of one group."""
+    """Position of one group in a log."""
 
     offset: GroupOffset
     effect: GroupEffect | None
-    """None for an offset of an earlier topic of that name."""
+    """None for an offset of an earlier topic of the same name."""
     parted_at: int | None = None
-    """First offset that the group may have read in another version, where it is affected."""
+    """First offset that an affected group may have read in another version."""
     proven: bool = True
 
 
@@ -73,21 +73,21 @@ def group_position(
     first = passed[0].start_offset if passed else None
     answer = lineage.end_offset_for(offset.leader_epoch, log_end_offset)
     if answer is not None and offset.leader_epoch != lineage.latest_epoch:
-        # For an epoch that the log never had Kafka answers with the one before it, which a client may take for an agreement.
-        # If nothing is lost below, that epoch had no records: a group that began at the log's end may commit it.
+        # For an epoch that the log never had, Kafka answers with the one before it, which a client may take for agreement. If
+        # nothing is lost below the offset, that epoch had no records: a group that started at the log's end may commit it.
         foreign = answer[0] != offset.leader_epoch and first is not None
         if answer[1] < at or foreign:
             parted = min([answer[1], at, *([first] if foreign and first is not None else [])])
             return Position(offset, "past_end" if at > log_end_offset else "epoch_differs", parted)
     if at > log_end_offset:
-        # A group goes on while copies are made; only what is lost, or copies of one moment, tell that from a loss.
+        # A group advances while copies are made; only lost records, or copies of one moment, distinguish that from a loss.
         known = one_moment or any(part.end_offset > log_end_offset for part in passed)
         if not known:
             return Position(offset, "unaffected")
         return Position(offset, "past_end", min(log_end_offset, first or log_end_offset))
     if not passed:
         return Position(offset, "unaffected")
-    # The group committed before anything replaced records that it must have read.
+    # The group committed before other records replaced those that it must have read.
     before = any(part.replaced_ms is not None and offset.committed_ms < part.replaced_ms for part in passed)
     if answer is None and offset.leader_epoch is None and before:
         return Position(offset, "epoch_differs", first, proven=False)
@@ -103,7 +103,7 @@ def group_positions(
     tiered: bool,
     one_moment: bool,
 ) -> Iterator[Position]:
-    """Position of each group on the present leader's log, in order of `offsets`."""
+    """Position of each group in the present leader's log, in the order of `offsets`."""
     lineage = answering_lineage(reference.facts, tiered)
     if not reference.predates:
         lineage = reference.complete(lineage)
@@ -126,7 +126,7 @@ def lost_ranges(comparisons: Iterable[Comparison]) -> tuple[LostRange, ...]:
 
 
 def _replaced_ms(item: Comparison, run: DivergentRange) -> int | None:
-    """Time at which a leader without the records of a run began, else at which it wrote in their place."""
+    """Time at which a leader without the run's records was elected, else at which other records were written instead."""
     if run.cause is not None and run.cause.election is not None:
         return run.cause.election.time_ms
     theirs = item.alignment.reference
@@ -135,7 +135,7 @@ def _replaced_ms(item: Comparison, run: DivergentRange) -> int | None:
 
 
 def _is_of_earlier_topic(one: GroupOffset, topic_id: str | None, leadership: Leadership | None) -> bool:
-    """True if an offset was committed before the topic, of `topic_id`, was created under the same name."""
+    """True if an offset was committed for an earlier topic of the same name."""
     if one.topic_id is not None and topic_id is not None:
         return one.topic_id != topic_id
     history = leadership.history if leadership else ()
@@ -143,7 +143,7 @@ def _is_of_earlier_topic(one: GroupOffset, topic_id: str | None, leadership: Lea
 
 
 def group_rows(positions: Iterable[Position]) -> Iterator[GroupOffsetRow]:
-    """A row for each consumer group."""
+    """Yield a row for each consumer group."""
     for one in positions:
         at = one.offset
         yield GroupOffsetRow(

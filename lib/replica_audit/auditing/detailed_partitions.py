@@ -1,4 +1,4 @@
-"""Partitions that are reported in detail: all of an audit of usual size, the worst ones of a large audit."""
+"""Partitions that are reported in detail: all in an audit of usual size, the worst in a large one."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from replica_audit.literals import VERDICTS
 from replica_audit.model import Place
 from replica_audit.schema import PartitionRow
 
-#: Partitions up to which everything is reported of each.
+#: Maximum number of partitions that are all reported in detail.
 WHOLE = 10_000
-#: Partitions in detail where there are more.
+#: Number of partitions reported in detail in a larger audit.
 DETAILED = 2_000
-#: Partitions that a text names one by one at most.
+#: Maximum number of partitions that a text names one by one.
 NAMED = 40
 
 
 def worst_first(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
-    """Worst verdict first, then most committed records lost, then most lost, then by name."""
+    """Sort by worst verdict, then most committed records lost, then most records lost, then name."""
     return sorted(partitions, key=_rank)
 
 
 def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> list[PartitionRow]:
-    """The partitions that are reported in detail, at `most` so many where that is given, in the order of `worst_first`: of equal
-    verdicts and losses those with graver findings.
-    """
+    """Partitions reported in detail (at `most` that many if given), in the order of `worst_first`; of partitions with equal
+    verdict and losses, those with more severe findings are chosen."""
     ranked = worst_first(partitions)
     if most is None:
         most = len(ranked) if len(ranked) <= WHOLE else DETAILED
@@ -39,7 +38,7 @@ def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> lis
 
 
 def told_places(partitions: Sequence[PartitionRow]) -> frozenset[Place]:
-    """The partitions in detail, and those that lists begin with, by what was lost or by name."""
+    """Partitions in detail, and those at the start of lists sorted by loss or by name."""
     by_name = nsmallest(NAMED, partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
     told = (*detailed(partitions), *nsmallest(NAMED, partitions, key=_rank), *by_name)
     return frozenset((row.topic, row.partition) for row in told)

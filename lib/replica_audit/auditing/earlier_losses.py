@@ -1,4 +1,4 @@
-"""Records that an earlier audit saw on a replica and not on its leader: they may be gone by now (F.5)."""
+"""Records that an earlier audit saw on a replica but not on its leader, and that may be gone by now (F.5)."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from itertools import groupby
 from replica_audit.schema import Evidence
 from replica_audit.typed_json import from_object, to_object
 
-#: The kind of evidence that remembers a run.
+#: Kind of evidence that stores a run of an earlier audit.
 EARLIER = "earlier"
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """Records that the leader of that time did not have: committed, or left behind by an election known to be unclean."""
+    """Records that the leader lacked at an earlier audit: committed, or left behind by an election known to be unclean."""
 
     audit_id: str
     finished: str
     """End of that audit, ISO 8601."""
     topic_id: str
     broker_ids: tuple[int, ...]
-    """Brokers that held them, ascending."""
+    """Brokers that held them, in ascending order."""
     start_offset: int
     end_offset: int
     replica_epoch: int
     records: int | None
     committed: bool
     leader_epoch: int | None
-    """The partition's current one at that audit."""
+    """Partition's leader epoch at that audit."""
 
     def to_text(self) -> str:
-        """JSON, for the evidence of a finding."""
+        """Serialise as JSON, for the evidence of a finding."""
         return json.dumps(to_object(self), sort_keys=True)
 
     @classmethod
@@ -44,18 +44,16 @@ class EarlierRun:
 
 @dataclass(frozen=True, slots=True)
 class EarlierLosses:
-    """Losses that earlier finished audits saw of one partition, and ids of findings that have told of them (HWM-GONE,
-    HWM-UNSEEN)."""
+    """Losses of one partition seen by earlier finished audits, and ids of findings that have reported them (HWM-GONE, HWM-UNSEEN)."""
 
     runs: tuple[EarlierRun, ...] = ()
     told: frozenset[str] = frozenset()
 
 
 def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evidence]]) -> EarlierLosses:
-    """Losses of one partition from `runs`, in any order, and from the evidence of the findings that have `told` of them, by id.
+    """Losses of one partition from `runs` in any order, and from the evidence of findings that reported them, by id in `told`.
 
-    If several audits saw the same run, the latest counts; a run that only a finding remembers, because its audit was removed,
-    counts too.
+    If several audits saw a run, the latest counts; a run that only a finding stores, because its audit was removed, counts too.
     """
     values = (one.value for evidence in told.values() for one in evidence if one.kind == EARLIER)
     remembered = [EarlierRun.from_text(value) for value in values if value]
@@ -63,7 +61,7 @@ def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evide
 
 
 def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
-    """The run of the latest audit, with all its brokers, for each set of runs that begin alike."""
+    """For each set of runs with the same start, the run of the latest audit with all its brokers."""
 
     def place(run: EarlierRun) -> tuple:
         return run.topic_id, run.replica_epoch, run.start_offset
@@ -78,7 +76,7 @@ def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
 
 
 def _joined(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
-    """Runs in order, without overlaps; touching runs that differ in nothing else are joined."""
+    """Sort runs and remove overlaps; touching runs that otherwise agree are joined."""
     last: EarlierRun | None = None
     for run in runs:
         if last is not None and (run.topic_id, run.replica_epoch) == (last.topic_id, last.replica_epoch):

@@ -1,4 +1,4 @@
-"""Evidence on one partition, whatever its snapshot was read from."""
+"""Evidence on one partition, independent of the snapshot's form."""
 
 from __future__ import annotations
 
@@ -34,51 +34,51 @@ from replica_audit.snapshot.log_dir_names import kind_of_copy
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Options of an audit, the same for every partition: from settings, else from the manifest."""
+    """Options of an audit, the same for every partition, from settings, else from the manifest."""
 
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     quiesced: bool | None = None
-    """`quiesced` of manifest.json; None if it is not given."""
+    """`quiesced` of manifest.json; None if absent."""
     cluster_id: str | None = None
     times: CaptureTimes = CaptureTimes()
-    """Times of the copies, as far as the manifest has them."""
+    """Times of the copies, from the manifest."""
     brokers: tuple[int, ...] = ()
-    """Brokers of which the snapshot has a log dir, with or without the partition."""
+    """Brokers with a log dir in the snapshot, with or without the partition."""
     has_metadata_log: bool = False
-    """The snapshot has one, whatever it says of the partition."""
+    """True if the snapshot has a metadata log, whatever it contains."""
     remote: str | None = None
-    """Directory or URI of the remote store; None where nobody looks, or where the snapshot has a listing of it."""
+    """Directory or URI of the remote store; None if it is not checked or the snapshot has a listing of it."""
     verify_remote: bool = False
-    """Segments in it are read."""
+    """True if segments in the remote store are read."""
 
 
 class SideEvidence(NamedTuple):
-    """Evidence of one partition from input that covers many."""
+    """Evidence on one partition from input that covers many."""
 
     log_events: tuple[BrokerLogEvent, ...] = ()
-    """Lines of brokers' own logs."""
+    """Lines of broker logs."""
     group_offsets: tuple[GroupOffset, ...] = ()
     """Offsets that consumer groups committed."""
     remote_segments: tuple[RemoteSegment, ...] = ()
-    """By `__remote_log_metadata`, of any topic of that name."""
+    """Segments from `__remote_log_metadata`, of any topic id with that name."""
     remote_logs: tuple[str, ...] | None = None
-    """Log dirs of the copies that together tell of every segment (`RemoteLogs`)."""
+    """Log dirs of the copies that together list every segment (`RemoteLogs`)."""
     store: RemoteListing | None = None
-    """What the remote store has; None where nobody looked."""
+    """Objects in the remote store; None if it was not checked."""
     contents: tuple[StoredContent, ...] = ()
     """Segments that were read in the remote store."""
     timeline: TimelineSummary | None = None
-    """Summary of the observations of the partition; None without any."""
+    """Summary of the partition's observations; None without any."""
     losses: EarlierLosses = EarlierLosses()
-    """Records that earlier audits of the cluster saw and that may be gone by now."""
+    """Records seen by earlier audits of the cluster that may be gone by now."""
     verified: Mapping[CopyKey, VerifiedCopy] = {}
-    """Copies that an earlier audit found equal and that need no second comparison; empty: all is compared."""
+    """Copies that an earlier audit found equal and that need no second comparison; if empty, everything is compared."""
 
 
 @dataclass(frozen=True)
 class PartitionEvidence:
-    """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
+    """Everything ingested for one partition; `replicas` are pairs of a directory and the summaries of its segments."""
 
     topic_partition: TopicPartition
     replicas: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]
@@ -86,7 +86,7 @@ class PartitionEvidence:
     options: AuditOptions = AuditOptions()
     side: SideEvidence = SideEvidence()
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
-    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    """Checkpoint values by (broker id, log dir, file) for log dirs without a directory of the partition."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
     """Copies that Kafka does not serve from (`snapshot.replica_dirs.PutAside`)."""
 
@@ -97,7 +97,8 @@ class PartitionEvidence:
 
     @property
     def was_at_rest(self) -> bool:
-        """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+        """True if nothing was written while the copies were made: the manifest declares it, or every log dir was stopped
+        cleanly (F.0)."""
         if self.options.quiesced is not None:
             return self.options.quiesced
         return all(directory.clean_shutdown for directory, _ in self.replicas)
@@ -128,9 +129,9 @@ def resolve_options(
     *,
     has_metadata_log: bool = False,
 ) -> AuditOptions:
-    """Options from `settings`, else from the manifest's `kafka_version` and `quiesced`.
+    """Resolve options from `settings`, else from the manifest's `kafka_version` and `quiesced`.
 
-    The protocol defaults to the version's, else `fetch`. Raises UsageError for a malformed version.
+    The protocol defaults to the version's, else to `fetch`. Raises UsageError for a malformed version.
     """
     try:
         version = parse_kafka_version(settings.kafka_version or kafka_version)
@@ -151,7 +152,7 @@ def resolve_options(
 
 
 def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
-    """`audit.options` of audit.json: what the answers were computed with, whoever chose it."""
+    """Object `audit.options` of audit.json: the options in effect, from settings or manifest."""
     version = options.kafka_version
     given = OptionsObject(
         protocol=options.protocol,
@@ -177,7 +178,7 @@ def partition_evidence(
     side: SideEvidence,
     options: AuditOptions,
 ) -> PartitionEvidence:
-    """Evidence on one partition; `summaries` are those of the segments of each of its `directories`."""
+    """Gather the evidence on one partition; `summaries` are those of the segments in each of `directories`."""
     copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
     return PartitionEvidence(
         topic_partition=topic_partition,

@@ -1,4 +1,4 @@
-"""Findings: a code, the evidence for it, and a row in the table `findings`, which no other module makes."""
+"""Findings: a code, its evidence, and a row of the table `findings`, which only this module makes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
-#: Traits by which reports and other readers of findings treat a code, besides severity and verdict, each with its meaning.
+#: Traits of codes, apart from severity and verdict, that determine how reports and other readers treat them, with their meanings.
 TRAITS = {
     "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",
     "difference": "says that replicas hold other records, however the differences are put",
@@ -50,13 +50,13 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A finding code: what rules compute with. Its prose is in the Markdown file of its family (`catalogue.code_text`)."""
+    """A finding code as used by rules; its prose is in the Markdown file of its family (`catalogue.code_text`)."""
 
     code: str
     severities: tuple[Severity, ...]
-    """Every severity that the code can have, worst first."""
+    """Severities that the code can have, worst first."""
     verdicts: tuple[Verdict, ...] = ()
-    """Every verdict that it can bring on its partition, worst first; empty when it never moves the verdict."""
+    """Verdicts that it can cause on its partition, worst first; empty if it never affects the verdict."""
     traits: tuple[str, ...] = ()
     """Names in `TRAITS`."""
 
@@ -70,18 +70,18 @@ class Code:
 
     @property
     def family(self) -> str:
-        """Prefix that it shares with the codes of its family: TXN."""
+        """Prefix of the codes of a family, e.g. TXN."""
         return self.code.partition("-")[0]
 
 
 def considered(text: str) -> Evidence:
-    """A benign explanation that was looked at, and why it holds or does not."""
+    """Evidence of a benign explanation that was considered, and whether it holds."""
     return Evidence("considered", text=text)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A conclusion. `verdict` is the one that it asks of its partition; None if it never moves the verdict."""
+    """A conclusion. `verdict` is the one it causes on its partition; None if it does not affect the verdict."""
 
     code: str
     severity: Severity
@@ -94,7 +94,7 @@ class Finding:
     verdict: Verdict | None
     replica_epoch: int | None = None
     status: Status = "new"
-    """known where an earlier audit of the warehouse told it already."""
+    """"known" if an earlier audit of the warehouse already reported it."""
 
 
 def finding(
@@ -110,9 +110,9 @@ def finding(
     evidence: Sequence[Evidence] = (),
     replica_epoch: int | None = None,
 ) -> Finding:
-    """A finding of `code`; severity and verdict default to the worst that it can have (verdict None: leaves it alone).
+    """Make a finding of `code`; severity and verdict default to its worst (verdict None causes none).
 
-    Raises ValueError for a severity or a verdict that the code cannot have.
+    Raises ValueError for a severity or verdict that the code cannot have.
     """
     severity = severity or code.severities[0]
     if verdict == "":
@@ -134,7 +134,7 @@ def finding(
 
 
 def doubted(found: Finding, item: Comparison) -> Finding:
-    """A finding of a comparison, not proven if something else would explain the difference."""
+    """Lower the confidence of a comparison's finding if something else would explain the difference."""
     if item.doubt is None:
         return found
     confidence = "likely" if found.confidence == "proven" else found.confidence
@@ -142,7 +142,8 @@ def doubted(found: Finding, item: Comparison) -> Finding:
 
 
 def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
-    """`found`, on records of another history than the reference's; undecided unless `is_known` that the leader does not have them."""
+    """Return `found`, a finding on records of another history than the reference's, as undecided unless `is_known` that the
+    leader lacks them."""
     if is_known:
         return found
     leader = case.reference.leader_id
@@ -152,7 +153,7 @@ def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
 
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings with one place each: those of one code, broker, start offset and replica epoch have one id, and become one.
+    """Merge findings of the same code, broker, start offset and replica epoch, which share an id.
 
     The worst of them is kept, the first of equals, with the evidence of all and the greatest end.
     """
@@ -174,9 +175,9 @@ def _merge(same: Sequence[Finding]) -> Finding:
 
 
 def finding_id(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> str:
-    """16 hex digits that stay the same between audits of one problem (CONTRACT).
+    """Id of a finding as 16 hex digits, stable between audits of one problem (CONTRACT).
 
-    `place` is the topic id of the partition, or, where the finding is of no partition, the path that it is about.
+    `place` is the topic id of the partition, or, for a finding of no partition, the path it is about.
     """
     parts = (
         cluster_id or "",
@@ -193,7 +194,7 @@ def finding_id(item: Finding, partition: TopicPartition | None, place: str | Non
 def finding_row(
     item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None
 ) -> FindingRow:
-    """Row of the table `findings`; `place` as in `finding_id`."""
+    """Make a row of the table `findings`; `place` as in `finding_id`."""
     return FindingRow(
         finding_id=finding_id(item, partition, place, cluster_id),
         code=item.code,
@@ -210,20 +211,20 @@ def finding_row(
     )
 
 
-#: Kind of evidence for bytes that an audit would need.
+#: Kind of evidence for bytes that the audit lacks.
 WANTED = "wanted"
-#: More ranges of one replica are not told apart.
+#: Maximum number of separate ranges of one replica.
 _GREATEST_RANGES = 1000
 
 
 def name_copy(facts: ReplicaFacts) -> str:
-    """Name of a copy beside the replicas, as a noun phrase."""
+    """Noun phrase for a copy in `Case.beside`."""
     if facts.is_earlier:
         return f"the first evidence of broker {facts.broker_id} ({facts.directory.log_dir})"
     return f"{facts.directory.log_dir} of broker {facts.broker_id}"
 
 
-#: Clauses on the fate of a copy beside the replicas, by its kind.
+#: Clause on the fate of a copy in `Case.beside`, by its kind.
 _FATES = {
     "current": "its broker has a second copy of the partition and uses the other",
     "earlier": "when its broker was collected again it did not have them any more",
@@ -235,12 +236,12 @@ _FATES = {
 
 
 def fate_of_copy(facts: ReplicaFacts) -> str:
-    """Clause saying what becomes of a copy beside the replicas."""
+    """Clause on the fate of a copy in `Case.beside`."""
     return _FATES[facts.kind]
 
 
 def place_of_copy(facts: ReplicaFacts) -> Evidence:
-    """Evidence that names the directory of a copy beside the replicas."""
+    """Evidence with the directory of a copy in `Case.beside`."""
     return Evidence(
         "file", text="a copy that neither leads nor follows", broker_id=facts.broker_id, path=facts.directory.log_dir
     )
@@ -252,7 +253,7 @@ def remote_segment(segment_id: str, value: str | None = None) -> Evidence:
 
 
 def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
-    """Finding on a batch that both replicas have, damaged on one side."""
+    """Finding on a batch that both replicas have, and that is damaged on one side."""
     return finding(
         code,
         f"broker {pair.bad_broker_id}: {name_offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
@@ -265,7 +266,7 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
 
 
 def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> Finding:
-    """Finding on batches of one broker whose records had to be compared and could not be had; `what` says why not."""
+    """Finding on batches of one broker whose records were needed for the comparison but are missing; `what` is the reason."""
     first = problems[0]
     span = span_of(problems)
     batches = count(len(problems), "batch", "batches")
@@ -282,13 +283,13 @@ def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> 
 
 
 def wanted_range(broker_id: int, path: str, position: int, size: int) -> Evidence:
-    """Evidence that names bytes of a file that an audit would need, `size` of them from `position` on."""
+    """Evidence of `size` bytes from `position` of a file that the audit lacks."""
     text = count(size, "byte")
     return Evidence(WANTED, broker_id=broker_id, path=path, position=position, value=str(size), text=text)
 
 
 def wanted_ranges(evidence: Iterable[Evidence]) -> list[tuple[str, int, int]]:
-    """The bytes that `wanted_range` named, each once, as (path, start, end) in order."""
+    """Bytes named by `wanted_range`, each once, as sorted (path, start, end)."""
     return joined_ranges(
         (item.path, item.position, item.position + int(item.value))
         for item in evidence
@@ -297,7 +298,7 @@ def wanted_ranges(evidence: Iterable[Evidence]) -> list[tuple[str, int, int]]:
 
 
 def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Ranges (path, start, end) in order, touching ones joined; if there are too many, also those nearest to each other."""
+    """Sort ranges (path, start, end) and join those that touch; if there are too many, also join the nearest ones."""
     gap, ordered = 0, sorted(ranges)
     while True:
         joined: list[tuple[str, int, int]] = []
@@ -312,7 +313,7 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
 
 
 class Wanted(NamedTuple):
-    """Bytes of a replica that evidence does not have, and that the answer needs."""
+    """Bytes of a replica that the answer needs and the evidence lacks."""
 
     place: Place
     broker_id: int
@@ -320,7 +321,7 @@ class Wanted(NamedTuple):
 
 
 def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
-    """The bytes that findings want of each replica, each once."""
+    """Bytes of each replica that findings want, each counted once."""
     found: dict[tuple[Place, int], list[Evidence]] = defaultdict(list)
     for row in findings:
         if row.topic is not None and row.partition is not None and row.broker_id is not None:
@@ -337,7 +338,7 @@ def unusable_input(code: Code, row: QuarantineRow) -> Finding:
 
 
 def replay_evidence(case: Case, item: Comparison) -> Evidence:
-    """Evidence of the cut that the chosen protocol makes on a follower."""
+    """Evidence of the truncation of a follower by the chosen protocol."""
     outcome = item.replays[case.options.protocol]
     return Evidence(
         "replay",
@@ -348,7 +349,7 @@ def replay_evidence(case: Case, item: Comparison) -> Evidence:
 
 
 def log_line(event: BrokerLogEvent, text: str) -> Evidence:
-    """A line of a broker's own log."""
+    """Evidence of a line in a broker log."""
     return Evidence(
         "log", text=f"line {event.line}: {text}", broker_id=event.broker_id, path=event.path, value=event.time
     )
@@ -362,7 +363,7 @@ def entries_text(entries: tuple[tuple[int, int], ...] | None) -> str:
 
 
 def left_by(run: DivergentRange) -> str:
-    """A clause that names the election which left a run behind; '' where nothing is known of it."""
+    """Clause on the election that left a run behind; "" if unknown."""
     cause = run.cause
     election = cause.election if cause is not None else None
     if cause is None or election is None or cause.clean is None:
@@ -375,7 +376,7 @@ def left_by(run: DivergentRange) -> str:
 
 
 def marked(facts: ReplicaFacts) -> Evidence:
-    """Evidence of the high watermark that a replica has in its checkpoint file."""
+    """Evidence of the high watermark in a replica's checkpoint file."""
     directory = facts.directory
     return Evidence(
         "checkpoint",
@@ -387,19 +388,19 @@ def marked(facts: ReplicaFacts) -> Evidence:
 
 
 def epochs_of_batches(facts: ReplicaFacts) -> Evidence:
-    """Evidence of the leader epochs in which a replica's batches were written."""
+    """Evidence of the leader epochs of a replica's batches."""
     text = f"from the batches: {entries_text(facts.lineage.entries)}"
     return Evidence("lineage", text=text, broker_id=facts.broker_id)
 
 
 def recorded(election: Election) -> Evidence:
-    """Evidence of an election that the metadata log has."""
+    """Evidence of an election recorded in the metadata log."""
     text = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
     return Evidence("leadership", text=text, broker_id=election.leader_id, value=str(election.leader_epoch))
 
 
 def told_by_history(run: DivergentRange) -> list[Evidence]:
-    """Evidence from the history of leadership: the elections that left a run behind, and its loss counted three ways."""
+    """Evidence from the leadership history: the elections that left a run behind, and its loss counted in three ways."""
     cause = run.cause
     if cause is None:
         return [considered("whether the election was clean is not known: the leadership given has no history")]

@@ -13,7 +13,7 @@ from replica_audit.schema import AttemptRow
 
 
 class JudgedPartition(NamedTuple):
-    """Verdicts on one partition of a cluster, each with the number of its audit."""
+    """Verdicts on one partition of a cluster, as pairs with the index of the audit."""
 
     cluster_id: str | None
     topic: str
@@ -22,7 +22,7 @@ class JudgedPartition(NamedTuple):
 
 
 class SeenFinding(NamedTuple):
-    """A finding as its last audit reported it, and its severity in each audit: (number of the audit, severity)."""
+    """A finding as its last audit reported it; `present` has its severity in each audit as (index of the audit, severity)."""
 
     cluster_id: str | None
     finding_id: str
@@ -37,7 +37,7 @@ class SeenFinding(NamedTuple):
 
 
 class PastAudit(NamedTuple):
-    """A past audit: its verdict, its counts, and how many findings appeared and disappeared with it."""
+    """A past audit: its verdict, its counts, and the numbers of findings that appeared and disappeared with it."""
 
     audit_id: str | None
     cluster_id: str | None
@@ -71,7 +71,7 @@ class VerdictChange(NamedTuple):
 
 
 class PastFinding(NamedTuple):
-    """A finding with its first and last audit, the number of audits that have it, and the audit since which it is gone."""
+    """A finding with its first and last audit, the number of audits with it, and the first audit after it without it."""
 
     finding_id: str
     code: str
@@ -99,7 +99,7 @@ class AuditHistory:
     findings: Sequence[PastFinding]
 
 
-#: Its tables.
+#: Row type of each table of the history.
 HISTORY_ROWS: dict[str, type] = {"audits": PastAudit, "changes": VerdictChange, "findings": PastFinding}
 
 
@@ -110,11 +110,11 @@ def build_history(
     limit: int | None = None,
     selects: Callable[[str | None], bool] = lambda topic: True,
 ) -> AuditHistory:
-    """History of `audits`, the finished ones, oldest first; `partitions` and `findings` refer to them by index.
+    """Build the history of finished `audits`, oldest first; `partitions` and `findings` refer to them by index.
 
-    A finding is gone when a later audit looked at its partition (or, where it belongs to none, at its cluster) and did not
-    find it. The latest `limit` audits are shown, and what happened in them; what was before still says what is new in them.
-    `selects` says of which topics changes and findings are shown; an audit's own verdict and counts are of all it had.
+    A finding is gone when a later audit covered its partition (or, for one of no partition, its cluster) and did not find it.
+    The latest `limit` audits are shown with their changes; earlier ones still determine what is new in them. `selects` filters
+    the topics of changes and findings, not an audit's verdict and counts.
     """
     first = max(0, len(audits) - limit) if limit else 0
     judged = [one._replace(verdicts=sorted(one.verdicts)) for one in partitions]
@@ -136,7 +136,7 @@ def build_history(
 
 
 def _changes(audits: Sequence[AttemptRow], judged: Iterable[JudgedPartition], first: int) -> list[VerdictChange]:
-    """Partitions whose verdict changed in the audit `first` or later, worst first."""
+    """Partitions whose verdict changed in audit `first` or later, worst first."""
     changes = []
     for one in judged:
         steps = one.verdicts
@@ -183,7 +183,7 @@ def _past_audits(
 
 
 class _Traced(NamedTuple):
-    """A finding, the numbers of the audits that have it, and that of the audit that no longer found it."""
+    """A finding, the indexes of the audits with it, and that of the first audit that no longer found it."""
 
     found: SeenFinding
     numbers: list[int]
@@ -205,7 +205,7 @@ def _trace(
 
 
 def _rank(found: SeenFinding) -> tuple[int, int, str, int, str, str]:
-    """Worst first, then newest first."""
+    """Sort key: worst first, then newest first."""
     severity, newest = SEVERITIES.index(found.severity), -found.present[0][0]
     return severity, newest, found.topic or "", found.partition or 0, found.code, found.finding_id
 

@@ -1,4 +1,4 @@
-"""Findings that are known already: of an earlier audit (`--baseline`), or accepted with a reason and for a time (`--accept`)."""
+"""Known findings: of an earlier audit (`--baseline`), or accepted with a reason until a date (`--accept`)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from replica_audit.text import now
 
 
 def parse_baseline(text: str, path: str) -> list[FindingRow]:
-    """The findings of the audit.json `text` that were there at its time: new or known, not resolved.
+    """Parse the findings present in the audit.json `text`: new or known, not resolved.
 
-    Raises UsageError naming `path` when it is not an audit.json.
+    Raises UsageError, which names `path`, if it is not an audit.json.
     """
     try:
         content = parse_json(text, path, "")
@@ -55,9 +55,9 @@ def parse_baseline(text: str, path: str) -> list[FindingRow]:
 
 
 def parse_finding(row: object) -> FindingRow:
-    """The finding in an element of `findings` of an audit.json; columns that a later version added are passed over.
+    """Parse an element of `findings` in an audit.json, ignoring columns of later versions.
 
-    Raises ValueError, naming the column, for anything else.
+    Raises ValueError, which names the column, for anything else.
     """
     if not isinstance(row, Mapping):
         raise ValueError("not a finding")
@@ -83,7 +83,7 @@ def _check_evidence(row: object) -> None:
 
 _NUMBER = (int, type(None))
 _TEXT = (str, type(None))
-#: Types that a column may have, except those that are always text.
+#: Types of columns that are not always text.
 _KINDS: dict[str, tuple[type, ...]] = {
     "topic": _TEXT,
     **dict.fromkeys(("partition", "broker_id", "start_offset", "end_offset"), _NUMBER),
@@ -92,7 +92,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_kind(name: str, value: object, kinds: tuple[type, ...]) -> None:
-    # True and False are numbers to Python.
+    # True and False are int instances in Python.
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise ValueError(f"{name} is {type(value).__name__}")
     if isinstance(value, int) and not -INT64 <= value <= INT64:
@@ -102,11 +102,10 @@ def _check_kind(name: str, value: object, kinds: tuple[type, ...]) -> None:
 def compare_findings(
     findings: Sequence[FindingRow], baseline: Sequence[FindingRow], audited: Collection[Place]
 ) -> list[FindingRow]:
-    """`findings` with their status, followed by those of `baseline` that are no longer there, as resolved.
+    """Return `findings` with their status, then those of `baseline` that are no longer present, as resolved.
 
-    Findings are the same if their finding_id is; one that is known without the baseline stays known. Only what was audited
-    now can be resolved: `audited` has the partitions of this run, so that a run on one topic does not resolve findings of others.
-    Idempotent.
+    Findings are the same if their finding_id is; one known without the baseline stays known. Only findings on `audited`
+    partitions can be resolved, so that a run on one topic does not resolve findings of others. Idempotent.
     """
     known = {item.finding_id for item in baseline}
     present = {row.finding_id for row in findings}
@@ -121,7 +120,7 @@ def compare_findings(
 
 
 def parse_quality_baseline(text: str) -> list[QualityRow]:
-    """Rows of `quality` in an audit.json that `parse_baseline` accepted; none where its version had no such table."""
+    """Parse rows of `quality` in an audit.json that `parse_baseline` accepted; empty if its version lacks the table."""
     rows = _list_of(parse_json(text, "baseline", ""), "quality")
     types = {column.name: column.type for column in REPORT_TABLES["quality"]}
     absent = dict.fromkeys(types)
@@ -133,7 +132,7 @@ def parse_quality_baseline(text: str) -> list[QualityRow]:
 
 
 def _fits(value: object, kind: str) -> bool:
-    """True if a JSON value is null or of a type that the table `quality` has."""
+    """True if a JSON value is null or has the column type `kind`."""
     if value is None:
         return True
     if kind == "array<string>":
@@ -144,9 +143,9 @@ def _fits(value: object, kind: str) -> bool:
 
 
 def compare_quality(rows: Iterable[QualityRow], baseline: Iterable[QualityRow]) -> list[QualityRow]:
-    """Rows of `quality` with their status: a failure is known when the same expectation failed before, on these rows.
+    """Set the status of `quality` rows: a failure is known if the same expectation failed before on these rows.
 
-    One row more, or another value in one of them, makes it new. Met expectations and errors have no status.
+    An additional row, or another value in one, makes it new. Met expectations and errors have no status.
     """
     known = {(row.suite, row.name): row for row in baseline if row.success is False}
     compared = []
@@ -167,7 +166,7 @@ def _covers(before: QualityRow, row: QualityRow) -> bool:
     )
 
 
-#: Kind of the evidence that says who accepted a finding, and until when.
+#: Kind of evidence with the reason and end of an acceptance.
 KIND = "accepted"
 _KEYS = {"finding", "reason", "until"}
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -180,14 +179,14 @@ class Acceptance:
     finding_id: str
     reason: str
     until: date
-    """The last day on which the finding does not count."""
+    """Last day on which the finding does not count."""
 
 
 def parse_acceptances(content: Mapping[str, object], path: str) -> tuple[Acceptance, ...]:
-    """The entries of a file whose mapping is `accepted: [{finding, reason, until}, ...]`.
+    """Parse entries of the form `accepted: [{finding, reason, until}, ...]`.
 
-    Raises UsageError naming `path` and the entry: an unknown key, a malformed id or date, a missing reason, a finding
-    that is there twice.
+    Raises UsageError, which names `path` and the entry, for an unknown key, a malformed id or date, a missing reason, or a
+    duplicate finding.
     """
     if set(content) - {"accepted"}:
         raise UsageError(f"{path}: expected accepted, found {', '.join(sorted(map(str, set(content) - {'accepted'})))}")
@@ -216,7 +215,7 @@ def parse_acceptances(content: Mapping[str, object], path: str) -> tuple[Accepta
 def with_acceptances(
     findings: Iterable[FindingRow], accepted: Sequence[Acceptance], today: date | None = None
 ) -> list[FindingRow]:
-    """`findings` with the status of accepted ones: known until the acceptance ends, new afterwards, whatever a baseline says.
+    """Set the status of accepted findings: known until the acceptance ends, new afterwards, independent of a baseline.
 
     The reason is added to the evidence. Idempotent.
     """
@@ -241,7 +240,7 @@ def with_acceptances(
 
 
 def unmatched(findings: Iterable[FindingRow], accepted: Iterable[Acceptance]) -> list[Acceptance]:
-    """Entries whose finding is not there: it may be gone, and the entry can be."""
+    """Entries without a present finding: it may be gone, and the entry can be removed."""
     present = {row.finding_id for row in findings if row.status != "resolved"}
     return [one for one in accepted if one.finding_id not in present]
 
@@ -263,7 +262,7 @@ def _found(entry: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Findings and checks of an earlier audit, and accepted findings; `findings` None: there is no audit to compare with."""
+    """Findings and quality rows of an earlier audit, and accepted findings; `findings` is None without an earlier audit."""
 
     findings: list[FindingRow] | None = None
     quality: tuple[QualityRow, ...] = ()
@@ -271,7 +270,7 @@ class Baseline:
     accepted: tuple[Acceptance, ...] = ()
 
     def compare(self, results: Results) -> Results:
-        """`results` with the status of findings and of failed expectations: new, known or resolved."""
+        """Return `results` with the status (new, known or resolved) of findings and failed expectations."""
         if self.findings is None and not self.accepted:
             return results
         findings = self.compared_findings(results)
@@ -280,7 +279,7 @@ class Baseline:
         return replace(results, findings=findings, quality=quality, stored=stored)
 
     def compared_findings(self, rows: ReportRows) -> list[FindingRow]:
-        """The findings of `rows` with their status, and those that are resolved."""
+        """Return the findings of `rows` with their status, and the resolved ones."""
         findings = rows.findings
         if self.findings is not None:
             findings = compare_findings(
@@ -289,13 +288,13 @@ class Baseline:
         return with_acceptances(findings, self.accepted) if self.accepted else findings
 
     def unused(self, results: Results) -> list[str]:
-        """Ids of accepted findings that are not there: they are gone, and their entries can be."""
+        """Ids of accepted findings that are no longer present, so that their entries can be removed."""
         return [one.finding_id for one in unmatched(results.findings, self.accepted)]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """Stored rows whose findings are compared with a baseline where they are read (`results.StoredRows`)."""
+    """Stored rows whose findings are compared with a baseline as they are read (`results.StoredRows`)."""
 
     stored: StoredRows
     baseline: Baseline
@@ -320,7 +319,7 @@ class ComparedRows:
         return self.stored.map(compared, {*tables, "partitions"}, lambda places: (known(places), given(places)))
 
     def _known(self) -> Callable[[Sequence[Place]], Baseline]:
-        """The part of the baseline that belongs to some partitions."""
+        """Function from partitions to the part of the baseline that belongs to them."""
         baseline = self.baseline
         if baseline.findings is None:
             return lambda places: Baseline(accepted=baseline.accepted)
@@ -345,7 +344,7 @@ def _work_compared(
 
 
 def read_baseline(settings: Settings) -> Baseline:
-    """The baseline of `settings`; read before anything else is started, as it may not be an audit.json."""
+    """Read the baseline of `settings`; called first, since the file may not be an audit.json."""
     accepted = _read_accepted(settings)
     if settings.baseline is None:
         return Baseline(accepted=accepted)
@@ -364,7 +363,7 @@ def read_baseline(settings: Settings) -> Baseline:
 
 
 def _join_lines(lines: Iterable[str]) -> str:
-    """The lines of an audit.jsonl as an audit.json with what is compared. Raises ValueError for a line that is not of one."""
+    """Convert the lines of an audit.jsonl to an audit.json with the compared parts. Raises ValueError for a malformed line."""
     head: dict[str, object] = {}
     rows: dict[str, list[object]] = {name: [] for name in ("partitions", "findings", "quality")}
     for number, line in enumerate(lines, 1):
@@ -381,10 +380,10 @@ def _join_lines(lines: Iterable[str]) -> str:
 
 
 def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
-    """The entries of `settings.accept`; none without it."""
+    """Read the entries of `settings.accept`; empty without it."""
     if settings.accept is None:
         return ()
-    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML only where a file is given
+    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML is loaded only if a file is given
 
     path = local_path(settings.accept) or settings.accept
     return parse_acceptances(parse_yaml_mapping(path, "--accept"), settings.accept)
@@ -392,7 +391,7 @@ def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The audit that this one is compared with: `finished` as ISO 8601, and its finding ids by partition."""
+    """The audit that this one is compared with: its end (ISO 8601), and its verdicts and finding ids by partition."""
 
     audit_id: str | None
     finished: str | None
@@ -407,7 +406,7 @@ class Earlier:
         verdicts: Mapping[FindingPlace, str],
         found: Iterable[tuple[FindingPlace, str]],
     ) -> Earlier:
-        """`found` are its partitions and finding ids, in pairs."""
+        """Group `found`, pairs of a partition and a finding id."""
         ids: dict[FindingPlace, set[str]] = defaultdict(set)
         for place, finding_id in found:
             ids[place].add(finding_id)
@@ -415,9 +414,9 @@ class Earlier:
 
 
 def parse_earlier(text: str) -> Earlier:
-    """The earlier audit in the text of its audit.json; rows without a name or a known verdict count as not audited.
+    """Parse the earlier audit from its audit.json; rows without a name or a known verdict count as not audited.
 
-    Raises ValueError when the text is not a JSON object. What only a comparison needs may be missing.
+    Raises ValueError if the text is not a JSON object. Members needed for comparison only may be missing.
     """
     content = parse_json(text, "audit.json", "give the audit.json of an earlier run")
     if not isinstance(content, dict):
@@ -445,7 +444,7 @@ def _list_of(content: Mapping, table: str) -> list:
 
 
 def _placed(content: Mapping, table: str) -> list[tuple[FindingPlace, Mapping]]:
-    """Rows with their partitions; (None, None) for those of none."""
+    """Rows with their partitions; (None, None) for rows of no partition."""
     found: list[tuple[FindingPlace, Mapping]] = []
     for row in _list_of(content, table):
         if isinstance(row, dict):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def look_into_store(evidence: PartitionEvidence, reference: Reference, local: NDArray[np.void]) -> StoreDeviations:
-    """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where nobody
-    looked. `local` are batches of the reference's log that the plan asked for."""
+    """Find deviations of the segments with the reference's topic id, and leaked objects of all topics of that name; empty if
+    the store was not checked. `local` are the batches of the reference's log that the plan asked for."""
     listing = evidence.side.store
     if listing is None:
         return StoreDeviations()
@@ -45,7 +45,7 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     facts, lineage = reference.facts, whole_lineage(reference)
     read = [one for one in evidence.side.contents if one.segment.topic_id == topic_id]
     contents = check_contents(facts, lineage, read, local)
-    # Of what a contradictory segment has offsets tell nothing.
+    # Offsets do not identify the content of a contradictory segment.
     unclear = {one.segment_id for one in find_contradictory(lineage, own.segments)}
     sound = [one for one in own.segments if one.segment_id not in unclear]
     found = find_deviations(facts, lineage, sound, own)
@@ -62,9 +62,9 @@ def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], lis
 
 
 def _was_listed_with(evidence: PartitionEvidence, listing: RemoteListing) -> bool:
-    """True if the store was listed no later than the copies were made: a cluster that was at rest may have run since.
+    """True if the store was listed no later than the copies were made: a cluster at rest may have run since.
 
-    A listing beside the copies that names no moment is taken for a part of them; a store itself, or a copy of it, is not.
+    A listing beside the copies without a time counts as part of them; a store itself, or a copy of it, does not.
     """
     if listing.latest_ms is None:
         return evidence.options.remote is None

@@ -19,7 +19,7 @@ from replica_audit.segments.batch_rows import Batches
 
 
 def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
-    """A row for each broker that holds lost records and each producer of them; a null id means no idempotence."""
+    """Yield a row for each broker with lost records and each producer of them; a null id means no idempotence."""
     for item in case.comparisons:
         written: dict[int, list[tuple[DivergentRange, Batches]]] = defaultdict(list)
         for run in filter(is_lost, item.runs):
@@ -46,24 +46,24 @@ def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
 
 
 def _are_transactional(batches: Batches) -> bool:
-    """True if any of them is of a transaction."""
+    """True if any batch is transactional."""
     return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
 
 
 def transactional_producers(rows: Iterable[LostProducerRow]) -> frozenset[int]:
-    """Producers of which the coordinator may know more."""
+    """Producers whose transactions the coordinator may know."""
     return frozenset(row.producer_id for row in rows if row.transactional and row.producer_id is not None)
 
 
 def awaits_coordinator(row: LostProducerRow) -> bool:
-    """True if the coordinator may know more of the row's producer."""
+    """True if the coordinator may know the row's producer."""
     return bool(transactional_producers([row]))
 
 
 def with_transactions(
     rows: Iterable[LostProducerRow], states: Mapping[int, TransactionState]
 ) -> Iterator[LostProducerRow]:
-    """`rows` with the coordinator's last state of each producer's transaction, as far as it is known."""
+    """Add the coordinator's latest state of each producer's transaction to `rows`, if known."""
     for row in rows:
         state = None if row.producer_id is None else states.get(row.producer_id)
         if state is not None:

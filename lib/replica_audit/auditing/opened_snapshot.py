@@ -1,4 +1,4 @@
-"""A snapshot opened for an audit, and read once for all its partitions; advice if it has no partition."""
+"""A snapshot opened for an audit, read once for all its partitions; and advice if it has no partition."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 3
-#: Snapshots for which the command is given.
+#: Maximum number of snapshots for which the command is given.
 _COMMANDS = 12
 _WANTED = "expected directories such as broker-1/orders-0 below it, with meta.properties beside them"
 
 
 def explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -> str:
-    """Reason that `inventory` has no partition, with advice, as one sentence."""
+    """Reason why `inventory` has no partition, with advice, as one sentence."""
     if any(parse_file_name(entry.path).kind == "log" for entry in snapshot.list_directory("") if not entry.is_dir):
         return _one_partition(uri, snapshot)
     redpanda = next((e.path for e in snapshot.list_tree().entries if is_redpanda_segment(e.path)), None)
@@ -110,8 +110,9 @@ def _one_partition(uri: str, snapshot: Snapshot) -> str:
 
 
 def snapshots_below(inventory: Inventory) -> list[str]:
-    """Names of the snapshots in a directory that holds several: captures of one cluster at different times, or of several
-    clusters. None where the directory is a snapshot itself, such as one with a directory for each disk or each rack.
+    """Names of the snapshots in a directory with captures of one cluster at different times, or of several clusters.
+
+    Empty if the directory is itself a snapshot, e.g. one with a directory for each disk or rack.
     """
     if inventory.manifest is not None or inventory.leadership_files:
         return []
@@ -129,7 +130,7 @@ def snapshots_below(inventory: Inventory) -> list[str]:
     for replica in chain(inventory.replicas, inventory.spread):
         copies[replica.broker_id, replica.topic_partition].add(replica.path.partition("/")[0])
     twice = sum(len(found.intersection(several)) > 1 for found in copies.values())
-    # A disk may have an outdated copy of a partition; most of them are captured again only in another snapshot.
+    # A disk may have an outdated copy of a partition; only in another snapshot are most of them captured again.
     is_again = twice * 2 > len(copies)
     are_foreign = len(set().union(*(clusters[above] for above in several))) > 1
     return several if is_again or are_foreign else []
@@ -143,7 +144,7 @@ def _one_of_several(uri: str, names: Sequence[str]) -> str:
 
 
 class Progress(Protocol):
-    """Receives the progress of an audit."""
+    """Receiver of an audit's progress."""
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None: ...
 
@@ -155,7 +156,7 @@ class Progress(Protocol):
 
 
 class Unseen:
-    """Discards progress."""
+    """Receiver that discards progress."""
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         pass
@@ -171,7 +172,7 @@ class Unseen:
 
 
 def open_location(uri: str) -> Snapshot:
-    """The directory or store at `uri`. Raises UsageError when there is none."""
+    """Open the directory or store at `uri`. Raises UsageError if it does not exist."""
     try:
         return Snapshot.open(uri)
     except (OSError, ValueError) as error:
@@ -186,12 +187,12 @@ def open_snapshot(
     spreading: Spreading | None = None,
     progress: Progress | None = None,
 ) -> tuple[Snapshot, Inventory]:
-    """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
+    """Open a snapshot and take its inventory, with the leadership of the file `leadership` in place of its own `user` entries.
 
-    `spreading` as for `discover`. With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
+    `spreading` as in `discover`. `source`, one of LEADERSHIP_SOURCES, ignores the other sources of leadership.
 
-    Raises UsageError when there is no such snapshot or `uri` is above several, `topics` match nothing, the leadership file is wrong, or `source`
-    names no leader; InputError when no log dir or partition is found.
+    Raises UsageError if the snapshot does not exist or `uri` contains several, `topics` match nothing, the leadership file is
+    wrong, or `source` names no leader; InputError if there is no log dir or partition.
     """
     progress = progress or Unseen()
     progress.begin("listing log dirs")
@@ -238,7 +239,7 @@ def _open_with_leadership(
 
 
 def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
-    """Options from the settings, else the manifest; raises UsageError for a malformed version."""
+    """Resolve options from the settings, else the manifest. Raises UsageError for a malformed version."""
     manifest = inventory.manifest or Manifest(None, None, ())
     times = CaptureTimes(manifest.brokers)
     return resolve_options(
@@ -257,11 +258,11 @@ _Said = TypeVar("_Said")
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A partition whose segments were looked at, and the data that its audit asks for."""
+    """A partition with its segments scanned, and the plan of its audit."""
 
     plan: ComparisonPlan
     rows: ReportRows = field(default_factory=ReportRows)
-    """Those that come of the reading itself, where no table has them already."""
+    """Rows produced by the scan that are not in a table already."""
     files: tuple[SegmentFile, ...] = ()
 
 
@@ -271,7 +272,7 @@ class _Placed:
 
     directories: list[ReplicaDir] = field(default_factory=list)
     orphans: dict[tuple[int, str, str], int] = field(default_factory=dict)
-    """Entries of offset checkpoints without a directory, by broker id, log dir and file."""
+    """Values of offset checkpoints without a directory, by (broker id, log dir, file)."""
     states: list[PartitionStateRow] = field(default_factory=list)
     files: list[SegmentFile] = field(default_factory=list)
     quarantine: list[QuarantineRow] = field(default_factory=list)
@@ -284,19 +285,19 @@ class _Placed:
 
     @property
     def is_evident(self) -> bool:
-        """True if more is known of it than input that could not be used."""
+        """True if anything but unusable input is known of the partition."""
         return bool(self.directories or self.orphans or self.states or self.observed is not None)
 
 
 @dataclass(slots=True)
 class OpenedSnapshot:
-    """A snapshot with everything that was read beforehand. `examine` scans the segments of any one partition."""
+    """A snapshot with everything that was read beforehand; `examine` scans the segments of one partition."""
 
     snapshot: Snapshot
     inventory: Inventory
     options: AuditOptions
     unplaced: list[QuarantineRow]
-    """Of no partition."""
+    """Rows of no partition."""
     _remote_logs: tuple[str, ...] | None
     _placed: dict[TopicPartition, _Placed]
 
@@ -309,7 +310,7 @@ class OpenedSnapshot:
         topics: tuple[str, ...],
         only: TopicPartition | None = None,
     ) -> OpenedSnapshot:
-        """Read what bears on more than one partition; `only` keeps what is said of that one."""
+        """Read the input that covers several partitions; `only` restricts it to one partition."""
         placed: dict[TopicPartition, _Placed] = defaultdict(_Placed)
         unplaced: list[QuarantineRow] = []
         for directory in inventory.copies:
@@ -328,7 +329,7 @@ class OpenedSnapshot:
             placed[TopicPartition(file.topic, file.partition)].files.append(file)
         for place, rows in _read_observations(snapshot, inventory, topics, unplaced):
             placed[place].observed = rows
-        # Partitions that are in quarantine only cannot be judged; and logs of years name partitions that are long gone.
+        # Partitions in quarantine only cannot be judged, and old logs name partitions that no longer exist.
         known = {place: one for place, one in sorted(placed.items()) if one.is_evident and only in (None, place)}
         if only is not None:
             log_dirs = [log_dir.path for log_dir in inventory.log_dirs]
@@ -358,11 +359,11 @@ class OpenedSnapshot:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Partitions of which more than quarantine rows is known, sorted."""
+        """Partitions with more than quarantine rows, sorted."""
         return tuple(self._placed)
 
     def files(self, partition: TopicPartition) -> tuple[SegmentFile, ...]:
-        """Segments of all replicas of a partition."""
+        """Segment files of all replicas of a partition."""
         return tuple(self._placed[partition].files) if partition in self._placed else ()
 
     def count_copies(self, partition: TopicPartition) -> int:
@@ -370,11 +371,11 @@ class OpenedSnapshot:
         return len(self._placed[partition].directories)
 
     def is_led(self, partition: TopicPartition) -> bool:
-        """True if any source names a partition's leader or replicas."""
+        """True if any source names the partition's leader or replicas."""
         return partition in self._placed and bool(self._placed[partition].states)
 
     def examine(self, partition: TopicPartition) -> Examined:
-        """Scan the segments of one of `partitions`; what cannot be read is in its quarantine."""
+        """Scan the segments of one of `partitions`; unreadable parts are in its quarantine."""
         known = self._placed[partition]
         assigned = assigned_replicas(known.states, known.directories)
         rule = rule_of(self.options.kafka_version)
@@ -413,13 +414,13 @@ class OpenedSnapshot:
         return Examined(plan_audit(evidence), rows, tuple(known.files))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
-        """Batches of the chunks that a partition's audit needs; files that hold any of them are scanned again."""
+        """Read the batches of the chunks that a partition's audit needs by scanning their files again."""
         return self.read_chunks(examined, examined.plan.batches)
 
     def read_chunks(
         self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]
     ) -> dict[CopyKey, NDArray[np.void]]:
-        """Batches of `wanted` chunks, by copy."""
+        """Read the batches of the `wanted` chunks, by copy."""
         found: dict[CopyKey, list[NDArray[np.void]]] = {}
         held: dict[str, set[int]] = defaultdict(set)
         evidence = examined.plan.evidence
@@ -439,7 +440,7 @@ class OpenedSnapshot:
     def read_transactions(
         self, producers: Collection[int], each: Each = map
     ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
-        """The coordinator's latest states of `producers`, and what of its log could not be read; for none nothing is read."""
+        """Read the coordinator's latest states of `producers` (nothing for none), and quarantine rows for unreadable parts of its log."""
         log_dirs = [one.path for one in self.inventory.log_dirs if one.kind == "broker"]
         return read_latest_states(self.snapshot, log_dirs, producers, each)
 
@@ -450,7 +451,7 @@ def _read_broker_logs(
     known: Mapping[TopicPartition, _Placed],
     quarantine: list[QuarantineRow],
 ) -> None:
-    """Lines of brokers' own logs on `known` partitions; unreadable logs are added to `quarantine`."""
+    """Read lines of broker logs on `known` partitions; unreadable logs are added to `quarantine`."""
     for file in inventory.broker_logs:
         for item in read_broker_log(snapshot, file.path, file.broker_id):
             if isinstance(item, QuarantineRow):
@@ -462,7 +463,7 @@ def _read_broker_logs(
 def _read_internal(
     snapshot: Snapshot, inventory: Inventory, topic: InternalTopic[_Said], quarantine: list[QuarantineRow]
 ) -> list[_Said]:
-    """Records of one of Kafka's own topics; a row is added to `quarantine` for each log that cannot be read."""
+    """Read the records of one of Kafka's internal topics; a row is added to `quarantine` for each unreadable log."""
     said, unread = topic.read_all(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"])
     quarantine += unread
     return said
@@ -471,10 +472,10 @@ def _read_internal(
 def _read_observations(
     snapshot: Snapshot, inventory: Inventory, topics: tuple[str, ...], quarantine: list[QuarantineRow]
 ) -> Iterable[tuple[TopicPartition, pa.Table]]:
-    """The rows of `replica_progress` by partition; what could not be used is added to `quarantine`."""
+    """Read the rows of `replica_progress` by partition; unusable input is added to `quarantine`."""
     if not inventory.progress_files:
         return ()
-    # Here, since pyarrow takes longer to load than a small snapshot takes to audit, and few have observations.
+    # Imported here because loading pyarrow takes longer than auditing a small snapshot, and few have observations.
     import pyarrow as pa
 
     from replica_audit.snapshot.replica_progress import plan_progress, read_progress
@@ -493,14 +494,14 @@ def _read_observations(
 
 
 def progress_rows(rows: pa.Table) -> Iterator[ProgressRow]:
-    """Rows of `replica_progress` as objects."""
+    """Convert rows of `replica_progress` to objects."""
     from replica_audit.arrow_rows import arrow_to_rows
 
     return arrow_to_rows(rows, ProgressRow)
 
 
 def rows_by_partition(rows: pa.Table) -> Iterable[tuple[TopicPartition, pa.Table]]:
-    """Rows with the columns topic and partition, partition after partition."""
+    """Group rows with the columns topic and partition by partition."""
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     counted = rows.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")])
     start = 0
@@ -510,7 +511,7 @@ def rows_by_partition(rows: pa.Table) -> Iterable[tuple[TopicPartition, pa.Table
 
 
 def _may_bear_on(row: QuarantineRow, partition: TopicPartition, log_dirs: Iterable[str]) -> bool:
-    """True if unused input may be of `partition`: not if it lies in the directory of another one."""
+    """True if unused input may belong to `partition`; False if it is in another partition's directory."""
     for log_dir in log_dirs:
         below = f"{log_dir}/" if log_dir else ""
         if row.path.startswith(below):

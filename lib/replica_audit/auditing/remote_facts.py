@@ -1,4 +1,4 @@
-"""Segments that `__remote_log_metadata` has of one partition, and what they show beside its replicas (F.7, J)."""
+"""Segments of one partition in `__remote_log_metadata`, and what they show beyond its replicas (F.7, J)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def remote_facts(
     one_moment: bool,
     state: CopiedState,
 ) -> RemoteFacts:
-    """The segments of the reference's topic id among those `told`, and what they show; `store` is what is known of their objects.
+    """Facts on the segments with the reference's topic id among those `told`; `store` has the deviations of their objects.
 
-    `whole_logs` are the log dirs whose copies tell of every segment, None where some may be missing. `state`: down where the
-    reference has all that its leader copied, undecided where nothing tells.
+    `whole_logs` are the log dirs whose copies list every segment, None if some may be missing. `state`: down if the
+    reference has all that its leader copied, undecided if unknown.
     """
     facts = reference.facts
     segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
@@ -55,7 +55,7 @@ def remote_facts(
     contradictory = find_contradictory(lineage, segments)
     passed = find_passed(lineage, segments, lambda one: _began_before(one, facts, times, one_moment=one_moment))
     holes = find_holes(facts, lineage, segments, max(start, passed))
-    # Where nothing is copied any more, local files are deleted all the same (KIP-950).
+    # If copying is disabled, local files are deleted all the same (KIP-950).
     is_copying = leadership is not None and leadership.is_copying
 
     def is_told(one: ReplicaFacts) -> bool:
@@ -101,9 +101,9 @@ def remote_facts(
 
 
 def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTimes, *, one_moment: bool) -> bool:
-    """True if the log start that a copy shows had not passed the segment as its deletion began, unless `known_start` says so.
+    """True if a copy's log start was still below the segment when the segment's deletion started, unless `known_start` tells otherwise.
 
-    Kafka moves the log start, and cuts the epoch file there, before it deletes what lies below (`cleanupExpiredRemoteLogSegments`).
+    Kafka advances the log start, and truncates the epoch file there, before it deletes what is below (`cleanupExpiredRemoteLogSegments`).
     """
     is_start_known = facts.file_increases and bool(facts.directory.checkpoint_epochs)
     deleting_ms = segment.updated_ms if segment.deleting_ms is None else segment.deleting_ms
@@ -113,7 +113,8 @@ def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTim
 def _gap(
     item: Comparison, reference: ReplicaFacts, segments: Sequence[RemoteSegment], known: RemoteFacts
 ) -> OffsetRange | None:
-    """Offsets that a follower of the same history could not serve: below its local start, above what was copied (T8)."""
+    """Offsets that a follower of the same history could not serve: below its local start, above what was copied (T8); None
+    without any."""
     facts = item.follower
     if facts.empty or any(run.conflicting for run in item.runs):
         return None

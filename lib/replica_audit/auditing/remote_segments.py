@@ -1,4 +1,4 @@
-"""Rows of `remote_segments`: segments in remote storage beside the log of the reference."""
+"""Rows of `remote_segments`: segments in remote storage compared with the reference's log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, STATES
 
 
 def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
-    """A row for each segment that `__remote_log_metadata` names for a topic of that name, of whichever id."""
+    """Yield a row for each segment in `__remote_log_metadata` of a topic with that name, of any id."""
     case = audit.case
     known = {one.segment_id for one in case.remote.segments} if case is not None else set()
     for segment in audit.evidence.side.remote_segments:

@@ -34,7 +34,7 @@ from replica_audit.schema import Row, to_dict
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.storage import Snapshot
 
-#: Bytes of a file of text that are hashed at a time, on one executor.
+#: Number of bytes of a text file hashed at a time, on one executor.
 PIECE_BYTES = 64 << 20
 _STEP = 4 << 20
 
@@ -42,7 +42,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 class SegmentDigest(NamedTuple):
-    """A scanned segment; `digest` is None if it could not be read."""
+    """Digest of a scanned segment; None if it could not be read."""
 
     broker_id: int
     path: str
@@ -51,7 +51,7 @@ class SegmentDigest(NamedTuple):
 
 
 class TextDigest(NamedTuple):
-    """A file of observations or a broker's log; `digest` None if it could not be read."""
+    """Digest of a file of observations or a broker log; None if it could not be read."""
 
     path: str
     size_bytes: int
@@ -69,7 +69,7 @@ class ByteRange(NamedTuple):
 def inventory_lines(
     inventory: Inventory, topics: Iterable[str] = (), rows: Mapping[str, Iterable[Row]] | None = None
 ) -> list[str]:
-    """The lines of what is known before the scan; `rows` are those of `bronze_rows`, where the caller has them."""
+    """Lines known before the scan; `rows` are those of `bronze_rows`, if the caller has them."""
     lines = [_line("cluster", inventory.cluster_id)]
     if inventory.manifest is not None:
         lines.append(_line("manifest", _of_manifest(inventory.manifest)))
@@ -85,7 +85,8 @@ def inventory_lines(
 
 
 def _of_manifest(manifest: Manifest) -> dict[str, object]:
-    """Without what later versions added to a log dir, unless it was collected in part; how it was collected its segments tell."""
+    """The manifest without fields that later versions added to a log dir, unless it was collected in part; segments show how it
+    was collected."""
     dirs = [
         {name: value for name, value in asdict(one).items() if name != "is_evidence" and value != ()}
         for one in manifest.brokers
@@ -94,7 +95,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, object]:
 
 
 def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
-    """The lines of rows by table, as from `bronze_rows`."""
+    """Lines for rows by table, in the form of `bronze_rows`."""
     for table, of_table in rows.items():
         for row in map(to_dict, of_table):
             given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
@@ -103,7 +104,7 @@ def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
 
 
 def segment_lines(segments: Iterable[SegmentDigest]) -> Iterator[str]:
-    """The lines of segments."""
+    """Lines for segments."""
     return (_line("segment", *one) for one in segments)
 
 
@@ -113,9 +114,8 @@ def identify_snapshot(
     texts: Iterable[TextDigest] = (),
     runs: Iterable[bytes] = (),
 ) -> str:
-    """The snapshot's id from `inventory_lines`, and what was read of segments and texts, in any order; further lines are in `runs`
-    (`pack_lines`).
-    """
+    """Compute the snapshot's id from `inventory_lines` and the digests of segments and texts, in any order; `runs` has further
+    lines (`pack_lines`)."""
     lines = [*inventory_lines, *segment_lines(segments), *(_line("text", *one) for one in texts)]
     digest = hashlib.sha256()
     for line in merge_lines(lines, runs):
@@ -124,7 +124,7 @@ def identify_snapshot(
 
 
 def sum_lines(lines: Iterable[str]) -> int:
-    """The sum modulo 2^128 of a hash of each line: sums of parts add up to that of all lines, whatever their order."""
+    """Sum of a hash of each line modulo 2^128, so that sums of parts add up to that of all lines in any order."""
     found = 0
     for line in lines:
         found += int.from_bytes(hashlib.sha256(line.encode("ascii")).digest()[:16], "big")
@@ -132,7 +132,7 @@ def sum_lines(lines: Iterable[str]) -> int:
 
 
 def text_files(inventory: Inventory) -> list[tuple[str, int]]:
-    """Path and size of the files of observations, of listings of a remote store, and of brokers' logs."""
+    """Path and size of observation files, listings of a remote store, and broker logs."""
     return [
         *inventory.progress_files,
         *inventory.remote_listings,
@@ -141,14 +141,14 @@ def text_files(inventory: Inventory) -> list[tuple[str, int]]:
 
 
 def pieces_of(files: Iterable[tuple[str, int]]) -> Iterator[ByteRange]:
-    """The files (path, size) in pieces, in order; an empty file has one."""
+    """Split files (path, size) into pieces, in order; an empty file has one piece."""
     for path, size in files:
         for start in range(0, max(size, 1), PIECE_BYTES):
             yield ByteRange(path, start, min(size, start + PIECE_BYTES))
 
 
 def hash_piece(snapshot: Snapshot, piece: ByteRange) -> str | None:
-    """SHA-256 of a piece as hex digits; None if it cannot be read, which the ingest reports."""
+    """SHA-256 of a piece as hex digits; None if it cannot be read, which ingest reports."""
     digest = hashlib.sha256()
     try:
         with snapshot.open_file(piece.path) as stream:
@@ -163,7 +163,7 @@ def hash_piece(snapshot: Snapshot, piece: ByteRange) -> str | None:
 
 
 def digest_texts(files: Iterable[tuple[str, int]], pieces: Iterable[tuple[ByteRange, str | None]]) -> list[TextDigest]:
-    """The files (path, size) with the digests of their `pieces`, given in order."""
+    """Digests of the files (path, size) from those of their `pieces`, given in order."""
     found: dict[str, list[str | None]] = {}
     for piece, digest in pieces:
         found.setdefault(piece.path, []).append(digest)
@@ -179,17 +179,17 @@ def _line(*values: object) -> str:
     return _ENCODER.encode(values)
 
 
-#: Text that is unpacked of a run at a time: a merge has some of every run in memory.
+#: Number of bytes of a run unpacked at a time: a merge holds some of every run in memory.
 _UNPACKED_STEP = 1 << 14
 
 
 def pack_lines(lines: Iterable[str]) -> bytes:
-    """A run: the lines (ASCII, without newlines in them), sorted and packed."""
+    """Make a run: the lines (ASCII, without newlines), sorted and compressed."""
     return zlib.compress("".join(f"{line}\n" for line in sorted(lines)).encode("ascii"))
 
 
 def merge_lines(lines: Iterable[str], runs: Iterable[bytes]) -> Iterator[str]:
-    """All of `lines` and those of `runs`, sorted."""
+    """Merge `lines` and those of `runs`, sorted."""
     return heapq.merge(sorted(lines), *map(_unpack, runs))
 
 

@@ -1,4 +1,4 @@
-"""Segments in a remote store, read where they lie for `--verify-remote`: by the scanner of local segments, and nothing is kept."""
+"""Segments read in a remote store for `--verify-remote`, by the scanner of local segments; nothing is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=4)
 def open_store(location: str) -> Snapshot:
-    """The store, opened once in each process. Raises OSError."""
+    """Open the store, once in each process. Raises OSError."""
     return Snapshot.open(location)
 
 
@@ -35,9 +35,9 @@ def read_contents(
     segments: Iterable[RemoteSegment],
     summaries: Mapping[CopyKey, Sequence[SegmentSummary]],
 ) -> tuple[StoredContent, ...]:
-    """The copied segments that the store at `location` has; `summaries` are those of all local segments.
+    """Read the copied segments in the store at `location`; `summaries` are those of all local segments.
 
-    Batches are kept of offsets that a local log has too, where no local segment has the same content.
+    Batches are kept for offsets that a local log has too, unless a local segment has the same content.
     """
     objects = {} if listing is None else listing.by_id
     local = [one for of_copy in summaries.values() for one in of_copy]
@@ -63,7 +63,7 @@ def read_contents(
 
 
 def _is_there(location: str, path: str) -> bool:
-    """False for an object that was deleted since the store was listed, as retention does."""
+    """False for an object that was deleted since the listing, e.g. by retention."""
     folder, _, name = path.rpartition("/")
     return any(one.path == path for one in open_store(location).list_directory(folder, name))
 

@@ -1,7 +1,7 @@
-"""Two logs laid side by side, and what their records say: the part of a comparison that looks at batches.
+"""Alignment of two logs, refined by their records: the part of a comparison that reads batches.
 
-A follower of a log that is not compacted stores the leader's bytes, so this is rare: message formats converted for it
-during an upgrade, or two replicas that really hold other records (KAFKA-1211, KIP-101).
+A follower of a log that is not compacted stores the leader's bytes, so records are rarely needed: after a format conversion
+during an upgrade, or if two replicas really hold different records (KAFKA-1211, KIP-101).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 def decide_by_records(
     reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: RecordComparison
 ) -> Alignment:
-    """`alignment` of a log that is not compacted, with its `content` and `format` differences decided by records.
+    """Decide the `content` and `format` differences of a log that is not compacted by its records.
 
-    Of a batch only the records that differ are a difference; equal ones make it `batching` or `format`, `compared`; a
-    record that only one side has is a hole. Where records cannot be read the headers' word stands.
+    Only the differing records of a batch are a difference; equal ones make it `batching` or `format`, with `compared` set; a
+    record on one side only is a hole. If records cannot be read the header-based kind stays.
     """
     undecided = {item.batches[0]: item for item in alignment.differences if item.kind in ("content", "format")}
     if not undecided:
@@ -59,7 +59,7 @@ def decide_by_records(
 
 
 def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
-    """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or through others."""
+    """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or through other batches."""
     own = alignment.own
     theirs = alignment.reference
     starts, ends = (np.concatenate(columns) for columns in ((own.starts, theirs.starts), (own.ends, theirs.ends)))
@@ -119,7 +119,7 @@ def _decide(
 
 
 def _stretches(rows: NDArray[np.void]) -> list[NDArray[np.void]]:
-    """Rows at consecutive offsets and of one epoch, together."""
+    """Group rows at consecutive offsets and of one epoch."""
     if not len(rows):
         return []
     breaks = (np.diff(rows["offset"]) != 1) | (np.diff(rows["leader_epoch"]) != 0)
@@ -127,35 +127,35 @@ def _stretches(rows: NDArray[np.void]) -> list[NDArray[np.void]]:
 
 
 def _thinned(batch: Batch) -> bool:
-    """A batch of magic 2 with fewer records than its span: the topic was compacted once, whatever its policy is now."""
+    """True for a batch of magic 2 with fewer records than offsets: the topic was compacted once, whatever its policy is now."""
     return batch.magic >= 2 and batch.record_count < batch.end_offset - batch.base_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Reader of a pair's records, and the batches of all chunks that were read of either side."""
+    """Reader of a pair's records, and the batches read of either side."""
 
     read: RecordSource
     own: NDArray[np.void]
-    """The follower's (`BATCH_DTYPE`)."""
+    """Batches of the follower (`BATCH_DTYPE`)."""
     theirs: NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """A follower beside the reference, as far as their batches, and the records in them, tell."""
+    """Comparison of a follower with the reference by batches and, if needed, records."""
 
     alignment: Alignment = Alignment()
     loaded: frozenset[int] = frozenset()
-    """Chunks of which `alignment` has every batch of both."""
+    """Chunks of which `alignment` has all batches of both sides."""
     compaction: Compaction | None = None
     """Comparison of records and keys of a compacted pair whose batches differ; None if they could not be read."""
     problems: tuple[RecordProblem, ...] = ()
-    """Batches whose records were wanted and could not be had."""
+    """Batches whose records were needed but unavailable."""
 
 
 def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:
-    """Batches among `rows` (`BATCH_DTYPE`) whose base offsets are in `chunks`, in order of base offset."""
+    """Select the batches of `rows` (`BATCH_DTYPE`) with base offsets in `chunks`, in order of base offset."""
     return Batches.in_order(rows_of_chunks(rows, chunks))
 
 
@@ -168,9 +168,9 @@ def align_pair(
     tiered: bool = False,
     records: Records | None = None,
 ) -> AlignedPair:
-    """Lay one follower beside the reference, given the batches of both in the chunks `loaded` (`wanted_chunks`).
+    """Align a follower with the reference, given the batches of both in the chunks `loaded` (`wanted_chunks`).
 
-    Without `records` batches are compared by their headers only.
+    Without `records`, batches are compared by their headers only.
     """
     leader = reference.facts
     lineage = replay_lineage(leader, tiered)
@@ -192,7 +192,7 @@ def align_pair(
     if resent is not None:
         problems += tuple(one for one in resent.problems if one.kind == "not_captured")
     if unchecked := _unchecked(leader, follower, alignment):
-        # What else is not captured may be damage as well.
+        # Other missing parts may be damaged too.
         places = {(one.path, one.position) for one in unchecked}
         problems = (*unchecked, *(one for one in problems if (one.path, one.position) not in places))
         compaction = None
@@ -200,7 +200,7 @@ def align_pair(
 
 
 def _unchecked(reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment) -> list[RecordProblem]:
-    """The batches that differ and whose checksum nobody computed."""
+    """Differing batches whose checksums were never computed."""
     named = [alignment.own_unchecked, *(item.batches.unchecked for item in alignment.differences)]
     return [
         RecordProblem(

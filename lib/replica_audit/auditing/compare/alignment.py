@@ -1,9 +1,8 @@
-"""Two replicas laid side by side, offset by offset, from the batches of the chunks whose digests differ.
+"""Alignment of two replicas by offset, from the batches of the chunks whose digests differ.
 
-The unit is the follower's batch: it agrees when the reference has the very same one, conflicts when the reference has
-other records there (or wrote past it in a later epoch), and is otherwise ahead, missing on the reference, or cannot be
-compared. Compacted logs are compared by epoch and batch range only, and absence means nothing where cleaners may have
-been (F.0).
+The unit is the follower's batch: it agrees if the reference has the same one, conflicts if the reference has other records
+there (or wrote past it in a later epoch), and is otherwise ahead, missing on the reference, or not comparable. Compacted logs
+are compared by epoch and batch range only, and absence proves nothing if a cleaner may have been there (F.0).
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
 
 
 _GREATEST_MAGIC = 2
-#: Kinds of differences that are other records at the same offsets.
+#: Kinds of difference with other records at the same offsets.
 CONFLICTS = ("epoch", "content")
 
 
 @dataclass(frozen=True, slots=True)
 class CorruptPair:
-    """A batch that both hold, readable on one side only (`bad_broker_id`'s is the damaged one), or CRC-blind."""
+    """A batch that both hold and one has damaged (broker `bad_broker_id`), by its checksum or a field outside it."""
 
     kind: PairDamage
-    """crc: the checksum of one side fails; blind: a header field outside the checksum was changed on one side."""
+    """crc: the checksum fails on one side; blind: a header field outside the checksum was changed on one side."""
     start_offset: int
     end_offset: int
     bad_broker_id: int
@@ -46,15 +45,16 @@ class CorruptPair:
     position: int
     detail: str
     odd: Batch | None = None
-    """The batch with the changed offset or epoch, where that is the damage."""
+    """The batch with the changed offset or epoch, if that is the damage."""
     right: Batch | None = None
-    """The other one of these two."""
+    """The counterpart of `odd`."""
 
 
 def damaged_pair(
     reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
 ) -> CorruptPair | None:
-    """`batch` of the follower and the reference's batch among `others` that equals it except for one wrong checksum; None if none does."""
+    """Pair a follower's `batch` with the reference's batch among `others` that equals it except that one checksum is wrong;
+    None without one."""
     for other in others:
         same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
         if same_place and other.crc_valid != batch.crc_valid:
@@ -65,7 +65,7 @@ def damaged_pair(
 def changed_magic(
     reference: ReplicaFacts, follower: ReplicaFacts, own: Batches, theirs: Batches
 ) -> Iterator[CorruptPair]:
-    """Equal batches of which one has a magic byte that no version of Kafka wrote: it is outside the checksum."""
+    """Yield equal batches of which one has a magic byte that no Kafka version writes; that byte is outside the checksum."""
     if not any((side.rows["magic"] > _GREATEST_MAGIC).any() for side in (own, theirs)):
         return
     known = {(batch.base_offset, batch.crc, batch.size): batch for batch in theirs if batch.crc_valid}
@@ -98,10 +98,11 @@ def _crc_pair(reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, oth
 def changed_headers(
     reference: ReplicaFacts, follower: ReplicaFacts, unmatched: Batches, foreign: Batches
 ) -> tuple[list[CorruptPair], Batches, Batches]:
-    """Pairs of the same bytes under the checksum whose offset or epoch differs because one header was changed.
+    """Find batches with the same bytes under the checksum whose offset or epoch differs because one header was changed; also
+    returns the remaining batches.
 
-    Equal bytes alone prove nothing: a producer that retries after a fail-over writes them again under a new epoch. So
-    the odd header must also contradict its neighbours in its own log.
+    Equal bytes alone prove nothing: a producer that retries after a failover writes them again in a new epoch. So the odd
+    header must also contradict its neighbours in its own log.
     """
     own_odd = _are_odd(follower, unmatched)
     their_odd = _are_odd(reference, foreign)
@@ -141,8 +142,8 @@ def changed_headers(
 
 
 def _are_odd(facts: ReplicaFacts, batches: Batches) -> NDArray[np.bool_]:
-    """Mask of the `batches` whose offset or epoch contradicts the batch before or after in the same log."""
-    # A cleaner leaves gaps, and a producer that retries, or ends two transactions in one millisecond, equal bytes.
+    """Mask of the `batches` whose offset or epoch contradicts a neighbour in the same log."""
+    # A cleaner leaves gaps; a producer that retries, or ends two transactions within a millisecond, writes equal bytes.
     kinds = {"epoch_regression", "regression", "duplicate"} | (set() if facts.compacted else {"gap"})
     found = [item for _, item in facts.irregularities if item.kind in kinds]
     if not found:
@@ -155,17 +156,17 @@ def _are_odd(facts: ReplicaFacts, batches: Batches) -> NDArray[np.bool_]:
 
 
 _NO_LINEAGE = Lineage()
-#: Fields, besides the base offset, that are equal in batches of the same bytes.
+#: Fields, besides the base offset, that are equal in batches with the same bytes.
 _IDENTITY = ("last_offset", "leader_epoch", "crc", "size", "crc_valid")
-#: Fields that are equal in batches that differ in their epoch only, which checksums do not cover.
+#: Fields that are equal in batches that differ only in their epoch, which is outside the checksum.
 _CONTENT = ("last_offset", "magic", "crc", "size")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stretch where the two differ, before runs are made of it.
+    """A range where the two logs differ, before runs are formed.
 
-    `kind`: epoch, content, hole_here, hole_there; batching and format where the records are equal or were not read.
+    `kind`: epoch, content, hole_here or hole_there; batching or format if the records are equal or were not read.
     """
 
     kind: DifferenceKind
@@ -174,27 +175,26 @@ class Difference:
     leader_epoch: int | None
     replica_epoch: int | None
     batches: Batches
-    """The follower's; empty if it has none. Several only where nothing but their offsets tells them apart, each of which
-    begins where the one before it ends."""
+    """Batches of the follower; empty if it has none. Several only if they are contiguous and differ in nothing but their offsets."""
     compared: bool = False
-    """Records were decoded to tell."""
+    """True if records were compared."""
     written_again: bool = False
-    """The reference has the very same batch in another epoch: its producer sent it again to another leader."""
+    """True if the reference has the same batch in another epoch, because its producer resent it to another leader."""
     twin: Batch | None = None
-    """The reference's batch, where it lies at another offset."""
+    """The reference's batch, if at another offset."""
 
     @property
     def conflicting(self) -> bool:
-        """Other records at the same offsets, and not a hole or another way to store them."""
+        """True for other records at the same offsets; False for holes and other ways of storing equal records."""
         return self.kind in CONFLICTS
 
     def parted(self, offset: int) -> tuple[Difference, ...]:
-        """The difference split at `offset`: batches that begin below it, batches that begin at or above it."""
+        """Split the difference at `offset` into batches that start below it, and the others."""
         at = int((self.batches.starts < offset).sum()) if len(self.batches) > 1 else 0
         return self.split([at]) if 0 < at < len(self.batches) else (self,)
 
     def split(self, places: Sequence[int]) -> tuple[Difference, ...]:
-        """A difference for the batches up to each of `places`, ascending indexes, and for those from the last on."""
+        """Split the batches at `places`, ascending indexes."""
         bounds = [0, *places, len(self.batches)]
         parts = [self.batches[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
         ends = [*(int(part.starts[0]) for part in parts[1:]), self.end_offset]
@@ -207,19 +207,19 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The outcome for one follower."""
+    """Outcome of aligning one follower."""
 
     differences: tuple[Difference, ...] = ()
     corrupt: tuple[CorruptPair, ...] = ()
     ahead: Batches = NO_BATCHES
     """Batches at or past the reference's end that its leadership does not contradict."""
     own: Batches = NO_BATCHES
-    """The follower's batches of the chunks that were looked at, for counting what a truncation drops."""
+    """Batches of the follower in the examined chunks, for counting what a truncation drops."""
     reference: Batches = NO_BATCHES
     own_unchecked: Batches = NO_BATCHES
-    """The follower's batches that the reference has not, and whose checksum nobody computed: damage may be all that is different."""
+    """Batches that only the follower has and whose checksums were never computed: they may differ by damage only."""
     reference_unchecked: Batches = NO_BATCHES
-    """Those of the reference below the follower's end."""
+    """The reference's such batches below the follower's end."""
 
 
 def align(
@@ -230,10 +230,10 @@ def align(
     own: Batches,
     lineage: Lineage = _NO_LINEAGE,
 ) -> Alignment:
-    """Lay `follower` beside `reference`, given their batches of every chunk whose digests differ.
+    """Align `follower` with `reference`, given their batches of every chunk whose digests differ.
 
     `past_end` is the reference's lineage from its log end on: a record there of an earlier epoch conflicts (F.0). `lineage` is
-    that of its log: where its cleaner left nothing, it tells the epoch.
+    that of its log and gives the epoch of offsets that its cleaner emptied.
     """
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
@@ -287,16 +287,16 @@ def align(
 
 
 def _epochs_at(lineage: Lineage, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The epoch that wrote each of `offsets`; -1 below the first entry."""
+    """Epoch that wrote each of `offsets`; -1 below the first entry."""
     epochs, starts = zip(*((-1, -1), *lineage))
     return np.array(epochs)[np.searchsorted(starts, offsets, "right") - 1]
 
 
 def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool) -> tuple[Batches, Batches]:
-    """Batches above `floor` that the other side does not have: the follower's, the reference's.
+    """(the follower's, the reference's) batches above `floor` that the other side lacks.
 
-    The same batch is one of the same bytes; where `compacted`, one of the same range and leader epoch, since each
-    replica's cleaner writes its own bytes.
+    Batches are the same if their bytes are; if `compacted`, if their range and leader epoch are, since each replica's cleaner
+    writes its own bytes.
     """
     if own == theirs:
         return NO_BATCHES, NO_BATCHES
@@ -315,14 +315,14 @@ def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool
 
 
 def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> DifferenceKind | None:
-    """Kind of conflict by batch headers (epoch, content or format); None if they do not contradict each other."""
+    """Kind of conflict by batch headers (epoch, content or format); None if they are compatible."""
     if any(other.epoch != batch.epoch for other in others if other.epoch is not None and batch.epoch is not None):
         return "epoch"
     if any(
         (other.epoch is None) != (batch.epoch is None) or (batch.epoch is None and other.magic != batch.magic)
         for other in others
     ):
-        # Records were converted between formats, or the cleaner rewrote them: only decoding can tell.
+        # Records were converted between formats or rewritten by the cleaner: only decoding can decide.
         return None if compacted else "format"
     if compacted:
         legacy = batch.magic < 2 or batch.epoch is None or any(other.epoch is None for other in others)
@@ -331,12 +331,12 @@ def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> Differ
 
 
 def _is_same_content(batch: Batch, other: Batch) -> bool:
-    """True if two batches differ in their epoch only, which checksums do not cover."""
+    """True if two batches differ only in their epoch, which is outside the checksum."""
     return all(getattr(batch, name) == getattr(other, name) for name in ("base_offset", *_CONTENT))
 
 
 def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> NDArray[np.bool_]:
-    """Mask of the readable `batches` at whose offsets `facts`, which has `others`, has nothing, and is not unreadable."""
+    """Mask of the readable `batches` at whose offsets the log `facts`, which has `others`, is readable but empty."""
     low, high = others.overlaps(batches.starts, batches.ends)
     alone = batches.rows["crc_valid"] & (low >= high)
     for stretch in (*facts.unreadable, *facts.missing):
@@ -347,12 +347,15 @@ def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> NDArray[np
 def epoch_conflicts(
     batches: Batches, others: Batches
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
-    """Mask of the `batches` in whose place the other log has nothing but sound ones of one other epoch; that epoch; and a mask
-    of those that are there as they are here, except for the epoch."""
+    """Find the epochs that replaced `batches` in the other log.
+
+    Returns a mask of the `batches` at whose offsets the other log has only sound batches of one other epoch, that epoch, and a
+    mask of those that are there unchanged except for the epoch.
+    """
     low, high = others.overlaps(batches.starts, batches.ends)
     is_plain = others.rows["crc_valid"] & (others.epochs >= 0)
-    # How many there were up to each of the others that tell nothing, and that are of another epoch than the one before, or
-    # overlap it: without these all between the two bounds are in a batch's place.
+    # Running counts of the others that are unusable, and of those in another epoch than their predecessor or overlapping it: if
+    # neither grows between two bounds, all others between them lie at a batch's offsets.
     odd = np.concatenate(([0], np.cumsum(~is_plain)))
     changes = (others.epochs[1:] != others.epochs[:-1]) | (others.starts[1:] < others.reach[:-1])
     breaks = np.concatenate(([0, 0], np.cumsum(changes)))
@@ -374,7 +377,7 @@ def _stretches(
     their_epochs: NDArray[np.int64] | None = None,
     again: NDArray[np.bool_] | None = None,
 ) -> Iterator[tuple[int, Difference]]:
-    """Differences made of the `chosen` batches, each with the index of its first one; equal neighbours make one difference."""
+    """Make differences of the `chosen` batches, each with the index of its first one; equal neighbours share one difference."""
     if not chosen.any():
         return
     starts = np.maximum(batches.starts, floor)
@@ -394,7 +397,7 @@ def _stretches(
 
 
 def _holes(follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int) -> Iterator[Difference]:
-    """Batches of the reference, strictly inside the follower's range, where the follower has nothing at all."""
+    """Batches of the reference within the follower's range at whose offsets the follower has none."""
     absent = _alone(follower, foreign, own) & (foreign.ends <= follower.log_end_offset)
     for batch in foreign.where(absent):
         start = max(batch.base_offset, floor)
@@ -403,17 +406,17 @@ def _holes(follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int) -
 
 
 def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
-    """True if compaction may be why `facts` has nothing of the other side's `batch` from `start` on."""
+    """True if compaction may have removed the other side's `batch` from `start` on in `facts`."""
     return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
 
 
 def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: Batches) -> int | None:
-    """Leader epoch that `facts` certainly has at `start`, if it is another than that of the other side's `batch`; else None.
+    """Leader epoch that `facts` certainly had at `start`, if different from that of the other side's `batch`; else None.
 
-    If it is, the cleaner of `facts` removed another record there: `batch` was never on that log. Only `batches`, those of
-    `facts`, are evidence: the epoch file of a replica that fetched a cleaned log says no more than they do. A later epoch
-    is certain from its first batch on, an earlier one only below a batch of it or of one between, since an epoch may have
-    begun before the first batch that the cleaner left.
+    If so, the cleaner of `facts` removed another record there, and `batch` was never in that log. Only `batches`, those of
+    `facts`, are evidence: the epoch file of a replica that fetched a cleaned log knows no more. A later epoch is certain from
+    its first batch on, an earlier one only below a batch of it or of one in between, since an epoch may have started before the
+    first batch that the cleaner left.
     """
     epochs = [epoch for epoch, _ in facts.epoch_starts]
     if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):
@@ -425,11 +428,11 @@ def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: i
 
 
 def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
-    """True if a batch of an epoch below `below` comes after `batch`."""
+    """True if a batch of an epoch below `below` follows `batch`."""
     epochs = batches.epochs[batches.starts >= batch.end_offset]
     return bool(((epochs >= 0) & (epochs < below)).any())
 
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:
-    """Contiguous stretches of conflicting records (not holes), touching ones joined: what a checkpoint proves by (F.0)."""
+    """Ranges of conflicting records (not holes), joined if they touch; a checkpoint's proof applies to them (F.0)."""
     return joined(OffsetRange(item.start_offset, item.end_offset) for item in differences if item.conflicting)

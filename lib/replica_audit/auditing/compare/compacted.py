@@ -1,8 +1,8 @@
-"""Two replicas of a compacted log: what both hold must be equal, and each key must have the same latest value.
+"""Comparison of two replicas of a compacted log: records that both hold must be equal, and each key must have the same latest value.
 
-Each replica's cleaner works on its own, so batches, bytes and presence differ on healthy ones (A.4). Only records of
-batches that are not the same bytes on both sides are read, and of the others those of keys that are still in doubt. Keys
-are compared by keyed hashes in bounded memory: a shelf has all records of some keys, and shelves are compared one by one.
+Cleaners work independently, so batches, bytes and presence differ on healthy replicas (A.4). Records are read only of batches
+that differ in bytes, and of the others for keys still in doubt. Keys are compared by keyed hashes in bounded memory: a shelf
+has all records of some keys, and shelves are compared one by one.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 _SLIM_FIELDS = {"offset": "i8", "key": "u8", "producer_id": "i8", "transactional": "?", "has_value": "?"}
 _SLIM_DTYPE = np.dtype(list(_SLIM_FIELDS.items()))
-#: Offsets of keys in question that a finding names.
+#: Maximum number of offsets of doubtful keys named by a finding.
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRows:
-    """Data records with keys, in no order: what the state of a key needs of them."""
+    """Keyed data records, unordered, with the fields that a key's state needs."""
 
     rows: NDArray[np.void]
 
     @classmethod
     def slim(cls, records: NDArray[np.void]) -> KeyRows:
-        """Rows of keyed data records from `RECORD_DTYPE` rows; control records and records without a key play no part."""
+        """Select keyed data records of `RECORD_DTYPE` rows; control records and records without a key are left out."""
         chosen = records[records["has_key"] & ~records["control"]]
         rows = np.empty(len(chosen), _SLIM_DTYPE)
         for name in _SLIM_FIELDS:
@@ -65,7 +65,7 @@ class KeyRows:
         return set(np.unique(self.rows["producer_id"][self.rows["transactional"]]).tolist())
 
     def latest(self, decisions: Decisions) -> NDArray[np.void]:
-        """The last visible row of each key, by key."""
+        """Last visible row of each key, by key."""
         rows = self.rows[decisions.visible(self.rows)]
         rows = rows[np.lexsort((rows["offset"], rows["key"]))]
         if not len(rows):
@@ -75,10 +75,10 @@ class KeyRows:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Keys whose latest record differs as far as the unlike batches go: offsets per side, -1 for none."""
+    """Keys whose latest records in the differing batches differ, with their offsets on either side (-1 for none)."""
 
     keys: NDArray[np.uint64]
-    """Hashes, sorted."""
+    """Hashes of the keys, sorted."""
     reference: NDArray[np.int64]
     reference_alive: NDArray[np.bool_]
     follower: NDArray[np.int64]
@@ -86,12 +86,12 @@ class Doubts:
 
     @property
     def needed_from(self) -> int:
-        """Batches that both have and that end at or below this offset cannot hold the latest record of any such key."""
+        """Offset at or above which a batch on both sides must end to hold the latest record of such a key."""
         return int(min(self.reference.min(), self.follower.min())) if len(self.keys) else 0
 
 
 def latest_differs(reference: KeyRows, follower: KeyRows, decisions: Decisions) -> Doubts:
-    """The keys in doubt, given the visible records of the batches that are unlike."""
+    """Find the keys in doubt from the visible records of the differing batches."""
     theirs = reference.latest(decisions)
     own = follower.latest(decisions)
     keys = np.union1d(theirs["key"], own["key"])
@@ -101,7 +101,7 @@ def latest_differs(reference: KeyRows, follower: KeyRows, decisions: Decisions) 
 
 
 def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Offset (-1: none) and liveness of the latest record of each of `keys`, sorted."""
+    """Offset (-1 for none) and liveness of the latest record of each of `keys`, which are sorted."""
     offsets = np.full(len(keys), -1, np.int64)
     alive = np.zeros(len(keys), bool)
     known = latest[np.isin(latest["key"], keys, assume_unique=True)]
@@ -113,23 +113,23 @@ def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> tuple[NDArray
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """Counts of the keys whose latest values differ, by kind of difference, and the offsets of their records."""
+    """Numbers of keys whose latest values differ, by kind of difference, and the offsets of their records."""
 
     alive_on_follower: int = 0
-    """Deleted on the reference (or never there), with a value on the follower."""
+    """Keys deleted (or never written) on the reference that have a value on the follower."""
     alive_on_reference: int = 0
     other_value: int = 0
-    """With a value on both, of other records."""
+    """Keys whose values on the two sides come from different records."""
     start_offset: int | None = None
     end_offset: int | None = None
-    """Bounds of the records in question on either side."""
+    """End of the range of these records on either side."""
     offsets: tuple[int, ...] = ()
-    """The first few of them."""
+    """The first few of these offsets."""
     undecided: int = 0
-    """Keys that differ, too, where what was not read or is still to be replicated may be why."""
+    """Further differing keys whose difference unread records or pending replication may explain."""
 
     def __add__(self, other: KeyState) -> KeyState:
-        """Sum over disjoint sets of keys."""
+        """Add the state of a disjoint set of keys."""
         starts = [one.start_offset for one in (self, other) if one.start_offset is not None]
         ends = [one.end_offset for one in (self, other) if one.end_offset is not None]
         return KeyState(
@@ -158,11 +158,11 @@ def compare_keys(
     reference_limits: tuple[int, int],
     follower_limits: tuple[int, int],
 ) -> KeyState:
-    """The state of the keys in doubt over [floor, end).
+    """Compare the keys in doubt over [floor, end).
 
-    `common`: their records in batches that both have; `later`: those above `end` on the longer side, after which a key
-    cannot be compared. The limits of a side are its blind end and its cleaner's end: a key of which one side has no
-    record at all was deleted by a tombstone below that side's cleaner's end, which the other need not have reached.
+    `common`: their records in batches that both have; `later`: those above `end` on the longer side, which make a key
+    incomparable. The limits of a side are its blind end and its cleaner's end: a key without records on one side was deleted by
+    a tombstone below that side's cleaner's end, which the other side may not have reached.
     """
     keys = doubts.keys
     inside = KeyRows(common.rows[(common.rows["offset"] >= floor) & (common.rows["offset"] < end)])
@@ -189,7 +189,7 @@ def compare_keys(
     )
 
 
-#: Offset (-1: none) and liveness of the latest record of each key.
+#: Offset (-1 for none) and liveness of the latest record of each key.
 _Latest = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
 
 
@@ -198,15 +198,15 @@ def _newer(one: _Latest, other: _Latest) -> _Latest:
     return np.where(chosen, other[0], one[0]), np.where(chosen, other[1], one[1])
 
 
-#: The first bits of a hash say which shelf it belongs to; keys of shelves in their order are in order.
+#: Number of leading bits of a hash that select its shelf, so that shelves in order have their keys in order.
 _SHELF_BITS = 6
 SHELVES = 1 << _SHELF_BITS
-#: Rows that a store holds before it writes them to its file.
+#: Number of bytes of rows that a store holds in memory before it writes them to its file.
 HELD_BYTES = 16 << 20
 
 
 class KeyStore:
-    """Keyed records of one side, or of both, in any order; in memory, beyond `HELD_BYTES` in a file."""
+    """Keyed records of one or both sides, in any order; in memory up to `HELD_BYTES`, beyond that in a file."""
 
     def __init__(self) -> None:
         self._held: list[NDArray[np.void]] = []
@@ -214,11 +214,11 @@ class KeyStore:
         self._file: BinaryIO | None = None
         self._places: list[list[tuple[int, int]]] = [[] for _ in range(SHELVES)]
         self.producers: set[int] = set()
-        """Those whose transactions records are of."""
+        """Producers of transactional records."""
 
     @property
     def is_in_file(self) -> bool:
-        """True if the store has outgrown memory."""
+        """True if the records are in a file."""
         return self._file is not None
 
     def add(self, rows: KeyRows) -> None:
@@ -229,7 +229,7 @@ class KeyStore:
             self._write()
 
     def shelf(self, number: int | None) -> KeyRows:
-        """The records of one shelf; all for None, of a store that is in memory."""
+        """Return the records of one shelf, or for None all records of a store in memory."""
         held = KeyRows.concatenate(map(KeyRows, self._held)).rows
         if number is None:
             return KeyRows(held)
@@ -259,50 +259,50 @@ class KeyStore:
 
 
 def shelf_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The number of each hash's shelf."""
+    """Number of each hash's shelf."""
     return (keys >> np.uint64(64 - _SHELF_BITS)).astype(np.int64)
 
 
 def shelves_of(stores: Sequence[KeyStore]) -> Sequence[int | None]:
-    """Arguments for `KeyStore.shelf` that together give all records of `stores`; a key is on the same shelf of each."""
+    """Arguments of `KeyStore.shelf` that together give all records of `stores`; a key is on the same shelf in each."""
     return range(SHELVES) if any(store.is_in_file for store in stores) else (None,)
 
 
-#: Bytes of common batches read at a time.
+#: Number of bytes of common batches read at a time.
 _READ_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
 class CompactedReplica:
-    """One replica of the pair: its batches, and the keyed records read of it."""
+    """One replica of the pair: its batches, and the keyed records read from it."""
 
     facts: ReplicaFacts
     batches: NDArray[np.void]
-    """Rows of `BATCH_DTYPE`: there may be many, and few are looked at one by one."""
+    """Rows of `BATCH_DTYPE`, since there may be many and few are needed as objects."""
     odd: list[Batch]
-    """Batches that the other side does not have byte for byte."""
+    """Batches that the other side lacks byte for byte."""
     store: KeyStore = field(default_factory=KeyStore)
-    """The keyed records of `odd`."""
+    """Keyed records of `odd`."""
     only: int = 0
-    """Records of `odd` whose offsets the other side does not hold."""
+    """Number of records of `odd` at offsets that the other side lacks."""
 
     def add_records(self, rows: NDArray[np.void], others: NDArray[np.void]) -> None:
-        """Add records (`RECORD_DTYPE`); `others` are the other side's of the same window."""
+        """Add records (`RECORD_DTYPE`); `others` are the other side's records of the same window."""
         self.only += int(offsets_only_in(rows, others).sum())
         self.store.add(KeyRows.slim(rows))
 
     def markers(self) -> NDArray[np.void]:
-        """Its batches that are markers."""
+        """Batches that are transaction markers."""
         bits = CONTROL | TRANSACTIONAL
         return self.batches[self.batches["attributes"] & bits == bits]
 
     def shared_data(self) -> NDArray[np.bool_]:
-        """Mask of its batches that hold data and are the same bytes on the other side."""
+        """Mask of the data batches that are byte for byte the same on the other side."""
         odd = np.isin(self.batches["base_offset"], [batch.base_offset for batch in self.odd])
         return ~odd & self._holds_data()
 
     def data_above(self, end: int) -> NDArray[np.void]:
-        """Its batches of data that reach to `end` or beyond."""
+        """Data batches that end above `end`."""
         return self.batches[(self.batches["last_offset"] >= end) & self._holds_data()]
 
     def _holds_data(self) -> NDArray[np.bool_]:
@@ -318,10 +318,10 @@ class CompactedPair:
     floor: int
     end: int
     is_conflict: bool
-    """The epochs of the two logs conflict at `end`."""
+    """True if the epochs of the two logs conflict at `end`."""
     reading: RecordComparison
     unread: list[tuple[int, int]] = field(default_factory=list)
-    """(first, end) offsets of what was wanted and could not be read."""
+    """Half-open ranges of offsets that were needed but unreadable."""
 
     @property
     def _sides(self) -> tuple[CompactedReplica, CompactedReplica]:
@@ -332,7 +332,7 @@ class CompactedPair:
         return self.reference.store, self.follower.store
 
     def read_odd(self) -> list[Difference]:
-        """Read the batches that differ, window by window; returns the differences at offsets that both hold."""
+        """Read the batches that differ, window by window, and return the differences at offsets that both hold."""
         reference, follower = self._sides
         found: list[Difference] = []
         for window in self.reading.windows(reference.facts, follower.facts, follower.odd, reference.odd):
@@ -381,9 +381,9 @@ class CompactedPair:
         return latest_differs(reference, follower, decisions)
 
     def _keys_in_doubt(self, decisions: Decisions) -> tuple[NDArray[np.uint64], int]:
-        """Hashes of the keys whose latest record differs in the unlike batches, and from which offset on others matter.
+        """Hashes of the keys whose latest records in the differing batches differ, and the offset from which other batches matter.
 
-        Of what is found shelf by shelf only the keys are kept: the rest would be as much as the records.
+        Only the keys of each shelf are kept: everything else would be as large as the records.
         """
         found = []
         needed_from = []
@@ -394,20 +394,20 @@ class CompactedPair:
         return np.concatenate(found), max(self.floor, min(needed_from, default=self.floor))
 
     def _read_common(self, store: KeyStore, keys: NDArray[np.uint64], needed_from: int) -> None:
-        """Put the records of `keys` in batches that both have, from `needed_from` to the end, into `store`."""
+        """Add the records of `keys` in batches that both have, from `needed_from` to the end, to `store`."""
         batches = self.reference.batches
         wanted = (batches["last_offset"] + 1 > needed_from) & (batches["base_offset"] < self.end)
         _read_keyed(store, self.reference.facts, batches[wanted & self.reference.shared_data()], keys, self.reading)
 
     def _read_later(self, store: KeyStore, keys: NDArray[np.uint64]) -> None:
-        """Put the records of `keys` that the longer side has above the end into `store`; none if logs conflict there."""
+        """Add the records of `keys` that the longer side has above the end to `store`; none if the logs conflict there."""
         if not self.is_conflict:
             reference, follower = self._sides
             longer = reference if reference.facts.log_end_offset > follower.facts.log_end_offset else follower
             _read_keyed(store, longer.facts, longer.data_above(self.end), keys, self.reading)
 
     def _read_markers(self, producers: set[int]) -> list[NDArray[np.void]]:
-        """The markers of `producers` on either side: the reference's, and the follower's own others below a conflict."""
+        """Markers of `producers`: the reference's, and those that only the follower has below a conflict."""
         if not producers:
             return []
         theirs, own = (side.markers() for side in self._sides)
@@ -422,7 +422,7 @@ class CompactedPair:
 
 
 def _differences(window: Window, floor: int, end: int) -> list[Difference]:
-    """Offsets that both hold with different records, by the follower's batches."""
+    """Differences at offsets that both hold with different records, by the follower's batches."""
     unequal = unequal_offsets(window.own, window.theirs)
     unequal = unequal[(unequal >= floor) & (unequal < end)]
     found = []
@@ -439,7 +439,7 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
 def _read_keyed(
     store: KeyStore, facts: ReplicaFacts, batches: NDArray[np.void], keys: NDArray[np.uint64], reading: RecordComparison
 ) -> None:
-    """Put the records of `keys` in `batches` into `store`, reading some of these at a time."""
+    """Add the records of `keys` in `batches` to `store`, reading some of these at a time."""
     parts = np.cumsum(batches["size"].astype(np.int64)) // _READ_BYTES
     starts = np.flatnonzero(np.diff(parts, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(batches)]):
@@ -447,10 +447,8 @@ def _read_keyed(
 
 
 def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """(offset below which something of this replica could not be read, offset below which its cleaner may have been).
-
-    Above the first all is known of it; a record that is gone from it was at an offset below the second.
-    """
+    """(blind end, cleaner's end) of a replica: below the first, something may be unreadable; below the second, its cleaner may
+    have removed records."""
     unread = [(low, min(high, end)) if low < end else (floor, end) for low, high in unread]
     blind = [
         min(stretch.end_offset, end)
@@ -472,12 +470,12 @@ class Compaction:
     """Outcome of comparing the records of a compacted pair."""
 
     end_offset: int
-    """Compared up to here: the shorter log's end, or the first conflict of epochs."""
+    """End of the comparison: the shorter log's end, or the first conflict of epochs."""
     only_reference: int
     only_follower: int
-    """Records below the end that only one side has, aborted ones and markers included."""
+    """Number of records below the end on this side only, including aborted ones and markers."""
     complete: bool
-    """All records that were wanted could be read."""
+    """True if all needed records could be read."""
     keys: KeyState
 
 
@@ -489,10 +487,11 @@ def compare_compacted(
     theirs: NDArray[np.void],
     reading: RecordComparison,
 ) -> tuple[Alignment, Compaction | None]:
-    """`alignment` with the differences that records show, and what they say of keys; None if no batch differs.
+    """Complete `alignment` with the differences that records show, and compare the keys; None instead of a comparison if no
+    batch differs.
 
-    `own` and `theirs` are the follower's and the reference's batches (`BATCH_DTYPE`): of the reference all from the
-    greater log start on, of the follower those in chunks whose digests differ, and all above the reference's end.
+    `own` and `theirs` are the follower's and the reference's batches (`BATCH_DTYPE`): of the reference all from the greater log
+    start on, of the follower those in chunks whose digests differ and all above the reference's end.
     """
     floor = shared_start(reference, follower)
     conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
@@ -518,7 +517,7 @@ def compare_compacted(
 def _with_records(
     alignment: Alignment, own_odd: Sequence[Batch], found: Sequence[Difference], unread: Sequence[tuple[int, int]]
 ) -> Alignment:
-    """`alignment` with header-level guesses on the batches that were read replaced by what their records show."""
+    """Replace header-based differences of `alignment` on the batches that were read by those of their records."""
     read_batches = {
         batch
         for batch in own_odd

@@ -1,4 +1,5 @@
-"""Reasons why comparing two logs may prove nothing: one is known from a text or table only (A.8), or they are of two topics of one name (F.4)."""
+"""Reasons why comparing two logs may prove nothing: one is known only from a dump or listing (A.8), or they belong to two
+topics of one name (F.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
-    """Reason, as a clause, that nothing may be concluded from comparing the two; None if it may."""
+    """Reason, as a clause, why the two must not be compared; None if they may be."""
     reference = chosen.facts
     if follower.unread is not None:
         return f"of broker {follower.broker_id}: {follower.unread}"
@@ -52,9 +53,9 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
 
 
 def open_question(reference: Reference, item: Comparison, protocol: str, is_epoch_said: bool) -> str | None:
-    """Clause naming what files would have settled and this comparison leaves open, so that no verdict may rest on it; None if nothing.
+    """Clause on what a comparison leaves open for lack of files, so that no verdict may rest on it; None if nothing.
 
-    `is_epoch_said`: the source of leadership gives the epoch in which the reference leads.
+    `is_epoch_said`: the source of leadership gives the reference's leader epoch.
     """
     leader = reference.facts
     follower = item.follower
@@ -94,20 +95,20 @@ def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RecreatedTopic:
-    """Reason that two logs without a batch in common may belong to different topics."""
+    """Reason why two logs without a common batch may belong to different topics."""
 
     judged: bool
-    """True if they are compared nevertheless: leader epochs went on growing, as within one topic."""
+    """True if they are compared nevertheless, since leader epochs kept growing as within one topic."""
     reason: str
 
 
 def other_life(
     reference: Reference, item: Comparison, leadership: Leadership | None, events: Sequence[BrokerLogEvent]
 ) -> RecreatedTopic | None:
-    """Reason that the two logs may belong to different topics of one name; None if topic ids or common batches exclude it.
+    """Reason why two logs may belong to different topics of one name; None if topic ids or common batches exclude that.
 
-    A reference that begins in a later epoch than the other ever had was elected empty, and all that the other holds is
-    lost. That is judged, although a topic created anew and first written after an election looks the same.
+    A reference that starts in a later epoch than the other ever had was elected empty, and all that the other holds is lost.
+    That is judged, although a recreated topic first written after an election looks the same.
     """
     leader = reference.facts
     follower = item.follower
@@ -152,7 +153,7 @@ def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
 
 
 def _first_epoch(reference: Reference) -> int | None:
-    """The epoch that the reference's log begins in; where it is empty the one that its leader would write in."""
+    """Epoch in which the reference's log starts; if the log is empty, the one in which its leader would write."""
     lineage = reference.facts.lineage
     return next(iter(lineage))[0] if lineage else reference.log_epoch
 
@@ -160,7 +161,7 @@ def _first_epoch(reference: Reference) -> int | None:
 def _created_after(
     follower: ReplicaFacts, leadership: Leadership | None, events: Iterable[BrokerLogEvent]
 ) -> str | None:
-    """Clause that dates the creation of the topic after the follower's last record; None if nothing does."""
+    """Clause that dates the topic's creation after the follower's last record; None if nothing does."""
     times = [chunk.last_timestamp_ms for chunk in follower.chunks.values() if chunk.last_timestamp_ms is not None]
     if not times:
         return None

@@ -1,4 +1,4 @@
-"""One follower compared with the reference: divergent ranges, truncation under all four protocols, and dropped records (F.4, F.6)."""
+"""Comparison of a follower with the reference: divergent ranges, truncation under all four protocols, and dropped records (F.4, F.6)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Comparison:
     alignment: Alignment
     replays: Mapping[str, Replay]
     file_replay: Replay | None
-    """The chosen protocol with the lineages of the files; None when one of the two has no usable file."""
+    """Replay of the chosen protocol with the lineages of the epoch files; None unless both files are usable."""
     drops: Mapping[str, Tally]
     committed_drops: Mapping[str, int]
     runs: tuple[DivergentRange, ...]
@@ -48,42 +48,42 @@ class Comparison:
     compaction: Compaction | None = None
     """Comparison of records and keys of a compacted pair whose batches differ; None if they could not be read."""
     problems: tuple[RecordProblem, ...] = ()
-    """Batches whose records were wanted and could not be had."""
+    """Batches whose records were needed but unavailable."""
     never_committed: Tail | None = None
-    """Last part of its records past the reference's end that was never committed; None if all may have been."""
+    """End part of the follower's records past the reference's end that was never committed; None if all may have been."""
     undecided: Tail | None = None
-    """Last part of those records of which no file tells whether they were committed."""
+    """End part of these records whose commitment is unknown."""
     unproven_below_start: OffsetRange | None = None
-    """Offsets below the reference's log start that nothing proves committed: they may be of another history."""
+    """Offsets below the reference's log start that are not proven committed and may be of another history."""
     doubt: str | None = None
-    """Another explanation of all differences, because of which none of them is proven; None if there is none."""
+    """Other explanation of all differences, which makes each of them unproven; None without one."""
 
     @property
     def lacks_records(self) -> bool:
-        """True if bytes that had to be compared or checked are not part of the evidence."""
+        """True if bytes to be compared or checked are missing in the evidence."""
         return any(one.kind in ("not_captured", "unchecked") for one in self.problems)
 
     @property
     def awaits_records(self) -> bool:
-        """True if nothing may be concluded before these bytes are there: what batches differ in is not known without them.
-        Of a compacted log whose batches are known to be sound the comparison says what it could not see."""
+        """True if no conclusion is possible without these bytes, since the batches' differences are unknown. The comparison of
+        a compacted log with sound batches reports what it could not see instead."""
         return self.compaction is None and self.lacks_records
 
     def problems_by_broker(self, kind: RecordProblemKind) -> list[list[RecordProblem]]:
-        """Problems with records of that kind, of one broker each."""
+        """Problems of a kind, grouped by broker."""
         of_kind = sorted((one for one in self.problems if one.kind == kind), key=lambda one: one.broker_id)
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 
     @property
     def ahead(self) -> Batches:
-        """Batches past the reference's end that the reference may have lost; without those never committed."""
+        """Batches past the reference's end that the reference may have lost, without those never committed."""
         ahead = self.alignment.ahead
         tail = self.never_committed
         return ahead if tail is None else ahead.where(ahead.starts < tail.start_offset)
 
     @property
     def is_undecided(self) -> bool:
-        """True if no batch of `ahead` is known to have been committed, nor known not to have been."""
+        """True if it is unknown for every batch of `ahead` whether it was committed."""
         tail = self.undecided
         return tail is not None and bool((self.ahead.starts >= tail.start_offset).all())
 
@@ -96,7 +96,7 @@ class Comparison:
         return bool((find_rows(own, theirs) < 0).any() or (find_rows(theirs, own) < 0).any())
 
     def split_by(self, offset: int) -> Batch | None:
-        """The follower's batch that a cut at `offset` goes through, and drops whole."""
+        """Batch of the follower that spans a cut at `offset` and is dropped completely; None without one."""
         own = self.alignment.own
         return own.first((own.starts < offset) & (own.ends > offset))
 
@@ -105,7 +105,7 @@ class Comparison:
         return bool(self.stretches)
 
     def diverging_suffix(self, reference_end: int) -> OffsetRange | None:
-        """The conflicting stretch that holds the follower's last record at or below the reference's end, if one does."""
+        """Conflicting range that contains the follower's last record below the reference's end; None without one."""
         last = min(self.follower.log_end_offset, reference_end) - 1
         return next((part for part in self.stretches if part.start_offset <= last < part.end_offset), None)
 
@@ -122,7 +122,7 @@ def compare(
     alignment = pair.alignment
     stretches = conflicting_ranges(alignment.differences)
     if not follower.knows_high_watermark:
-        # Its high watermark is unknown, so no cut at it may drop anything.
+        # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
     cut = replays[protocol].kept_to
     runs = runs_of(alignment.differences, stretches, cut, follower)
@@ -157,7 +157,7 @@ def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences:
 
 
 def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
-    """`comparison` with `committed_drops`: dropped records that are proven committed, by protocol.
+    """Add `committed_drops`: the number of dropped records proven committed, by protocol.
 
     The proof is the follower's own checkpoint in a conflicting run, else `hw_lower` on the common prefix.
     """
@@ -168,7 +168,7 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
         if not comparison.drops[name].record_count:
             counts[name] = 0
             continue
-        # A batch that the cut goes through is dropped whole.
+        # A batch that spans the cut is dropped completely.
         split = comparison.split_by(outcome.kept_to)
         cut = max(outcome.kept_to if split is None else split.base_offset, follower.log_start_offset)
         lost = sum(
@@ -184,9 +184,8 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
 
 
 def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int) -> int:
-    """Records that the follower drops in [start, end) of the common prefix: no more than offsets, nor than all that it
-    drops less those of its runs and past the reference's end.
-    """
+    """Upper bound of the records in [start, end) of the common prefix that the follower drops: the number of offsets, or all it
+    drops minus those of its runs and past the reference's end."""
     ahead = comparison.alignment.ahead
     others = tally_batches(ahead.where(ahead.ends > start)).record_count
     others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)

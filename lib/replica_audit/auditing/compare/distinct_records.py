@@ -1,4 +1,4 @@
-"""Ranges of records of several copies, and how many distinct records they come to: equal ones count once (F.0)."""
+"""Ranges of records in several copies, and the number of distinct records in them (F.0)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Holder = TypeVar("_Holder", tuple[int, str], int)
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Records, and those of them that were proven committed."""
+    """Numbers of records, and of those proven committed."""
 
     records: int = 0
     committed: int = 0
@@ -28,7 +28,7 @@ Share = tuple[Count, Count]
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """A batch, or the part of it in question, in one copy. Pieces with one `identity` hold the same records."""
+    """A batch or a part of it in one copy; ranges with the same `identity` hold the same records at equal offsets."""
 
     copy: CopyKey
     identity: tuple
@@ -36,47 +36,47 @@ class RecordRange:
     end_offset: int
     record_count: int
     committed_end: int
-    """Its records below this offset were proven committed."""
+    """End of the records proven committed."""
     crc: int
     exact: bool
-    """`record_count` is a number, not a bound."""
+    """True if `record_count` is exact, False if it is a bound."""
 
     @property
     def dense(self) -> bool:
         return self.record_count == self.end_offset - self.start_offset
 
     def between(self, start: int, end: int) -> RecordRange:
-        """The part of a dense piece in [start, end)."""
+        """Return the part of a dense range in [start, end)."""
         return RecordRange(self.copy, self.identity, start, end, end - start, self.committed_end, self.crc, self.exact)
 
     def committed_to(self, offset: int) -> RecordRange:
-        """The range with the records below `offset` proven committed."""
+        """Return the range with the records below `offset` proven committed."""
         start = self.start_offset
         end = self.end_offset
         return RecordRange(self.copy, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
 
 
 def piece_of(copy: CopyKey, batch: Batch, start: int, end: int, committed_end: int) -> RecordRange:
-    """The part of a batch in [start, end), of whose records those below `committed_end` were proven committed."""
+    """Make a range of the part of a batch in [start, end), with the records below `committed_end` proven committed."""
     start = max(batch.base_offset, start)
     end = min(batch.end_offset, end)
     span = batch.end_offset - batch.base_offset
     dense = batch.record_count in (span, -1)
     whole = end - start == span
     count = end - start if dense else min(batch.record_count, end - start)
-    # Without an epoch nothing but the record itself tells two of them apart.
+    # Without an epoch only the batch itself identifies its records.
     identity = (batch.epoch,) if batch.epoch is not None else (None, batch.base_offset, batch.last_offset, batch.crc)
     exact = batch.record_count >= 0 and (dense or whole)
     return RecordRange(copy, identity, start, end, count, committed_end, batch.crc, exact)
 
 
 def has_data(batch: Batch) -> bool:
-    """True if a batch can be read and has records that producers sent."""
+    """True if a batch is readable and has records sent by producers."""
     return batch.crc_valid and batch.record_count != 0 and not batch.is_control
 
 
 def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()) -> tuple[Count, bool]:
-    """Distinct records of `pieces` that none of `held` has, and whether that is an upper bound only."""
+    """Count the distinct records of `pieces` that none of `held` has; the flag is True for an upper bound."""
     total = Count()
     at_most = False
     if not pieces:
@@ -98,7 +98,7 @@ def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()
 
 
 def overlapping(pieces: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
-    """Pieces of one identity that overlap, directly or through others."""
+    """Group ranges of one identity that overlap, directly or through others."""
     grouped: dict[tuple, list[RecordRange]] = defaultdict(list)
     for piece in pieces:
         grouped[piece.identity].append(piece)
@@ -118,7 +118,7 @@ def overlapping(pieces: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCount:
-    """Distinct records of one cluster, and the share of each copy and each broker."""
+    """Numbers of distinct records of one cluster of overlapping ranges, and the share of each copy and broker."""
 
     total: Count
     at_most: bool
@@ -127,7 +127,7 @@ class ClusterCount:
 
 
 def count_cluster(cluster: Sequence[RecordRange]) -> ClusterCount:
-    """Count of one cluster: by offsets if every offset has a record, else by the batches' own record counts."""
+    """Count one cluster, by offsets if every offset has a record, else by the batches' record counts."""
     until = _committed_end(cluster)
     total, at_most = _union(cluster, until)
     of_copies = _shares(cluster, until, total, lambda piece: piece.copy)
@@ -135,7 +135,7 @@ def count_cluster(cluster: Sequence[RecordRange]) -> ClusterCount:
 
 
 def add_shares(counted: Iterable[Mapping[_Holder, Share]]) -> dict[_Holder, Share]:
-    """The sums over clusters, in order of the holders."""
+    """Sum the shares of several clusters, in order of the holders."""
     found: dict[_Holder, list[Share]] = defaultdict(list)
     for shares in counted:
         for key, share in shares.items():
@@ -147,7 +147,7 @@ def add_shares(counted: Iterable[Mapping[_Holder, Share]]) -> dict[_Holder, Shar
 
 
 def sum_counts(counts: Iterable[Count]) -> Count:
-    """The sum of both numbers."""
+    """Sum counts."""
     records = committed = 0
     for one in counts:
         records += one.records
@@ -156,14 +156,14 @@ def sum_counts(counts: Iterable[Count]) -> Count:
 
 
 def _committed_end(cluster: Iterable[RecordRange]) -> int:
-    """Offset below which the records of one identity are proven committed; no piece proves anything past its own end."""
+    """Offset below which the cluster's records are proven committed; no range proves anything past its own end."""
     return max(min(piece.committed_end, piece.end_offset) for piece in cluster)
 
 
 def _shares(
     cluster: Sequence[RecordRange], until: int, total: Count, holder: Callable[[RecordRange], _Holder]
 ) -> dict[_Holder, Share]:
-    """Share of each holder in one cluster: what it holds, and what no other holds."""
+    """Share of each holder in one cluster: the records it holds, and those no other holds."""
     found = {}
     for key in {holder(piece) for piece in cluster}:
         held, _ = _union([piece for piece in cluster if holder(piece) == key], until)
@@ -173,7 +173,7 @@ def _shares(
 
 
 def _union(pieces: Sequence[RecordRange], until: int) -> tuple[Count, bool]:
-    """Distinct records of overlapping pieces, those below `until` committed, and whether that is a bound only."""
+    """Count the distinct records of overlapping ranges, those below `until` as committed; the flag is True for a bound."""
     if not pieces:
         return Count(), False
     first = pieces[0]
@@ -185,14 +185,14 @@ def _union(pieces: Sequence[RecordRange], until: int) -> tuple[Count, bool]:
         return Count(_covered(pieces, end), _covered(pieces, until)), not all(piece.exact for piece in pieces)
     if all((piece.start_offset, piece.end_offset, piece.crc) == (start, end, first.crc) for piece in pieces):
         return Count(first.record_count, first.record_count if until > start else 0), not first.exact
-    # Every cleaner leaves other records of a batch: these are no more than the offsets, nor than all of them together.
+    # Cleaners leave different records of a batch: there are at most as many as offsets, and as all ranges have together.
     most = min(_covered(pieces, end), sum(piece.record_count for piece in pieces))
     whole = any(piece.dense and (piece.start_offset, piece.end_offset) == (start, end) for piece in pieces)
     return Count(most, min(most, max(0, until - start))), not whole
 
 
 def _covered(pieces: Sequence[RecordRange], until: int) -> int:
-    """Offsets below `until` that any of `pieces`, which are sorted by their starts, covers."""
+    """Number of offsets below `until` covered by `pieces`, which are sorted by start."""
     count = 0
     reached = -1
     for piece in pieces:

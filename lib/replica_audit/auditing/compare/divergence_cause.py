@@ -12,38 +12,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The election that left records behind which the reference does not have."""
+    """The election that left behind records which the reference lacks."""
 
     election: Election | None
-    """The one at which the two logs parted; None if the history does not reach back so far."""
+    """Election at which the two logs diverged; None if the history does not reach back so far."""
     clean: bool | None
-    """None if that is not known."""
+    """Whether it was clean; None if unknown."""
     promised_records: int | None
-    """Records that were promised to producers with acks=all at most; None if that is not known."""
+    """Upper bound of the records acknowledged with acks=all; None if unknown."""
     suspects: int = 1
-    """Number of elections that may have been the one, because no log tells any more whether their leaders had the records."""
+    """Number of elections that may be the cause, because no log shows any more whether their leaders had the records."""
     came_back: bool = False
-    """The winner of that election, or of one of the suspects, may have lost the end of its log while it was down."""
+    """True if the winner of the election, or of one of the suspects, may have lost its log's end while down."""
     elections: tuple[Election, ...] = ()
-    """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
+    """All elections that left the records behind: a deposed leader that returns uncleanly may have restored them in between."""
 
     @property
     def excludes_commitment(self) -> bool:
-        """True if the records left behind were not committed: a clean election loses nothing while its winner's log is whole."""
+        """True if the records left behind were not committed: a clean election loses nothing if its winner's log is complete."""
         return self.clean is True and not self.came_back
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Last records that a follower has past the reference's end, with something known of all of them."""
+    """Last records of a follower past the reference's end that share a property."""
 
     start_offset: int
     why: str
-    """Clause saying what is known of them, and from what."""
+    """Clause on the property, and its source."""
 
 
 def promised_in_all(causes: Iterable[Cause | None]) -> int | None:
-    """At most so many records were promised to producers with acks=all; None if that is not known for one of `causes`."""
+    """Upper bound of the records acknowledged with acks=all; None if unknown for one of `causes`."""
     total = 0
     for cause in causes:
         if cause is None or cause.promised_records is None:

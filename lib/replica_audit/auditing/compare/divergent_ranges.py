@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommitProof:
-    """A proof that records were committed."""
+    """Proof that records were committed."""
 
     kind: ProofKind
-    """checkpoint: a high watermark; lost_tail: one past the end of the log that had it; sole_isr: their leader was alone in
-    the ISR."""
+    """checkpoint: a high watermark; lost_tail: a high watermark past the end of the log that had it; sole_isr: the leader was
+    alone in the ISR."""
     broker_id: int
-    """Broker that owns the checkpoint, or that led."""
+    """Broker with the checkpoint, or the leader."""
     text: str
-    """A clause such as "its own high watermark reached 100"."""
+    """A clause, e.g. "its own high watermark reached 100"."""
     value: str
     path: str | None = None
     evidence: tuple[str, ...] = ()
-    """Sentences with what it rests on, where that is more than one value."""
+    """Sentences on the facts behind it, if more than `value`."""
 
     def told(self) -> list[Evidence]:
-        """`evidence`, for a finding."""
+        """`evidence` in the form for a finding."""
         return [Evidence("leadership", text=text, broker_id=self.broker_id, value=self.value) for text in self.evidence]
 
 
@@ -49,33 +49,33 @@ class DivergentRange:
     replica_epoch: int | None
     tally: Tally
     committed_end: int | None
-    """Offsets below this one were proven committed; None if nothing is proven."""
+    """End of the offsets proven committed; None without proof."""
     committed_records: int
     kind: DifferenceKind
-    """Kind of its differences: epoch, content, hole_here, hole_there or format."""
+    """Kind of the differences: epoch, content, hole_here, hole_there or format."""
     survives: bool
-    """True if it begins below the offset to which the follower keeps its log under the chosen protocol."""
+    """True if it starts below the offset to which the follower keeps its log under the chosen protocol."""
     compacted: bool
-    """The follower's log is, or was once."""
+    """True if the follower's log is or was compacted."""
     batches: Batches
-    """The follower's, without `written_again`; none if it has nothing."""
+    """Batches of the follower, without `written_again`; empty if it has none."""
     written_again: Batches
-    """Batches that the reference also has, in its own epoch: no record of them is lost."""
+    """Batches that the reference has in its own epoch, so that no record of them is lost."""
     cause: Cause | None = None
-    """None without a history of leadership, and where the run is not a conflict."""
+    """None without leadership history, and for runs that are not conflicts."""
     proof: CommitProof | None = None
     """Proof for `committed_end`."""
     likely: CommitProof | None = None
-    """Evidence that makes it likely, without proving it, that all of it was committed."""
+    """Evidence that all of the run was probably committed, short of a proof."""
 
     @property
     def committed_range(self) -> tuple[int, int] | None:
-        """[start, end) of what was proven committed of it; None if nothing is proven."""
+        """Half-open range proven committed; None without proof."""
         return None if self.committed_end is None else (self.start_offset, min(self.end_offset, self.committed_end))
 
     @property
     def data_records(self) -> int:
-        """Its records without those that end transactions, which no producer waits for."""
+        """Number of its records without markers."""
         return self.batches.records_between(self.start_offset, self.end_offset)
 
     @property
@@ -84,20 +84,20 @@ class DivergentRange:
 
     @property
     def is_written_again(self) -> bool:
-        """True if the reference has all of it, in its own epoch."""
+        """True if the reference has all of it in its own epoch."""
         return bool(self.written_again) and not self.batches
 
     def lacks_below(self, offset: int) -> bool:
-        """True if the reference lacks one of its batches that begins below `offset`."""
+        """True if the reference lacks a batch of the run that starts below `offset`."""
         return bool((self.batches.starts < offset).any())
 
 
 def runs_of(
     differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
 ) -> tuple[DivergentRange, ...]:
-    """Runs of a follower's `differences`, in order.
+    """Form runs from a follower's `differences`, in order.
 
-    `cut` is the offset up to which it keeps its log, `stretches` are the conflicting ranges.
+    `cut` is the end of the log that the follower keeps, `stretches` are the conflicting ranges.
     """
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):

@@ -1,8 +1,8 @@
-"""Leader epochs that were changed on a disk: the same batch in another epoch on another replica, which nobody else knows.
+"""Leader epochs that were changed on disk: the same batch has another epoch on another replica, and no other source knows it.
 
-A batch's leader epoch is outside its checksum (F.2, LOG-CRC-BLIND). Equal bytes in two epochs are also what a producer
-leaves that retries after a fail-over; but then an election began the epoch, and epoch files or the metadata log know it.
-Such a batch is taken for what it was: lineages, comparisons and replays go by the other replica's epoch.
+A batch's leader epoch is outside its checksum (F.2, LOG-CRC-BLIND). A producer that retries after a failover also leaves equal
+bytes in two epochs; but then an election began the epoch, and epoch files or the metadata log have it. Such a batch is
+restored: lineages, comparisons and replays use the other replica's epoch.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class _Stretch:
     own: int
     other: int
     goes_on: bool
-    """The replica has more of this epoch after them, where the other has ended."""
+    """True if the replica has more of this epoch after them, where the other's has ended."""
     is_contradicted: bool
-    """Its epoch is above that of what follows on the replica, or below that of what comes before."""
+    """True if its epoch is above that of the replica's following batch, or below that of the preceding one."""
 
 
 def doubtful_epochs(
     copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
 ) -> list[CorruptEpoch]:
-    """Stretches whose epoch may have been changed, by lineages and epoch files alone; `confirm_rot` looks at batches.
+    """Find ranges whose epoch may have been changed, by lineages and epoch files only; `confirm_rot` checks the batches.
 
     `at_rest`: all copies are of one moment, so that no file was copied before its log's last batches were written.
     """
@@ -76,9 +76,9 @@ def doubtful_epochs(
 def confirm_rot(
     doubts: Iterable[CorruptEpoch], rows: Mapping[tuple[int, str], NDArray[np.void]]
 ) -> dict[tuple[int, str], tuple[CorruptEpoch, ...]]:
-    """The suspicions among `doubts` that the batches confirm, by copy: the other replica has every batch, in another epoch.
+    """Return the suspicions in `doubts` that the batches confirm, by copy: the other replica has every batch, in another epoch.
 
-    `rows` are batches (`BATCH_DTYPE`) of chunks whose digests differ.
+    `rows` are the batches (`BATCH_DTYPE`) of chunks whose digests differ.
     """
     confirmed: dict[tuple[int, str], dict[tuple, CorruptEpoch]] = {}
     for one in doubts:
@@ -88,7 +88,7 @@ def confirm_rot(
         other = other[_within(other, one) & (other["leader_epoch"] == one.true_epoch)]
         held = set(_contents(other))
         if one.in_file and one.confidence == "suspect" and len(own) > 1:
-            # One header may have changed; a row of them is more likely what an election left.
+            # One changed header is plausible; several in a row are more likely due to an election.
             continue
         if one.is_contested and not _is_foreign(own, one, rows):
             continue
@@ -112,7 +112,7 @@ def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[tuple[in
 
 
 def restore_epochs(rows: NDArray[np.void], rot: Collection[CorruptEpoch]) -> NDArray[np.void]:
-    """`rows` (`BATCH_DTYPE`) with corrupt epochs restored; the same array if there are none."""
+    """Restore corrupt epochs in `rows` (`BATCH_DTYPE`); returns the same array if there are none."""
     rows = rows.copy() if rot else rows
     for one in rot:
         rows["leader_epoch"][_within(rows, one) & (rows["leader_epoch"] == one.leader_epoch)] = one.true_epoch
@@ -136,7 +136,8 @@ def _stretches(facts: ReplicaFacts) -> list[tuple[int, int, int]]:
 
 
 def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
-    """`_stretches`, split where the replica's own file begins an epoch: a batch changed to its neighbour's is not one with it."""
+    """`_stretches`, split where the replica's epoch file starts an epoch, so that a batch changed to its neighbour's epoch
+    stays separate."""
     starts = sorted(start for _, start in facts.directory.checkpoint_epochs or ())
     for start, end, epoch in _stretches(facts):
         places = [start, *starts[bisect_right(starts, start) : bisect_left(starts, end)], end]
@@ -144,7 +145,7 @@ def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
 
 
 def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
-    """Stretches that the two copies have in different epochs; batches that go back in offset are left out."""
+    """Ranges that the two copies have in different epochs; batches that go back in offset are left out."""
     own = list(_split_by_file(facts))
     theirs = _stretches(other)
     at = 0
@@ -167,33 +168,33 @@ def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
 
 
 def _is_bare(facts: ReplicaFacts, start: int, end: int) -> bool:
-    """True if the replica has no batch in [start, end): a stretch ends only where the next begins."""
+    """True if the replica has no batch in [start, end); `_stretches` extends each range to the next."""
     return any(part.start_offset <= start and end <= part.end_offset for part in (*facts.gaps, *facts.missing))
 
 
 class EpochSigns(NamedTuple):
-    """Evidence for which of two copies has the changed epoch over a stretch; "there" means at its first offset."""
+    """Evidence on which of two copies has the changed epoch in a range; "there" is its first offset."""
 
     own: bool | None
-    """The copy's own file gives the epoch of its batches there; None without a usable file."""
+    """Whether the copy's epoch file gives its batches' epoch there; None without a usable file."""
     theirs: bool | None
-    """The other's file gives the other's epoch there."""
+    """Whether the other's epoch file gives the other's epoch there; None without a usable file."""
     known: bool
-    """A third copy's file or batches have the epoch there."""
+    """True if a third copy's file or batches have the epoch there."""
     led: bool | None
-    """Somebody led in the epoch; None if no history tells."""
+    """Whether the epoch had a leader; None if the history does not reach back so far."""
     goes_on: bool
     contradicted: bool
     late: bool
-    """The file may have been copied before the leader began the epoch and wrote on."""
+    """True if the file may have been copied before the leader began the epoch and continued to write."""
     own_is_other: bool
-    """The copy's own file gives the other's epoch there."""
+    """True if the copy's epoch file gives the other's epoch there."""
     begins_there: bool
-    """The copy's own file begins the epoch there."""
+    """True if the copy's epoch file starts the epoch there."""
     in_others: bool
-    """Another copy's file has the epoch."""
+    """True if another copy's epoch file has the epoch."""
     has_other: bool
-    """The copy's own file has the other's epoch."""
+    """True if the copy's epoch file has the other's epoch."""
     settled: bool
 
 
@@ -230,7 +231,7 @@ def confidence_of(signs: EpochSigns) -> Confidence | None:
         if signs.theirs is False or signs.late:
             return None
         return "proven" if signs.theirs or signs.contradicted or signs.own_is_other else "likely"
-    # Its own file knows the epoch: an election wrote that, or recovery found it in the changed batch.
+    # The copy's epoch file has the epoch: an election wrote it, or recovery found it in the changed batch.
     if not signs.begins_there or signs.goes_on or signs.led or signs.in_others:
         return None
     if signs.led is False or signs.contradicted:
@@ -272,7 +273,7 @@ def _signs(
 
 
 def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:
-    """True if the replica's own epoch file gives `epoch` for `offset`; None without a usable file."""
+    """True if the replica's epoch file gives `epoch` for `offset`; None without a usable file."""
     written = facts.found_lineage
     if not written:
         return None
@@ -288,7 +289,7 @@ def _start_in_file(facts: ReplicaFacts, epoch: int) -> int | None:
 
 
 def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:
-    """True if the metadata log has a leader of `epoch`; None if it does not reach back so far, or is not here."""
+    """True if the metadata log has a leader of `epoch`; None if it does not reach back so far, or is missing."""
     if leadership is None:
         return None
     if not leadership.history:
@@ -299,10 +300,10 @@ def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:
 
 
 def _is_settled(facts: ReplicaFacts, other: ReplicaFacts, leadership: Leadership | None, start: int) -> bool:
-    """True if both replicated what they have from `start` on as it is, so that no producer had to send it again.
+    """True if both replicated their records from `start` on unchanged, so that no producer resent them.
 
-    If both are in sync, neither has what the other's election replaced. If the ISR is not known, the other replica's
-    checkpoint has to show that it was committed in that replica's epoch.
+    If both are in sync, neither has records that the other's election replaced. Without an ISR, the other replica's checkpoint
+    must show that they were committed in its epoch.
     """
     if leadership is None or leadership.source == "inferred" or leadership.isr is None:
         checkpoint = other.directory.high_watermark_checkpoint

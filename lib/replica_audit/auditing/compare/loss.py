@@ -1,4 +1,4 @@
-"""Lost records, each counted once: other replicas hold them and the reference does not (docs/semantics.md F.0)."""
+"""Lost records, each counted once: other replicas hold them and the reference lacks them (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from replica_audit.segments.batch_rows import Batches
 
 
-#: Points that second-hand input leaves unproven and that make a number of records a bound.
+#: Unproven points of second-hand input that make a number of records a bound.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Lost records of a partition, each counted once, whatever the number of brokers that hold it."""
+    """Lost records of a partition, each counted once, on however many brokers."""
 
     total: Count | None
-    """None if it is not known."""
+    """None if unknown."""
     at_most: bool = False
-    """The numbers are upper bounds: of some of the input only offsets tell how many records there are."""
+    """True for upper bounds: some input gives offsets but no number of records."""
     held: Mapping[CopyKey, Count] = field(default_factory=dict)
-    """By copy, what it holds of them; these do not add up, since several may hold the same."""
+    """Lost records held by each copy; several copies may hold the same."""
     only_here: Mapping[CopyKey, Count] = field(default_factory=dict)
-    """By copy, what no other one holds of them."""
+    """Lost records that only this copy holds."""
     holders: Mapping[int, tuple[Count, Count]] = field(default_factory=dict)
-    """By broker, what its copies hold of them, and what those of no other broker, nor remote storage, do."""
+    """By broker: lost records in its copies, and those that neither another broker nor remote storage has."""
 
 
 def count_loss(
@@ -50,12 +50,12 @@ def count_loss(
     shorter: Collection[CopyKey] = (),
     remote: Sequence[RecordRange] = (),
 ) -> Loss:
-    """The loss of a partition, given every copy beside the reference.
+    """Count the loss of a partition, given the comparison of every copy with the reference.
 
-    `shorter` are the copies whose tails the reference lost (REP-LEADER-SHORTER): what they have past its end counts too.
-    `remote` is what remote storage has of another history.
-    Distinct is an offset with a leader epoch, without epochs the record itself; control batches, empty batches and what an
-    election known to be clean left behind do not count. Compacted logs count only where their records could be read.
+    `shorter` are the copies whose tails the reference lost (REP-LEADER-SHORTER): their records past its end count too. `remote`
+    are the records of another history in remote storage. A record is identified by offset and leader epoch, without epochs by
+    its batch; control batches, empty batches and records left behind by a clean election do not count. Compacted logs count
+    only if their records could be read.
     """
     if not all(_is_known(reference, item) for item in comparisons):
         return Loss(None)
@@ -80,8 +80,8 @@ def count_loss(
 
 
 def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
-    """Offset below which records past the reference's end were committed, by its checkpoint or the follower's; -1 if neither
-    says so. They must be of its own leadership."""
+    """End of the records past the reference's end that its checkpoint, or the follower's, proves committed; -1 without such
+    proof. They must be of the reference's own leadership."""
     own = follower.directory.high_watermark_checkpoint
     marks = [
         reference.directory.high_watermark_checkpoint,
@@ -91,19 +91,19 @@ def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
 
 
 def count_run(item: Comparison, run: DivergentRange) -> Count:
-    """Lost records in one row of `divergences`; rows of several brokers may count the same ones."""
+    """Count the lost records of one row of `divergences`; rows of several brokers may count the same ones."""
     pieces = _pieces([_held_in(item, run)]) if is_lost(run) else ()
     return sum_counts(count_cluster(cluster).total for cluster in overlapping(pieces))
 
 
 def is_lost(run: DivergentRange) -> bool:
-    """True if records of a run count as lost: not if an election known to be clean left them behind uncommitted."""
+    """True if the records of a run count as lost: not if a clean election left them behind uncommitted."""
     uncommitted = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
     return run.kind != "hole_here" and not (run.kind == "epoch" and uncommitted)
 
 
 def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
-    """Compacted logs differ when all is well; only decoded records tell what one of them has and the other lacks."""
+    """True if the loss can be counted. Healthy compacted logs differ, so that their records must have been decoded."""
     if not (reference.compacted or item.follower.compacted):
         return True
     if reference.second_hand or item.follower.second_hand:
@@ -112,7 +112,7 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
 
 
 class _Held(NamedTuple):
-    """Batches that a copy holds within [start, end); those below `committed_end` were proven committed."""
+    """Batches of a copy within [start, end); those below `committed_end` were proven committed."""
 
     copy: CopyKey
     batches: Batches
@@ -127,7 +127,7 @@ def _held_in(item: Comparison, run: DivergentRange) -> _Held:
 
 
 def _holder(facts: ReplicaFacts) -> CopyKey:
-    """The key of whoever has what a copy has; of no broker where the copy is of before the partition was collected again."""
+    """Key of a copy as a holder; without a broker id if it is earlier evidence, since the broker may no longer have it."""
     return (-1, facts.directory.log_dir) if facts.is_earlier else facts.key
 
 
@@ -139,10 +139,10 @@ def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
 
 
 def _pieces(held: Sequence[_Held], remote: Sequence[RecordRange] = ()) -> list[RecordRange]:
-    """Pieces of what is held, and those given.
+    """Ranges of the held batches, and those of `remote`.
 
-    In an epoch that is plain throughout and was committed up to one offset, consecutive batches make one piece; elsewhere each
-    batch is a piece, since overlaps tell what is committed.
+    In an epoch that is plain and was committed up to one offset on all copies, consecutive batches form one range; elsewhere
+    each batch is a range, since overlaps determine what is committed.
     """
     ends: dict[int | None, set[int]] = defaultdict(set)
     odd = set()

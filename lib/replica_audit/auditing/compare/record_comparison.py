@@ -1,6 +1,6 @@
 """Records of two replicas, read from the segments only where batches differ, and compared (F.4, record identity).
 
-Records are asked for batch by batch; nothing but offsets, flags and keyed hashes is ever held of one.
+Records are requested by batch; only offsets, flags and keyed hashes are kept.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 
 class RecordSource(Protocol):
-    """Reader of the records of batches, such as `snapshot.record_reader.RecordReader`; with hashes of keys, of these keys only."""
+    """Reader of the records of batches, e.g. `snapshot.record_reader.RecordReader`; with `keys` (hashes), of these keys only."""
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None, /) -> RecordRows: ...
 
 
-#: Batches of both replicas are decoded together up to about this many bytes of file.
+#: Maximum number of bytes of both replicas' batches decoded together, about.
 _WINDOW_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Batches of a stretch of offsets that no other batch reaches into, with their records by offset."""
+    """Batches of both sides in a range of offsets that no other batch overlaps, with their records by offset."""
 
     own_batches: tuple[Batch, ...]
     their_batches: tuple[Batch, ...]
     own: NDArray[np.void]
-    """The follower's records (`RECORD_DTYPE`)."""
+    """Records of the follower (`RECORD_DTYPE`)."""
     theirs: NDArray[np.void]
-    """The reference's."""
+    """Records of the reference."""
     unread: tuple[tuple[int, int], ...]
     """(first offset, end offset) of batches of either side whose records could not be read."""
 
@@ -50,7 +50,7 @@ class Window:
 
 
 def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[RecordRequest, Batch]:
-    """The request of each of `batches` whose checksum is right."""
+    """Requests for those of `batches` with valid checksums."""
     requests = {}
     for batch in batches:
         if batch.crc_valid:
@@ -62,7 +62,7 @@ def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[Recor
 
 @dataclass(frozen=True, slots=True)
 class RecordProblem:
-    """A batch whose records were wanted and could not be had."""
+    """A batch whose records were needed but unavailable."""
 
     broker_id: int
     path: str
@@ -75,7 +75,7 @@ class RecordProblem:
 
 
 class RecordComparison:
-    """Reader of the records of one pair of replicas, which keeps account of what could not be read."""
+    """Reader of the records of one pair of replicas; it collects what could not be read."""
 
     def __init__(self, read: RecordSource) -> None:
         self._read = read
@@ -84,7 +84,7 @@ class RecordComparison:
     def rows(
         self, facts: ReplicaFacts, batches: Iterable[Batch], keys: NDArray[np.uint64] | None = None
     ) -> tuple[NDArray[np.void], list[tuple[int, int]]]:
-        """Records of `batches` (with `keys` only theirs), and the (first, end) offsets of those not to be had."""
+        """Records of `batches` (with `keys`, only of these), and the half-open offset ranges of those unavailable."""
         requests = record_requests(facts, batches)
         if not requests:
             return np.empty(0, RECORD_DTYPE), []
@@ -113,7 +113,7 @@ class RecordComparison:
     def windows(
         self, reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
     ) -> Iterator[Window]:
-        """The records of `own` and `theirs`, the follower's and the reference's batches, window by window."""
+        """Yield the records of the follower's batches `own` and the reference's `theirs`, window by window."""
         for own_part, their_part in _windows(own, theirs):
             unread = [
                 (batch.base_offset, batch.end_offset) for batch in (*own_part, *their_part) if not batch.crc_valid
@@ -124,7 +124,7 @@ class RecordComparison:
 
 
 def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tuple[Batch, ...], tuple[Batch, ...]]]:
-    """Cut both sides at offsets that no batch of either reaches across, once enough bytes have come together."""
+    """Cut both sides at offsets that no batch of either spans, once enough bytes have accumulated."""
     sides: tuple[list[Batch], list[Batch]] = ([], [])
     size = 0
     end = -1
@@ -143,10 +143,10 @@ def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tu
 
 
 def unequal_offsets(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[np.int64]:
-    """Offsets that both hold and at which the records differ (F.4, record identity).
+    """Offsets at which both have records and these differ (F.4, record identity).
 
-    A leader epoch counts where both sides have one. What a format does not have is not compared: no timestamp in
-    magic 0, no headers and no producer in magic 0 and 1.
+    A leader epoch counts if both have one. Fields that a format lacks are not compared: the timestamp in magic 0, headers and
+    producer in magic 0 and 1.
     """
     _, mine, their = np.intersect1d(one["offset"], other["offset"], return_indices=True)
     one = one[mine]
@@ -170,10 +170,10 @@ def offsets_only_in(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[n
 def unequal_ranges(
     own: NDArray[np.void], theirs: NDArray[np.void], unequal: NDArray[np.int64], batch: Batch
 ) -> list[tuple[int, int]]:
-    """[start, end) of the records of a batch that differ, apart where one between them is equal.
+    """Half-open ranges of a batch's differing records, separated by equal ones.
 
-    `own` are records of the log that has the batch, `theirs` of the other, `unequal` the offsets at which they differ. The
-    last range reaches to the end of the batch where no equal record follows.
+    `own` are records of the log with the batch, `theirs` of the other, `unequal` the offsets at which they differ. The last
+    range extends to the end of the batch unless an equal record follows.
     """
     offsets = own["offset"][(own["offset"] >= batch.base_offset) & (own["offset"] <= batch.last_offset)]
     differs = np.isin(offsets, unequal)

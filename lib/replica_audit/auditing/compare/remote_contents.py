@@ -1,4 +1,4 @@
-"""Batches of segments in a remote store, beside what `__remote_log_metadata` and the local log say of them (T9)."""
+"""Batches of segments in a remote store, compared with `__remote_log_metadata` and the local log (T9)."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredContent:
-    """One segment that was read in the store; `summary` is None where it could not be, for the reason `unread`."""
+    """One segment read in the store; `summary` is None if it was unreadable, for the reason `unread`."""
 
     segment: RemoteSegment
     stored: RemoteObject
     summary: SegmentSummary | None = None
     unread: str | None = None
     batches: NDArray[np.void] = field(default_factory=lambda: np.empty(0, BATCH_DTYPE))
-    """Those in offsets that a local log has too (`BATCH_DTYPE`); none where a local segment is the same."""
+    """Batches at offsets that a local log has too (`BATCH_DTYPE`); empty if a local segment is the same."""
 
     @property
     def chunks(self) -> set[int]:
-        """Chunks of offsets that `batches` reach into."""
+        """Chunks of offsets that `batches` overlap."""
         if not len(self.batches):
             return set()
         first, last = int(self.batches["base_offset"].min()), int(self.batches["last_offset"].max())
@@ -56,20 +56,20 @@ class ContentDeviation:
     segment: RemoteSegment
     path: str
     text: str
-    """A clause on it."""
+    """Clause on the deviation."""
     damaged: tuple[OffsetRange, ...] = ()
-    """Offsets of the segment whose batches cannot be read there."""
+    """Offsets of the segment whose batches are unreadable there."""
     needed: tuple[OffsetRange, ...] = ()
-    """Of these, the log's own that are below its local start and in no other segment."""
+    """Part of `damaged` that belongs to the log, is below its local start and in no other segment."""
     is_encoded: bool = False
-    """It could not be read for how it is stored: encrypted, or its manifest does not say."""
+    """True if it is unreadable because of its storage form: encrypted, or not described by its manifest."""
 
 
 def check_contents(
     facts: ReplicaFacts, lineage: Lineage, contents: Sequence[StoredContent], local: NDArray[np.void]
 ) -> tuple[ContentDeviation, ...]:
-    """Deviations of the segments that were read; `local` are batches of the log (`BATCH_DTYPE`) in the chunks of these."""
-    # What could not be read may be sound.
+    """Find deviations of the segments that were read; `local` are the log's batches (`BATCH_DTYPE`) in their chunks."""
+    # An unreadable segment may be sound.
     sound = OffsetSet.of(part for one in contents for part in without(own_ranges(one.segment, lineage), _damaged(one)))
     found: list[ContentDeviation] = []
     for one in contents:
@@ -92,7 +92,7 @@ def check_contents(
 
 
 def _damaged(one: StoredContent) -> tuple[OffsetRange, ...]:
-    """Offsets of a segment whose batches cannot be read there."""
+    """Offsets of a segment whose batches are unreadable there."""
     if one.summary is None:
         return ()
     found = [
@@ -102,17 +102,17 @@ def _damaged(one: StoredContent) -> tuple[OffsetRange, ...]:
 
 
 def without_batch(segment: RemoteSegment, stored: RemoteObject, summary: SegmentSummary) -> tuple[OffsetRange, ...]:
-    """Offsets of a finished segment at which the store has no batch of it: other bytes, or an early end.
+    """Offsets of a finished segment without a batch in the store: other bytes, or an early end.
 
-    It was whole, so that a torn or zero-filled end of it, unlike that of a local log, had batches.
+    The segment was complete when copied; its torn or zero-filled end, unlike that of a local log, once had batches.
     """
     found = []
     for damage in summary.damage:
         start = segment.start_offset if damage.expected_offset is None else damage.expected_offset
         found.append(OffsetRange(start, segment.end_offset if damage.next_offset is None else damage.next_offset))
     end = segment.start_offset if summary.greatest_last_offset is None else summary.greatest_last_offset + 1
-    # Of a log that was compacted once, the last records of a segment may have been cleaned before it was copied: then it
-    # has the bytes that its broker copied, and ends early all the same.
+    # In a log that was once compacted, the last records of a segment may have been cleaned before the copy: then it has as many
+    # bytes as its broker copied, and still ends early.
     if stored.segment_bytes != segment.size_bytes:
         found.append(OffsetRange(end, segment.end_offset))
     return joined(part for part in found if part.start_offset < part.end_offset)
@@ -125,7 +125,7 @@ def _needed(
     damaged: Iterable[OffsetRange],
     sound: OffsetSet,
 ) -> tuple[OffsetRange, ...]:
-    """Damaged offsets that are the log's own, at or above its start, in none of its files, and `sound` in no other segment."""
+    """Damaged offsets that belong to the log, at or above its start, in none of its files, and `sound` in no other segment."""
     own = (
         OffsetRange(
             max(part.start_offset, whole.start_offset, facts.log_start_offset),
@@ -138,7 +138,7 @@ def _needed(
 
 
 def _beside_metadata(one: StoredContent) -> Iterator[str]:
-    """Clauses on offsets and epochs that are not those of the metadata."""
+    """Clauses on offsets and epochs that differ from the metadata."""
     summary, segment = one.summary, one.segment
     if summary is None or summary.first_base_offset is None or summary.greatest_last_offset is None:
         return
@@ -155,7 +155,7 @@ def _beside_metadata(one: StoredContent) -> Iterator[str]:
 
 
 def _beside_log(facts: ReplicaFacts, lineage: Lineage, one: StoredContent, local: NDArray[np.void]) -> Iterator[str]:
-    """A clause on the first batch of the log's own epoch that the local log has otherwise, both with right checksums."""
+    """Clause on the first batch in the log's epochs that differs from the local log's, both with valid checksums."""
     if not len(one.batches):
         return
     inside = (local["base_offset"] >= facts.local_start_offset) & (local["last_offset"] < facts.log_end_offset)

@@ -1,7 +1,6 @@
-"""A remote store beside what `__remote_log_metadata` tells of it: segments without an object, objects without a segment, other sizes
-(T5, T9).
+"""Comparison of a remote store with `__remote_log_metadata`: missing, leaked and resized objects (T5, T9).
 
-The two are of different moments, and the cluster goes on in between: each rule says what has to be known of them.
+The two are of different moments, and the cluster continues in between: each rule states what must be known of them.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.protocol.lineage import Lineage
 
-#: As far may the clocks of brokers and of a store differ.
+#: Maximum difference between the clocks of brokers and of a store.
 _CLOCKS_DIFFER_MS = 2000
 
-#: How sure it is that a store once had what it does not have, and that nobody was told to delete it.
+#: Certainty that an object once in the store is missing without a deletion by Kafka.
 Certainty = Literal["proven", "likely", "doubtful", "open"]
 
 
 @dataclass(frozen=True, slots=True)
 class MissingObject:
-    """A copied segment that the store does not have, or not all of it (T5)."""
+    """A copied segment that is missing in the store completely or in part (T5)."""
 
     segment: RemoteSegment
     needed: tuple[OffsetRange, ...]
-    """Offsets of the log that are in its range, below the local start, and in no other segment that is there."""
+    """Offsets of the log in its range, below the local start, and in no other segment that exists."""
     certainty: Certainty
     why: str
-    """A clause on the moments of the two, for that certainty."""
+    """Clause on the moments of store and metadata, for that certainty."""
     missing: str
-    """What is not there: all of it, or one object."""
+    """The missing part: the whole segment, or one object."""
 
     @property
     def is_gone(self) -> bool:
@@ -49,7 +48,7 @@ class MissingObject:
 
 @dataclass(frozen=True, slots=True)
 class ResizedObject:
-    """A copied segment of which the store has another number of bytes than its broker copied (T9)."""
+    """A copied segment whose size in the store differs from what its broker copied (T9)."""
 
     segment: RemoteSegment
     stored: RemoteObject
@@ -62,75 +61,74 @@ class StoreDeviations:
     missing: tuple[MissingObject, ...] = ()
     resized: tuple[ResizedObject, ...] = ()
     leaked: tuple[RemoteObject, ...] = ()
-    """Objects of segments that nothing tells of, or that were deleted long before (T5)."""
+    """Objects of segments that the metadata does not name, or that were deleted long before (T5)."""
     contents: tuple[ContentDeviation, ...] = ()
-    """Of segments that were read (T9)."""
+    """Deviations of segments that were read (T9)."""
     forms: Mapping[str, StoredForm] = field(default_factory=dict)
-    """Of the copied segments of the log's topic id, by segment id."""
+    """Forms of the copied segments with the log's topic id, by segment id."""
     seen: Mapping[str, RemoteBasis] = field(default_factory=dict)
-    """Evidence for copied segments whose objects are there, by segment id (`seen_in_store`)."""
+    """Evidence for copied segments whose objects exist, by segment id (`seen_in_store`)."""
 
     def basis_of(self, segment_id: str) -> RemoteBasis:
-        """The evidence that the store has a copied segment."""
+        """Evidence that the store has a copied segment."""
         return self.seen.get(segment_id, "metadata")
 
     @cached_property
     def gone(self) -> frozenset[str]:
-        """Ids of segments that were there and are not any more."""
+        """Ids of segments that were in the store and no longer are."""
         return frozenset(one.segment.segment_id for one in self.missing if one.is_gone)
 
     @property
     def removed(self) -> tuple[OffsetRange, ...]:
-        """Offsets of the log that were there, and that nobody can read any more in its local files or the store."""
+        """Offsets of the log that were in the store and can no longer be read, there or in its local files."""
         gone = (one.needed for one in self.missing if one.is_gone)
         return joined(part for needed in (*gone, *(one.needed for one in self.contents)) for part in needed)
 
     @cached_property
     def damaged(self) -> Mapping[str, tuple[OffsetRange, ...]]:
-        """Offsets whose batches cannot be read in the store, by segment id."""
+        """Offsets whose batches are unreadable in the store, by segment id."""
         return {one.segment.segment_id: one.damaged for one in self.contents if one.damaged}
 
 
 @dataclass(frozen=True)
 class StoreMoments:
-    """Moments of a listing and of the log that names the segments of one partition and topic id."""
+    """Moments of a listing and of the metadata log that names the segments of one partition and topic id."""
 
     segments: Sequence[RemoteSegment]
     listing: RemoteListing
     captured_ms: int | None
-    """That log was copied at this moment or later; None where only what it says tells."""
+    """Earliest possible time of the metadata log's copy; None if only its content dates it."""
     at_rest: bool
-    """No broker ran when it was copied, nor until the store was listed."""
+    """True if no broker ran from the copy until the store was listed."""
 
     @cached_property
     def told_until_ms(self) -> int:
-        """All that happened to the segments up to this moment is in the log."""
+        """Time up to which the log has all events of the segments."""
         told = [one.updated_ms for one in self.segments]
         return max([*told, *([] if self.captured_ms is None else [self.captured_ms])], default=-1)
 
     def was_listed_after(self, segment: RemoteSegment) -> bool:
-        """True if the store was listed after the last event of a segment that the log has."""
+        """True if the store was listed after the last event of a segment in the log."""
         if self.listing.listed_ms is not None:
             return self.listing.listed_ms >= segment.updated_ms + _CLOCKS_DIFFER_MS
         return self._latest_there_ms > segment.updated_ms
 
     @cached_property
     def _latest_there_ms(self) -> int:
-        """When the copy was finished of the segment that came last of those that are there; -1 without any."""
+        """Time at which the copy of the last existing segment was finished; -1 without any."""
         there = {one.segment_id for one in self.listing.objects}
         copied = (one for one in self.segments if one.state == COPY_FINISHED and one.segment_id in there)
         return max((one.updated_ms for one in copied), default=-1)
 
     def was_listed_before(self, segment: RemoteSegment) -> bool:
-        """True if the store was listed before the copy of a segment was finished: it need not have it."""
+        """True if the store was listed before the copy of a segment was finished, so that it may lack it."""
         return self.listing.listed_ms is not None and self.listing.listed_ms < segment.updated_ms
 
     def was_seen_at_once(self, segment: RemoteSegment, stored: RemoteObject) -> bool:
-        """True if a segment that is there still was when the others were looked for.
+        """True if an existing segment still existed when the others were looked for.
 
-        While a store is listed or copied, retention may delete it after it was, and then a later one before that is. So it does
-        not count unless it was there when the store was looked at again, whose file has been there since its broker copied it, or
-        in a listing that says when it was made.
+        While a store is listed or copied, retention may delete this segment after it was seen, and a later one before that is.
+        So it counts only if it existed in a second look and its file dates from the broker's copy, or in a listing with a time.
         """
         if stored.was_seen_again is False:
             return False
@@ -139,7 +137,7 @@ class StoreMoments:
         return stored.placed_ms is not None and stored.placed_ms <= segment.updated_ms + _CLOCKS_DIFFER_MS
 
     def forms(self) -> dict[str, StoredForm]:
-        """Forms of the copied segments in the store, by id; unknown of one that it may have got since."""
+        """Forms of the copied segments in the store, by id; unknown for one that may have been added since."""
         objects = self.listing.by_id
         return {
             one.segment_id: objects[one.segment_id].form
@@ -161,7 +159,7 @@ class StoreMoments:
 def find_deviations(
     facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], moments: StoreMoments
 ) -> StoreDeviations:
-    """The differences; `segments` are those of the log's topic id that nothing contradicts, `moments` are of all of them."""
+    """Find the differences; `segments` are the uncontradicted ones of the log's topic id, `moments` belong to all of them."""
     objects = moments.listing.by_id
     missing = tuple(_find_missing(facts, lineage, segments, objects, moments))
     resized = tuple(_find_resized(segments, objects, moments))
@@ -192,13 +190,13 @@ def _find_missing(
         own = own_ranges(segment, lineage)
         inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
         needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
-        # Kafka deletes the oldest first of those with an epoch that the log still has, and then those without.
+        # Kafka first deletes segments with an epoch that the log still has, oldest first, and then those without.
         certainty, why = _certainty(segment, moments, seen(own[0].start_offset) if own else -1)
         yield MissingObject(segment, tuple(needed), certainty, why, what)
 
 
 def _lacks(objects: dict[str, RemoteObject], segment: RemoteSegment) -> str | None:
-    """The part of a segment that is not there; None where all is."""
+    """Missing part of a segment; None if it is complete."""
     one = objects.get(segment.segment_id)
     if one is None:
         return "no object"
@@ -254,9 +252,9 @@ def seen_in_store(
     contents: Iterable[ContentDeviation],
     read: Container[str],
 ) -> dict[str, RemoteBasis]:
-    """The evidence that the store gives for copied segments all of whose objects are there, by segment id.
+    """Evidence from the store for copied segments whose objects all exist, by segment id.
 
-    `read` are the ids of those that were read, `contents` what is wrong with them.
+    `read` are the ids of those that were read, `contents` their deviations.
     """
     unlike = {one.segment.segment_id for one in contents if one.kind != "unread"}
     objects = listing.by_id
@@ -276,10 +274,10 @@ def seen_in_store(
 
 
 def find_leaked(moments: Iterable[StoreMoments]) -> tuple[RemoteObject, ...]:
-    """Objects of a partition, of any topic of its name, that nothing will ever read or delete.
+    """Objects of a partition, of any topic id, that Kafka will never read or delete.
 
-    `moments` are those of each topic id. The log that names them has to be here from its beginning, and the
-    object has to be older than its end: a broker tells of a copy before it begins (COPY_SEGMENT_STARTED).
+    `moments` are those of each topic id. The log that names the objects must be complete from its start, and the object older
+    than its end: a broker announces a copy before it starts (COPY_SEGMENT_STARTED).
     """
     found = []
     for of_id in moments:

@@ -1,4 +1,4 @@
-"""Segments in remote storage that stay on their way, and those that retention deleted though it had to keep them (T4, T6, J).
+"""Segments in remote storage whose copy or deletion is stuck, and those that retention deleted too early (T4, T6, J).
 
 Kafka: `RemoteLogManager`, whose leader copies and deletes, one segment at a time.
 """
@@ -15,25 +15,25 @@ from replica_audit.model import OffsetRange, PartitionState, RemoteSegment
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_STARTED, DELETE_STARTED
 
-#: A copy or a deletion that is not finished after this time will not be.
+#: Time after which an unfinished copy or deletion counts as stuck.
 STUCK_MS = 3_600_000
-#: Attempts, `remote.log.manager.task.interval.ms` (30 s) apart, after which another one does not show that it goes on.
+#: Number of attempts, `remote.log.manager.task.interval.ms` (30 s) apart, after which another one does not count as progress.
 _TRIES = 10
-#: After an election, how long size retention may not know yet what was copied: until the tasks of the new leader have run.
+#: Time after an election in which size retention may not know yet what was copied, until the new leader's tasks have run.
 _JUST_ELECTED_MS = 600_000
 
 
 class Unfinished(NamedTuple):
-    """Segments whose copy, and whose deletion, was begun and is not finished by a time at which it has to be."""
+    """Segments whose copy, or whose deletion, was started and is overdue."""
 
     copies: tuple[RemoteSegment, ...]
     deletions: tuple[RemoteSegment, ...]
 
 
 def find_unfinished(segments: Iterable[RemoteSegment], heard_until: Callable[[str], int | None]) -> Unfinished:
-    """Segments, of those given, that stay on their way.
+    """Find stuck segments.
 
-    The log that tells of them would tell more up to its latest message, or up to `heard_until` of its log dir.
+    The log that names them would have later events up to its latest message, or up to `heard_until` of its log dir.
     """
     copies = []
     deletions = []
@@ -49,28 +49,27 @@ def find_unfinished(segments: Iterable[RemoteSegment], heard_until: Callable[[st
 
 @dataclass(frozen=True, slots=True)
 class EarlyDeletion:
-    """Segments that size retention deleted after an election though the log is smaller than `retention_bytes` (KAFKA-20732)."""
+    """Segments that size retention deleted after an election although the log is smaller than `retention_bytes` (KAFKA-20732)."""
 
     segments: tuple[RemoteSegment, ...]
     start_offset: int
     end_offset: int
-    """The log start now."""
+    """Present log start."""
     left_bytes: int
-    """Of the log now: segments of its history in remote storage, and the files that are not there yet."""
+    """Present size of the log: segments of its history in remote storage, and files not yet copied."""
     retention_bytes: int
     elected: PartitionState
-    """The election that it came after."""
+    """The preceding election."""
 
 
 def find_early_deletion(
     facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], history: Sequence[PartitionState]
 ) -> EarlyDeletion | None:
-    """The segments that the present leader deleted for its size just after its election, though less is left than it had to keep.
+    """Find segments that the present leader deleted for size just after its election, although less is left than it had to keep.
 
-    Said only where nothing else explains it: the metadata log shows the leader, and that `retention.bytes` and
-    `retention.ms` of the topic are as they were; the log begins where the last of the segments ends, as it does after
-    retention, and rarely after DeleteRecords; none of them was too old; and the log only grew since. `facts` and `lineage`
-    are the leader's.
+    Reported only without another explanation: the metadata log shows the leader, and that `retention.bytes` and `retention.ms`
+    of the topic are unchanged; the log starts where the last of the segments ends, as after retention, and rarely after
+    DeleteRecords; none of them was too old; and the log has only grown since. `facts` and `lineage` are the leader's.
     """
     now = history[-1] if history else None
     if now is None or now.leader_id != facts.broker_id or not all(one.is_whole for one in segments):
@@ -103,7 +102,7 @@ def find_early_deletion(
     if any(place_segment(facts, lineage, one, start)[0] != "own" for one in kept):
         return None
     reached = max((one.end_offset for one in kept), default=start)
-    if reached < facts.local_start_offset:  # what lies between was copied too, and is not known
+    if reached < facts.local_start_offset:  # what lies between was copied too, and is unknown
         return None
     left = sum(one.size_bytes for one in kept)
     left += sum(one.size_bytes for one in facts.segments if one.base_offset >= reached)
@@ -113,55 +112,55 @@ def find_early_deletion(
 
 
 def _retention(configs: Mapping[str, str], name: str) -> int | None:
-    """A limit of the topic; None where the topic has none of its own, so that it is the brokers'."""
+    """A limit of the topic; None if the brokers' default applies."""
     text = configs.get(name, "")
     return int(text) if text.lstrip("-").isdigit() else None
 
 
 class OtherHistory(NamedTuple):
-    """Stretches of segments that are of another history than the reference's log."""
+    """Ranges of segments with another history than the reference's log."""
 
     orphans: tuple[RemoteOrphan, ...] = ()
-    """They are in the store as far as is known."""
+    """Ranges in the store, as far as known."""
     gone_orphans: tuple[RemoteOrphan, ...] = ()
-    """Of copied segments that the remote store does not have any more."""
+    """Ranges of copied segments that the store no longer has."""
     begun: tuple[RemoteOrphan, ...] = ()
-    """Of segments whose copy was begun and not finished, as far as no finished one has the offsets."""
+    """Ranges of segments whose copy was started and not finished, without offsets in a finished one."""
     deleted: tuple[RemoteOrphan, ...] = ()
-    """Of segments that Kafka deletes or has deleted, though the log did not begin past them."""
+    """Ranges of segments that Kafka deletes or deleted, although the log did not start past them."""
 
     @property
     def vanished(self) -> tuple[RemoteOrphan, ...]:
-        """Stretches of which the store has no whole segment."""
+        """Ranges without a complete segment in the store."""
         return (*self.begun, *self.deleted)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFacts:
-    """Segments that `__remote_log_metadata` has of a partition, beside the reference's log."""
+    """Segments of a partition in `__remote_log_metadata`, compared with the reference's log."""
 
     segments: tuple[RemoteSegment, ...] = ()
-    """Of the reference's topic id."""
+    """Segments with the reference's topic id."""
     lineage: Lineage = Lineage()
-    """Epochs of the reference's log, the part in remote storage too."""
+    """Epochs of the reference's log, including its part in remote storage."""
     start_offset: int = 0
     """First offset of that log that is not known to be deleted (`remote_storage.known_start`)."""
     contradictory: tuple[RemoteSegment, ...] = ()
-    """Segments whose epochs cannot be true."""
+    """Segments whose epochs are impossible."""
     other: OtherHistory = OtherHistory()
     undecided: tuple[RemoteOrphan, ...] = ()
-    """What the log lost if its broker was down when it was copied, which nothing decides."""
+    """Ranges that the log lost if its broker was down while it was copied, which is undecided."""
     holes: RemoteHoles = RemoteHoles()
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)
-    """By broker, offsets below a follower's local start that no segment has, and the reference has in its files."""
+    """Offsets below a follower's local start that no segment has and the reference has in its files, by broker."""
     stable: tuple[int, RemoteSegment] | None = None
-    """The offset below which a segment shows the log to have been stable (`remote_storage.find_stable`)."""
+    """Offset below which the log was stable, and the segment that proves it (`remote_storage.find_stable`)."""
     unfinished: Unfinished = Unfinished((), ())
     early: EarlyDeletion | None = None
 
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:
-        """Segments that something can be concluded from."""
+        """Segments without contradictions."""
         unclear = {one.segment_id for one in self.contradictory}
         return tuple(one for one in self.segments if one.segment_id not in unclear)

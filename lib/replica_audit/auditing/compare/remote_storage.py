@@ -1,6 +1,6 @@
-"""Followers beside the reference's segments in remote storage: those of another history, and what is missing (T1, T2, T7).
+"""Comparison of followers with the reference's segments in remote storage: other histories, and missing parts (T1, T2, T7).
 
-The reference's epoch file covers its whole log, the part in remote storage too (KIP-405).
+The reference's epoch file covers its whole log, including remote storage (KIP-405).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, 
 
 
 def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage) -> set[int]:
-    """Chunks of the follower in `remote_range` whose epochs differ from `lineage`, the reference's, at the same offsets."""
+    """Chunks of the follower in `remote_range` whose epochs differ from the reference's `lineage`."""
     low, high = remote_range(reference, follower)
     wanted = set()
     for start, end, epoch in _stretches(follower, low, high):
@@ -41,7 +41,7 @@ def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Linea
 def differences_below(
     reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage, batches: Batches
 ) -> Iterator[Difference]:
-    """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's at the same offsets."""
+    """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's there."""
     low, high = remote_range(reference, follower)
     for batch in batches.where((batches.starts < high) & (batches.ends > low)):
         start = max(batch.base_offset, low)
@@ -73,7 +73,7 @@ def _stretches(facts: ReplicaFacts, low: int, high: int) -> Iterator[tuple[int, 
 
 
 def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(start, end, epoch) of the epochs that a lineage has within [start, end)."""
+    """(start, end, epoch) of a lineage's epochs within [start, end)."""
     if start >= end:
         return
     bounds = [start, *(first for _, first in lineage if start < first < end), end]
@@ -83,15 +83,14 @@ def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, i
             yield first, last, epoch
 
 
-#: Copy key of remote storage.
+#: Copy key that stands for remote storage.
 REMOTE = (-1, "remote storage")
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteOrphan:
-    """A stretch of records in remote storage that are of no part of a log: it has others there, was cut before them, or lost
-    its end.
-    """
+    """A range of records in remote storage outside the log's history: the log has others there, was truncated before them, or
+    lost its end."""
 
     start_offset: int
     end_offset: int
@@ -100,19 +99,19 @@ class RemoteOrphan:
 
     @property
     def piece(self) -> RecordRange:
-        """The stretch as a range of records, all proven committed: Kafka copies only what lies below the last stable offset."""
+        """The range with all records proven committed: Kafka copies only below the last stable offset."""
         count = self.end_offset - self.start_offset
         span = (self.start_offset, self.end_offset)
         return RecordRange(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)
 
 
 def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[ReplicaFacts]) -> int:
-    """First offset of the log that is not known to be deleted: the greatest log start that a replica of the topic id knows.
+    """First offset of the log that is not known to be deleted: the greatest log start known to a replica of the topic id.
 
     The log-start checkpoint is written once a minute; the epoch file loses its entries below a log start at once
-    (`UnifiedLog.maybeIncrementLogStartOffset`). Another replica that begins where an epoch of the log's `lineage` does tells
-    nothing: it was emptied when it was cut there, below its local start, as an old leader is after an unclean election.
-    Inside an epoch only a log start cuts an epoch file.
+    (`UnifiedLog.maybeIncrementLogStartOffset`). Another replica that starts where an epoch of `lineage` does proves nothing: it
+    was emptied by a truncation below its local start, like an old leader after an unclean election. Inside an epoch only a log
+    start truncates an epoch file.
     """
     forks = {start for _, start in lineage}
     starts = [facts.log_start_offset, _first_entry(facts)[1]]
@@ -127,7 +126,7 @@ def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[Replic
 
 
 def _first_entry(facts: ReplicaFacts) -> tuple[int, int]:
-    """The first entry of the epoch file, as far as the batches do not contradict it; (-1, 0) if it tells nothing."""
+    """First entry of the epoch file, unless the batches contradict it; (-1, 0) if it proves nothing."""
     entries = facts.directory.checkpoint_epochs
     if not entries or not facts.file_increases:
         return -1, 0
@@ -137,10 +136,10 @@ def _first_entry(facts: ReplicaFacts) -> tuple[int, int]:
 
 
 def find_contradictory(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteSegment, ...]:
-    """Segments whose epochs cannot be true beside the epochs of the log, or beside their own offsets (T9).
+    """Segments whose epochs contradict those of the log or their own offsets (T9).
 
-    An epoch has one leader, and begins at one offset; and where two logs have the same epoch at an offset, they are the
-    same below. The first epoch of either may begin later than it did: what is below was deleted, or is in the segment before.
+    An epoch has one leader, and starts at one offset; and where two logs have the same epoch at an offset, they are the same
+    below. The first epoch of either may appear to start late: what is below was deleted, or is in the segment before.
     """
     return tuple(one for one in segments if _contradicts(lineage, one))
 
@@ -165,10 +164,10 @@ def _contradicts(lineage: Lineage, segment: RemoteSegment) -> bool:
 def find_orphans(
     facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment], start_offset: int, *, is_whole: bool
 ) -> tuple[RemoteOrphan, ...]:
-    """Stretches of `segments`, from `start_offset` on, in an epoch that `lineage`, that of the log, rules out there.
+    """Ranges of `segments` from `start_offset` on in an epoch that the log's `lineage` rules out there.
 
-    An epoch later than all that the log knows is not ruled out: the log was copied before. Nor is what lies past the log's
-    end, unless the copy `is_whole`: no later one would have more.
+    An epoch later than the log's latest is not ruled out: the log was copied before. Nor is a range past the log's end, unless
+    the copy `is_whole`, i.e. a later one would have no more.
     """
     latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
     found: list[RemoteOrphan] = []
@@ -189,7 +188,7 @@ def find_orphans(
 
 
 def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan]) -> tuple[RemoteOrphan, ...]:
-    """The parts of `found` of which no stretch of the same epoch is among `others`."""
+    """Remove from `found` the parts that `others` have in the same epoch."""
     return tuple(
         replace(one, start_offset=left.start_offset, end_offset=left.end_offset)
         for one in found
@@ -201,10 +200,10 @@ def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan
 
 
 def find_stable(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[int, RemoteSegment] | None:
-    """The greatest offset below which segments show the log with `lineage` to have been stable, and the segment that does.
+    """Greatest offset below which segments prove the log with `lineage` stable, and the segment that does; None without one.
 
-    A leader copies only segments that end at or below its last stable offset (`RemoteLogManager.candidateLogSegments`), so
-    that one whose copy was only begun, or that was deleted since, shows as much.
+    A leader copies only segments that end at or below its last stable offset (`RemoteLogManager.candidateLogSegments`), so that
+    one with an unfinished copy, or deleted since, proves as much.
     """
     found = [
         (last, one)
@@ -218,9 +217,8 @@ def find_stable(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[in
 def place_segment(
     facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment, start_offset: int
 ) -> tuple[RemoteLineage, int | None]:
-    """Lineage of a segment, whatever its state, beside a log with `lineage`, and the first offset that is not the log's; what
-    is below `start_offset` is deleted.
-    """
+    """Relation of a segment in any state to a log with `lineage`, and the first offset outside the log's history; offsets below
+    `start_offset` are deleted."""
     if segment.end_offset <= start_offset:
         return "below_start", None
     latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
@@ -246,24 +244,24 @@ def _beside(lineage: Lineage, segment: RemoteSegment, start_offset: int) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class RemoteHoles:
-    """Offsets between a log's start and its local start that no copied segment of its own history has."""
+    """Offsets between a log's start and its local start that no copied segment of its history has."""
 
     gaps: tuple[OffsetRange, ...] = ()
-    """Before a segment that has later ones: Kafka copies in order, so these were copied once (T2)."""
+    """Holes followed by later segments: Kafka copies in order, so these were copied once (T2)."""
     uncopied: OffsetRange | None = None
-    """Up to the local start, though Kafka deletes local files only once they were copied (T7, T8)."""
+    """Hole up to the local start, although Kafka deletes local files only after copying them (T7, T8)."""
 
     removed: tuple[OffsetRange, ...] = ()
-    """Of copied segments that the remote store does not have any more (T5)."""
+    """Holes of copied segments that the remote store no longer has (T5)."""
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """All of them."""
+        """All holes."""
         return (*self.gaps, *([] if self.uncopied is None else [self.uncopied]), *self.removed)
 
 
 def latest_epochs(found: Iterable[tuple[int, int]]) -> Callable[[int], int]:
-    """A function of an offset: the greatest epoch of those `found`, as (start offset, epoch), that start below it; -1 if none does."""
+    """Function from an offset to the greatest epoch of the (start offset, epoch) in `found` that start below it; -1 without any."""
     ordered = sorted(found)
     starts = [start for start, _ in ordered]
     latest = [-1, *accumulate((epoch for _, epoch in ordered), max)]
@@ -273,11 +271,11 @@ def latest_epochs(found: Iterable[tuple[int, int]]) -> Callable[[int], int]:
 def find_passed(
     lineage: Lineage, segments: Sequence[RemoteSegment], began_before: Callable[[RemoteSegment], bool]
 ) -> int:
-    """The greatest offset that a log start has passed by what was deleted; 0 if nothing was.
+    """Greatest offset that a log start has passed according to deletions; 0 without any.
 
-    Kafka moves the log start first. Then it deletes, the oldest first, the segments below with an epoch that the log still has,
-    and then those of earlier epochs (`cleanupExpiredRemoteLogSegments`). So a deletion shows a log start unless an older segment
-    with its last epoch stays, or it `began_before` the log was copied, which does not have that log start.
+    Kafka first advances the log start. Then it deletes the segments below with an epoch that the log still has, oldest first,
+    and then those of earlier epochs (`cleanupExpiredRemoteLogSegments`). So a deletion proves a log start unless an older
+    segment with its last epoch remains, or it `began_before` the log was copied, which lacks that log start.
     """
     own = [one for one in segments if one.copied_ms is not None and own_ranges(one, lineage)]
     kept = latest_epochs((one.start_offset, one.epochs[-1][0]) for one in own if one.state < DELETE_STARTED)
@@ -292,11 +290,11 @@ def find_passed(
 
 
 def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], start: int) -> RemoteHoles:
-    """Holes in remote storage between `start` and a log's local start; `segments` are those of its topic id.
+    """Find holes in remote storage between `start` and a log's local start; `segments` are those of its topic id.
 
-    Segments that retention is deleting at the beginning do not count, whatever the log-start checkpoint says: it is written once
-    a minute. Nothing is known below the first epoch that is known, and unless `__remote_log_metadata` is here from its beginning.
-    What a contradictory segment really has nobody knows: it counts as all of its offsets.
+    Segments at the beginning that retention is deleting do not count, whatever the log-start checkpoint says, which is written
+    once a minute. Nothing is known below the first known epoch, and unless `__remote_log_metadata` is complete from its start.
+    A contradictory segment counts as having all its offsets.
     """
     end = facts.local_start_offset
     if not lineage or not all(segment.is_whole for segment in segments):
@@ -345,7 +343,7 @@ def stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:
 
 
 def own_ranges(segment: RemoteSegment, lineage: Lineage) -> list[OffsetRange]:
-    """Offsets of a segment in the epochs that a log has there."""
+    """Offsets of a segment in epochs that the log has there."""
     return [
         OffsetRange(first, last)
         for first, last, epoch, had in _beside(lineage, segment, segment.start_offset)

@@ -1,4 +1,4 @@
-"""Replays of truncation: the part of a follower's log that each protocol keeps, whoever leads (B)."""
+"""Replays of truncation: the part of a follower's log that each protocol keeps under any leader (B)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from replica_audit.protocol.truncation import Replay, ReplicaState, replay
 
 
 def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
-    """The lineage that truncation should go by: that of the batches.
+    """Lineage for truncation: that of the batches.
 
-    Where batches may have vanished from below it (compaction, tiering) the file's is used instead, as long as no
-    batch contradicts it: an entry still tells where its epoch really began. Where no record can be read any more, the
-    file as the next start takes it is all there is.
+    If batches may be missing from it (compaction, tiering) the epoch file's is used instead, unless a batch contradicts it: an
+    entry still has the true start of its epoch. If no record is left, only the file remains, as the next start would load it.
     """
     written = facts.file_lineage
     if facts.empty:
@@ -30,7 +29,7 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 
 
 def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
-    """The lineage that the reference answers with: `replay_lineage`, and what a running broker keeps of a purged log.
+    """Lineage with which the reference answers: `replay_lineage`, and for a purged log the entry that a running broker keeps.
 
     DeleteRecords up to the end leaves (latest epoch, log start) in its cache and file; only a restart drops it.
     """
@@ -42,11 +41,10 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 
 
 def whole_lineage(reference: Reference) -> Lineage:
-    """The epochs of the reference's log, the part in remote storage too.
+    """Epochs of the reference's log, including its part in remote storage.
 
-    An epoch that it leads without a record as yet is among them only if its own file has it from the log's end on, or from
-    further up. Else what a copy has past its end is not known: the log may have gone on in an earlier epoch after it was
-    copied, or on other brokers.
+    An epoch without a record is included only if the reference's file has it at the log's end or above. Otherwise epochs past a
+    copy's end are unknown: the log may have continued in an earlier epoch after the copy, or on other brokers.
     """
     facts = reference.facts
     lineage = answering_lineage(facts, tiered=True)
@@ -57,12 +55,12 @@ def whole_lineage(reference: Reference) -> Lineage:
 
 
 def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None) -> ReplicaState:
-    """State of the follower when truncation begins; `high_watermark` replaces its own where the input lacks that."""
+    """State of the follower as truncation starts; `high_watermark` replaces its own if the input lacks it."""
     return follower.following_state(replay_lineage(follower, tiered), high_watermark)
 
 
 def leader_state(reference: Reference, lineage: Lineage, protocol: str) -> ReplicaState:
-    """State of the reference as a leader with `lineage`; for kip-279 and fetch its own epoch is added (B.5)."""
+    """State of the reference as a leader with `lineage`; for kip-279 and fetch with its own epoch added (B.5)."""
     return reference.facts.state(reference.complete(lineage) if protocol in ("kip-279", "fetch") else lineage)
 
 
@@ -76,18 +74,18 @@ def replay_all(
 
 
 def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
-    """Replay of one protocol; reason `recovery` if only the follower's own start cuts its log."""
+    """Replay one protocol; the reason is `recovery` if only the follower's restart truncates its log."""
     return _recovered(follower, replay(protocol, own, leader))
 
 
 def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
-    """`outcome` with the reason `recovery` where the follower's own start cuts its log, and the protocol no more."""
+    """Set the reason `recovery` if the follower's restart truncates its log and the protocol removes nothing more."""
     cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
     return replace(outcome, reason="recovery") if cut_before else outcome
 
 
 def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
-    """First offset that a truncation drops: the cut, or the log start if that lies above."""
+    """First offset that a truncation drops: the cut, or the log start if that is higher."""
     return max(outcome.kept_to, follower.log_start_offset)
 
 
@@ -103,7 +101,7 @@ def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> 
 
 
 def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
-    """`candidate` as the reference, elected in an epoch above all known ones; a killed broker recovers its log first."""
+    """`candidate` as the reference, elected in an epoch above all known ones; a killed broker first recovers its log."""
     epochs = [epoch for facts in replicas for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))]
     latest = max([-1 if reference.leader_epoch is None else reference.leader_epoch, *epochs])
     end = candidate.following_end_offset
@@ -124,11 +122,11 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
 
 
 class CandidateCuts(NamedTuple):
-    """Offset to which each other copy is cut if it follows a candidate, by candidate."""
+    """Offset to which each other copy is truncated as a follower of each candidate, by candidate."""
 
     as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
     recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
-    """Cuts after a start that first cuts the candidate's own log; only for candidates that may recover."""
+    """Cuts after a restart that first truncates the candidate's own log; only for candidates that may recover."""
 
 
 def cuts_of_candidates(
@@ -138,9 +136,9 @@ def cuts_of_candidates(
     tiered: bool,
     beside: Sequence[ReplicaFacts] = (),
 ) -> CandidateCuts:
-    """The cuts under each of `replicas`.
+    """Compute the cuts under each of `replicas`.
 
-    Where nothing is known of a follower's own high watermark, nothing is dropped for it.
+    A follower with an unknown high watermark drops nothing for it.
     """
     copies = (*replicas, *beside)
     followers = {

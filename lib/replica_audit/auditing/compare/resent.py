@@ -1,8 +1,8 @@
-"""Batches that their producer, or the coordinator, resent to the next leader: none of their records is lost.
+"""Batches that their producer, or the coordinator, resent to the next leader, so that none of their records is lost.
 
-A batch's checksum covers neither its offset nor its leader epoch, but its producer, sequence, times and records; of a
-topic with LogAppendTime the times are each leader's own. Clients before 2.5 begin at sequence 0 again under one producer
-epoch, so that the number alone proves nothing (KAFKA-5494).
+A batch's checksum covers neither its offset nor its leader epoch, but its producer, sequence, times and records; with
+LogAppendTime the times are each leader's own. Clients before 2.5 restart at sequence 0 in one producer epoch, so that the
+number alone proves nothing (KAFKA-5494).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogOfPair:
-    """One log of a pair, with the batches that were loaded, by offset."""
+    """One log of a pair, with its loaded batches by offset."""
 
     facts: ReplicaFacts
     batches: Batches
@@ -38,7 +38,7 @@ class LogOfPair:
 def with_resent(
     reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: RecordComparison | None
 ) -> Alignment:
-    """Mark in `alignment` the follower's conflicting batches that the reference also has, past the fork, as resent by their producer."""
+    """Mark in `alignment` the follower's conflicting batches that the reference has too, past the fork, as resent by their producer."""
     conflicts = [item for item in alignment.differences if item.kind == "epoch" and item.batches]
     if not conflicts:
         return alignment
@@ -54,10 +54,10 @@ def with_resent(
 def twins_of(
     chosen: Batches, fork: int, own: LogOfPair, reference: LogOfPair, reading: RecordComparison | None
 ) -> dict[Batch, Batch]:
-    """Batches among `chosen` that their producer resent to the reference, each with its copy there, at or above `fork`.
+    """Batches among `chosen` that were resent to the reference, each with its copy there, at or above `fork`.
 
-    Each of the reference's batches is the twin of one batch at most. A transactional batch also needs the same outcome on
-    both sides, which only records of markers tell; without `reading` batches are compared by checksum only.
+    A batch of the reference is the twin of at most one batch. A transactional batch also needs the same outcome on both sides,
+    which only the markers' records show; without `reading`, batches are compared by checksum only.
     """
     senders = chosen.where(_are_sent(chosen))
     found = _twins_of_data(senders, fork, own, reference, reading) if len(senders) else {}
@@ -92,9 +92,9 @@ def _twins_of_markers(
     reference: LogOfPair,
     reading: RecordComparison,
 ) -> dict[Batch, Batch]:
-    """Markers that the coordinator rewrote: from `fork` on the reference has the same sequence of batches of that producer as `chosen`.
+    """Markers that the coordinator resent: from `fork` on the reference has the same sequence of batches of that producer as `chosen`.
 
-    A coordinator that had no answer of the old leader asks the new one. Data in between is that of `twins`.
+    A coordinator without an answer from the old leader asks the new one. Data in between must be that of `twins`.
     """
     producers = np.unique(chosen.rows["producer_id"][chosen.control])
     sides = [
@@ -121,7 +121,7 @@ def _by_producer(batches: Batches) -> dict[int, list[Batch]]:
 
 
 def _says(marker: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
-    """Outcome in a marker's records; None if they cannot be read."""
+    """Outcome in a marker's record; None if unreadable."""
     found, _ = reading.rows(side.facts, [marker])
     return int(found["marker"][0]) if len(found) else None
 
@@ -138,13 +138,13 @@ def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch])
 
 
 def _are_sent(batches: Batches) -> NDArray[np.bool_]:
-    """Mask of the readable batches that an idempotent producer sent."""
+    """Mask of the readable batches sent by idempotent producers."""
     rows = batches.rows
     return (rows["magic"] >= 2) & (rows["producer_id"] >= 0) & ~batches.control & rows["crc_valid"]
 
 
 def _may_be_among(batches: Batches, others: Batches) -> NDArray[np.bool_]:
-    """Mask of the `batches` whose producer id and sequence number both occur among `others`, not necessarily in one batch."""
+    """Mask of the `batches` whose producer id and sequence number both occur in `others`, not necessarily in one batch."""
     return np.logical_and(
         *(np.isin(batches.rows[name], others.rows[name]) for name in ("producer_id", "base_sequence"))
     )
@@ -164,7 +164,7 @@ def _identity(batch: Batch) -> tuple:
 def _is_twin(
     batch: Batch, own: LogOfPair, other: Batch, reference: LogOfPair, reading: RecordComparison | None
 ) -> bool:
-    """True if two batches of one identity have the same records, and their transactions ended alike."""
+    """True if two batches of one identity have the same records, and their transactions the same outcome."""
     if (batch.crc, batch.size) != (other.crc, other.size) and (
         reading is None or not _are_equal(*(_records(*side, reading) for side in ((batch, own), (other, reference))))
     ):
@@ -176,7 +176,7 @@ def _is_twin(
 
 
 def _records(batch: Batch, side: LogOfPair, reading: RecordComparison) -> NDArray[np.void]:
-    """The records of a batch, none if they cannot be read; the time is left out where it is the broker's."""
+    """Records of a batch (empty if unreadable), without the time if it is the broker's."""
     rows = reading.rows(side.facts, [batch])[0].copy()
     rows["offset"] -= batch.base_offset
     if batch.attributes & LOG_APPEND_TIME:
@@ -190,7 +190,7 @@ def _are_equal(rows: NDArray[np.void], others: NDArray[np.void]) -> bool:
 
 
 def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
-    """Marker type that ended the transaction of a batch; None if it has not ended."""
+    """Marker type that ended a batch's transaction; None if it is open."""
     own = side.batches
     rows = side.batches.rows
     ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)

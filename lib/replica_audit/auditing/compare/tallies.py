@@ -1,4 +1,4 @@
-"""Sums over batches, and over a log that needs them only in some of its chunks."""
+"""Sums over batches, and over a log that reads only some of its chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Batches counted: records, bytes, and the span of their timestamps (None if there are none)."""
+    """Numbers of records and bytes of batches, and the span of their timestamps (None without any)."""
 
     record_count: int = 0
     size_bytes: int = 0
@@ -34,7 +34,7 @@ class Tally:
 
 
 def tally_batches(batches: Batches) -> Tally:
-    """Sum over `batches`, each counted whole."""
+    """Sum over complete `batches`."""
     rows = batches.rows
     if not len(rows):
         return Tally()
@@ -47,8 +47,7 @@ def tally_batches(batches: Batches) -> Tally:
 def tally_from(facts: ReplicaFacts, offset: int, batches: Batches, loaded: Collection[int]) -> Tally:
     """Records and bytes that truncation to `offset` drops: every batch whose last offset is at or above it.
 
-    `batches` include those of the chunks in `loaded`; every other chunk lies whole on one side of `offset`, and its digest
-    counts its batches.
+    `batches` include those of the chunks in `loaded`; every other chunk is on one side of `offset`, and its digest has its numbers.
     """
     dropped = batches.ends > offset
     total = tally_batches(Batches(rows_of_chunks(batches.rows[dropped], loaded))) if dropped.any() else Tally()

@@ -1,4 +1,5 @@
-"""Chunks whose batches a comparison needs: those that differ, unless an earlier audit verified them, and those that a cut goes through."""
+"""Chunks whose batches a comparison needs: those that differ, unless an earlier audit verified them, and those that a cut goes
+through."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ from replica_audit.segments.digests import merge_chunks
 
 
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
-    """Chunks with batches on both sides of `offset`: a cut there goes through them."""
+    """Chunks with batches on both sides of `offset`."""
     return {number for number, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
 
 
 def differing_chunks(reference: ReplicaFacts, follower: ReplicaFacts) -> set[int]:
-    """Chunks to align batch by batch: digests differ within the comparable range, or only the follower is that long.
+    """Chunks to align by batches: their digests differ within the comparable range, or only the follower is that long.
 
-    What only the reference has above the follower's end is lag, and what lies below either log's start is retention.
+    Batches of the reference above the follower's end are lag, and those below either log's start are retention.
     """
     floor = shared_start(reference, follower)
     odd = _chunks_of_oddities(reference) | _chunks_of_oddities(follower)
@@ -51,7 +52,7 @@ def _same(one: ChunkDigest | None, other: ChunkDigest | None) -> bool:
 
 
 def _chunks_of_oddities(facts: ReplicaFacts) -> set[int]:
-    """Chunks with damage that equal digests would hide: both copies carry it, or it is in a field that is not digested."""
+    """Chunks with damage that equal digests would hide: both copies have it, or it is in a field outside the digest."""
     return {item.base_offset // CHUNK_OFFSETS for _, item in facts.irregularities if item.kind in ("crc", "field")}
 
 
@@ -61,9 +62,8 @@ def needed_chunks(
     replays: Mapping[str, Replay],
     verified: Collection[int] = frozenset(),
 ) -> set[int]:
-    """Chunks whose batches the comparison wants of both: those that differ, except those `verified` before, those that part
-    from what the reference has in remote storage, and those that a cut or an end goes through.
-    """
+    """Chunks whose batches the comparison needs from both: those that differ and were not `verified` before, those that differ
+    from the reference's part in remote storage, and those that a cut or an end goes through."""
     differing = differing_chunks(reference.facts, follower).difference(verified)
     below = chunks_below(reference.facts, follower, replay_lineage(reference.facts, tiered=True))
     return differing | below | cut_chunks(reference, follower, replays)
@@ -76,9 +76,9 @@ def cut_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[st
 
 
 def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[set[int], set[int]]:
-    """Chunks that latest values per key want besides `needed_chunks`, where any differ: of the reference, of the follower.
+    """Chunks needed for the latest values of keys in addition to `needed_chunks`, if any differ: (the reference's, the follower's).
 
-    What is equal on both is looked at on the reference only; above the shorter log's end on the longer one.
+    Equal chunks are read from the reference only; above the shorter log's end from the longer one.
     """
     if not ((reference.compacted or follower.compacted) and differing_chunks(reference, follower)):
         return set(), set()
@@ -91,14 +91,14 @@ def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[se
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCopy:
-    """A replica as an earlier audit saw it: equal to the reference up to `end_offset`, and its chunks then."""
+    """A replica as seen by an earlier audit: equal to the reference up to `end_offset`, with its chunks then."""
 
     end_offset: int
     chunks: Mapping[int, ChunkDigest]
 
 
 def verified_copies(segments: Iterable[tuple[CopyKey, int, SegmentSummary]]) -> dict[CopyKey, VerifiedCopy]:
-    """The copies of one partition, from the key, the end of the common prefix and the summary of each of their segments then."""
+    """Verified copies of one partition, from the key, the end of the common prefix and the summary of each segment then."""
     ends: dict[CopyKey, int] = {}
     chunks: dict[CopyKey, list[Iterable[ChunkDigest]]] = defaultdict(list)
     for key, end, summary in segments:
@@ -110,10 +110,10 @@ def verified_copies(segments: Iterable[tuple[CopyKey, int, SegmentSummary]]) -> 
 def verified_chunks(
     verified: Mapping[CopyKey, VerifiedCopy], reference: ReplicaFacts, follower: ReplicaFacts
 ) -> frozenset[int]:
-    """Chunks that need no comparison: whole below what was verified of both, and on both as they were then.
+    """Chunks that need no comparison: completely below the verified end of both, and unchanged since on both.
 
-    None when anything else below has changed, except by retention. None of compacted logs: which value of a key
-    is the latest depends on all of the log.
+    Empty if anything else below has changed, except by retention, and for compacted logs, where the latest value of a key
+    depends on the whole log.
     """
     theirs = verified.get(reference.key)
     own = verified.get(follower.key)
@@ -124,7 +124,7 @@ def verified_chunks(
     for facts, copy in ((reference, theirs), (follower, own)):
         below = {number: chunk for number, chunk in facts.chunks.items() if chunk.last_offset < end}
         same = {number for number, chunk in below.items() if copy.chunks.get(number) == chunk}
-        # Retention may have deleted the first part of the chunk that the log begins in now.
+        # Retention may have deleted the first part of the chunk in which the log starts now.
         if below.keys() - same - {facts.local_start_offset // CHUNK_OFFSETS}:
             return frozenset()
         found.append(same)
@@ -172,7 +172,7 @@ def chunks_of_candidates(
 
 
 def _is_unlike(number: int, holders: Sequence[ReplicaFacts], reference: ReplicaFacts) -> bool:
-    """True if the holders of a chunk have different batches there, or the reference is none of them."""
+    """True if the holders of a chunk have different batches there, or the reference is not a holder."""
     contents = {(facts.chunks[number].digest, facts.chunks[number].batch_count) for facts in holders}
     return len(contents) > 1 or all(facts is not reference for facts in holders)
 
