@@ -26,7 +26,7 @@ from tests.support.collected import (
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.in_process import run_stages, without_run
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_pair, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -161,11 +161,8 @@ def test_every_other_capture_and_attack_collected_answers_as_its_copy(
 
 def _differing(place: Path) -> Path:
     """Two replicas with a batch of the same offsets and other records, of which nothing is known but the headers."""
-    sides = {
-        broker_id: Replica([encode_batch(0, 3, 0), encode_batch(3, 5, 0, mark=mark)])
-        for broker_id, mark in ((1, "one"), (2, "two"))
-    }
-    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    sides = (Replica([encode_batch(0, 3, 0), encode_batch(3, 5, 0, mark=mark)]) for mark in ("one", "two"))
+    return write_pair(place, *sides)
 
 
 def test_records_that_differ_are_wanted_before_anything_is_said(tmp_path: Path) -> None:
@@ -195,7 +192,7 @@ def test_bytes_that_changed_before_they_were_brought_are_not_used(tmp_path: Path
 def test_a_tail_that_was_brought_after_the_log_was_cut_is_not_joined_to_it(tmp_path: Path) -> None:
     batches = [encode_batch(base, 3, 0) for base in (0, 3, 6, 9)]
     torn = Replica(batches[:3], tail=batches[3][:-9])
-    snapshot = write_snapshot(tmp_path / "snapshot", {1: Replica(batches), 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    snapshot = write_pair(tmp_path / "snapshot", Replica(batches), torn)
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     log = snapshot / "broker-2" / "orders-0" / "00000000000000000000.log"
     with log.open("r+b") as file:
@@ -209,7 +206,7 @@ def test_a_tail_that_was_brought_after_the_log_was_cut_is_not_joined_to_it(tmp_p
 def test_a_damaged_log_without_its_bytes_is_compared_with_nothing(tmp_path: Path) -> None:
     sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
     torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)
-    snapshot = write_snapshot(tmp_path / "snapshot", {1: sound, 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    snapshot = write_pair(tmp_path / "snapshot", sound, torn)
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     assert [(row["code"], row["severity"], row["broker_id"]) for row in answers(evidence)["findings"]] == [
         ("CAP-NOT-CAPTURED", "medium", 2)
@@ -221,7 +218,7 @@ def test_a_damaged_log_without_its_bytes_is_compared_with_nothing(tmp_path: Path
 def test_a_leader_without_its_last_bytes_is_not_called_a_listing_that_was_cut_short(tmp_path: Path) -> None:
     sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
     torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50, high_watermark=6)
-    snapshot = write_snapshot(tmp_path / "snapshot", {1: torn, 2: sound}, [Listed(1, (1, 2), (1, 2))])
+    snapshot = write_pair(tmp_path / "snapshot", torn, sound)
     found = answers(collect_snapshot(snapshot, tmp_path / "evidence"))["findings"]
     (said,) = (row["message"] for row in found if row["code"] == "CAP-SECOND-HAND")
     assert "not part of the evidence" in said and "listing" not in said
@@ -229,9 +226,8 @@ def test_a_leader_without_its_last_bytes_is_not_called_a_listing_that_was_cut_sh
 
 def test_records_are_not_called_gone_while_a_log_that_may_have_them_is_not_known(tmp_path: Path) -> None:
     batches = [encode_batch(base, 3, 0) for base in (0, 3, 6)]
-    sides = {1: Replica(batches[:1], high_watermark=9), 2: Replica(batches, tail=b"\x07" * 50, high_watermark=9)}
-    listed = [Listed(1, (1, 2), (1, 2))]
-    snapshot = write_snapshot(tmp_path / "snapshot", sides, listed, manifest={"quiesced": True}, clean=(1, 2))
+    sides = (Replica(batches[:1], high_watermark=9), Replica(batches, tail=b"\x07" * 50, high_watermark=9))
+    snapshot = write_pair(tmp_path / "snapshot", *sides, manifest={"quiesced": True}, clean=(1, 2))
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     (found,) = (row for row in answers(evidence)["findings"] if row["code"] == "HWM-CP-ABOVE-LEO")
     assert found["severity"] == "high" and "may be on broker 2, of which no log was compared" in found["message"]
@@ -245,8 +241,7 @@ def test_a_listing_is_not_older_than_logs_for_epochs_that_its_leader_may_have(
     rest = [encode_batch(3, 3, 0), encode_batch(6, 3, 1)]
     epochs = [(0, 0), (1, 6)]
     damaged = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 40 + b"".join(rest), high_watermark=9, epochs=epochs)
-    sides = {1: damaged, 2: Replica([encode_batch(0, 3, 0), *rest])}
-    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2), (1, 2))])
+    snapshot = write_pair(tmp_path / "snapshot", damaged, Replica([encode_batch(0, 3, 0), *rest]))
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     content = answers(evidence)
     assert {row["code"] for row in content["findings"]} <= {"CAP-NOT-CAPTURED", "CAP-SECOND-HAND"}
@@ -297,7 +292,7 @@ def test_a_run_has_the_answers_of_show_and_knows_what_it_has_ingested(tmp_path: 
 def test_a_run_takes_what_was_brought_after_it(tmp_path: Path) -> None:
     sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
     torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)
-    snapshot = write_snapshot(tmp_path / "snapshot", {1: sound, 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    snapshot = write_pair(tmp_path / "snapshot", sound, torn)
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     assert (
         answers(evidence)["findings"] == without_run(run_stages(evidence, tmp_path / "warehouse").results)["findings"]
@@ -309,8 +304,8 @@ def test_a_run_takes_what_was_brought_after_it(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_log_dir_that_was_collected_does_not_count(tmp_path: Path) -> None:
-    both = {broker_id: Replica([encode_batch(0, 3, 0)]) for broker_id in (1, 2)}
-    snapshot = write_snapshot(tmp_path / "snapshot", both, [Listed(1, (1, 2), (1, 2))])
+    replica = Replica([encode_batch(0, 3, 0)])
+    snapshot = write_pair(tmp_path / "snapshot", replica, replica)
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     expected = answers(evidence)
     later = Replica([encode_batch(2, 9, 4)], clean_shutdown=True)

@@ -14,7 +14,7 @@ from tests.support.collected import answers, bring_wanted, collect_snapshot, cop
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.in_process import run_stages, without_run
 from tests.support.made_cases import batch, case, compared, log, segment
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Listed, Replica, write_pair, write_snapshot
 
 from replica_audit.auditing.compare.alignment import Alignment
 from replica_audit.cli.main import main
@@ -41,8 +41,7 @@ def _with_right_checksum(batch: bytes) -> bytes:
 
 
 def _snapshot(place: Path, leader: Sequence[bytes], follower: Sequence[bytes], **fields: object) -> Path:
-    sides = {1: Replica(leader, **fields), 2: Replica(follower, **fields)}  # type: ignore[arg-type]
-    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    return write_pair(place, Replica(leader, **fields), Replica(follower, **fields))  # type: ignore[arg-type]
 
 
 def _codes(content: dict) -> set[str]:
@@ -84,9 +83,8 @@ def test_damage_is_never_told_as_other_records(tmp_path: Path, position: int, si
 
 
 def test_what_only_one_has_is_checked_before_it_is_called_lost(tmp_path: Path) -> None:
-    sides = {1: Replica(BATCHES[:4], high_watermark=30), 2: Replica(BATCHES, high_watermark=30)}
-    listed = [Listed(1, (1, 2), (1, 2))]
-    snapshot = write_snapshot(tmp_path / "snapshot", sides, listed, manifest={"quiesced": True}, clean=(1, 2))
+    sides = (Replica(BATCHES[:4], high_watermark=30), Replica(BATCHES, high_watermark=30))
+    snapshot = write_pair(tmp_path / "snapshot", *sides, manifest={"quiesced": True}, clean=(1, 2))
     expected, (first, last) = _follow(snapshot, tmp_path)
     said = {row["code"]: row for row in first["findings"]}
     assert said.keys() == {"CAP-NOT-CAPTURED", "HWM-CP-ABOVE-LEO"}

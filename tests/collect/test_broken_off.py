@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.collected import UNLIMITED, answers, collect_into
 from tests.support.encoder import Record, encode_batch
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_pair
 
 from replica_audit.cli.capture_plan_command import collector_text
 
@@ -26,8 +26,8 @@ def _snapshot(place: Path, **fields: str) -> Path:
     """Two brokers with some megabytes in several segments."""
     value = random.Random(5).randbytes(200_000)
     batches = [encode_batch(number, [Record(b"k", value)], 0) for number in range(24)]
-    sides = {broker: Replica(batches, per_segment=6, **fields) for broker in (1, 2)}
-    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    replica = Replica(batches, per_segment=6, **fields)
+    return write_pair(place, replica, replica)
 
 
 def _start(log_dir: Path, out: int, *arguments: str, limit: Callable[[], None] | None = None) -> subprocess.Popen:
@@ -48,7 +48,7 @@ def test_a_collector_that_is_killed_at_any_moment_leaves_nothing_that_is_taken_f
     chance = random.Random(11)
     for number in range(KILLS):
         with archive.open("wb") as out:
-            running = _start(snapshot / "broker-1", out.fileno(), "--rate-mib", "4", "--iops", "1e9")
+            running = _start(snapshot / "broker-1", out.fileno(), "--rate-mib", "2", "--iops", "1e9")
             # Whatever the machine does besides: a share of what a whole archive has.
             until = chance.randrange(1, 6_000) if number else 0
             while archive.stat().st_size < until and running.poll() is None:

@@ -20,7 +20,7 @@ from tests.support.answering_brokers import write_observed
 from tests.support.archives import Files, tar_bytes
 from tests.support.collected import collect_into
 from tests.support.encoder import encode_batch
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_pair
 
 from replica_audit.snapshot.observed import OBSERVED
 
@@ -57,8 +57,8 @@ class _Collected(NamedTuple):
 def _collected() -> _Collected:
     place = _directory()
     batches = [encode_batch(0, 2, 0), encode_batch(2, 2, 0)]
-    sides = {1: Replica(batches[:1], high_watermark=4), 2: Replica(batches, high_watermark=4)}
-    snapshot = write_snapshot(place / "snapshot", sides, [Listed(1, (1, 2), (1, 2))])
+    sides = (Replica(batches[:1], high_watermark=4), Replica(batches, high_watermark=4))
+    snapshot = write_pair(place / "snapshot", *sides)
     evidence = place / "evidence"
     evidence.mkdir()
     for broker in (1, 2):

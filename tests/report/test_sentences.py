@@ -30,7 +30,7 @@ from tests.support.less import without
 from tests.support.report_rows import AUDIT, answers_of, finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.scenario import audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_pair
 from tests.support.some import some
 
 from replica_audit.auditing.finding import wanted_range
@@ -432,8 +432,8 @@ def _orphaned(path: Path) -> Results:
 
 def _torn(path: Path) -> Path:
     """Broker 2 has bytes behind its last sound batch."""
-    replicas = {1: Replica([encode_batch(0, 3, 0)]), 2: Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)}
-    return write_snapshot(path, replicas, [Listed(1, (1, 2), (1, 2))])
+    sound = Replica([encode_batch(0, 3, 0)])
+    return write_pair(path, sound, replace(sound, tail=b"\x07" * 50))
 
 
 def _many_captures(path: Path) -> Results:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.collected import bring_wanted, collect_snapshot
 from tests.support.encoder import encode_batch
 from tests.support.in_process import run_stages
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_pair
 
 from replica_audit import show
 from replica_audit.cli.main import main
@@ -18,7 +18,7 @@ from replica_audit.report.report_files import write_report
 def _torn(place: Path) -> Path:
     sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
     torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)
-    return write_snapshot(place, {1: sound, 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    return write_pair(place, sound, torn)
 
 
 def test_the_report_of_a_run_has_the_list_until_it_was_brought(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.collected import bring, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Listed, Replica, write_pair, write_snapshot
 
 from replica_audit.cli.main import main
 
@@ -21,8 +21,7 @@ FOLLOWER = [FIRST, encode_batch(3, 2, 0)]
 
 
 def _snapshot(place: Path, **fields: object) -> Path:
-    sides = {1: Replica(LEADER, **fields), 2: Replica(FOLLOWER, **fields)}  # type: ignore[arg-type]
-    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    return write_pair(place, Replica(LEADER, **fields), Replica(FOLLOWER, **fields))  # type: ignore[arg-type]
 
 
 def _salvage(snapshot: Path, to: Path) -> tuple[int, dict]:
@@ -51,8 +50,7 @@ def test_records_that_are_not_captured_are_not_told_from_those_of_the_leader(tmp
 
 
 def test_a_leader_of_which_bytes_lack_is_not_called_a_text(tmp_path: Path) -> None:
-    sides = {1: Replica([FIRST], tail=b"\x07" * 50), 2: Replica(FOLLOWER)}
-    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2), (1, 2))])
+    snapshot = write_pair(tmp_path / "snapshot", Replica([FIRST], tail=b"\x07" * 50), Replica(FOLLOWER))
     _, manifest = _salvage(collect_snapshot(snapshot, tmp_path / "evidence"), tmp_path / "salvage")
     said = json.dumps(manifest)
     assert "known from evidence, which lacks bytes of it" in said and "text or table" not in said

@@ -85,7 +85,7 @@ class Cluster:
 def cluster(tmp_path_factory):
     venv = os.path.relpath(sys.prefix, ROOT)
     subprocess.run(
-        ["make", "--silent", f"VENV={venv}", "-o", f"{venv}/.stamps/packages", "zip", "environment"],
+        ["make", "--silent", f"VENV={venv}", "LEVEL=1", "-o", f"{venv}/.stamps/packages", "zip", "environment"],
         cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120,
     )  # fmt: skip
     with ExitStack() as started:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import encode_batch
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_pair
 
 from replica_audit.collect import collect
 from replica_audit.config import Settings
@@ -65,11 +65,8 @@ def settle(place: Path) -> None:
 
 def two_segments(place: Path) -> Path:
     """A snapshot of two brokers, each with a closed segment and an active one."""
-    sides = {
-        broker: Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0), encode_batch(6, 2, 0)], per_segment=2)
-        for broker in (1, 2)
-    }
-    snapshot = write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    replica = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0), encode_batch(6, 2, 0)], per_segment=2)
+    snapshot = write_pair(place, replica, replica)
     settle(snapshot)
     return snapshot
 

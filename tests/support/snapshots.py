@@ -153,6 +153,11 @@ def write_snapshot(
     return path
 
 
+def write_pair(path: Path, leader: Replica, follower: Replica, **more: Any) -> Path:
+    """A snapshot of brokers 1, which leads, and 2, both in sync, as a describe listing says; `more` is what `write_snapshot` takes."""
+    return write_snapshot(path, {1: leader, 2: follower}, [Listed(1, (1, 2), (1, 2))], **more)
+
+
 def write_log_dir(
     path: Path,
     broker_id: int,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.collected import collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_pair
 
 from replica_audit.config import Settings
 from replica_audit.verify.verification import Verification, verify_snapshots
@@ -32,8 +32,8 @@ def _verify(
     are None."""
     given = []
     for name, logs, collected in zip(("before", "after"), (before, after), options, strict=True):
-        sides = {broker: Replica(log, high_watermark=30, recovery_point=10) for broker, log in enumerate(logs, 1)}
-        snapshot = write_snapshot(path / name, sides, [Listed(1, (1, 2), (1, 2))])
+        sides = (Replica(log, high_watermark=30, recovery_point=10) for log in logs)
+        snapshot = write_pair(path / name, *sides)
         target = path / "given" / name
         given.append(
             copy_snapshot(snapshot, target) if collected is None else collect_snapshot(snapshot, target, *collected)
