@@ -1,4 +1,4 @@
-"""The families of findings: modules with the codes and their rules, the prose in Markdown beside them (docs/semantics.md F.2 to F.7)."""
+"""Families of findings: modules with the codes and their rules, and their prose in Markdown (docs/semantics.md F.2 to F.7)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from replica_audit.auditing.finding import Finding
     from replica_audit.model import ReplicaDir, SegmentSummary
 
-#: In the order of the catalogue. A module is named after the prefix of its codes.
+#: In the order of the catalogue; a module is named after the prefix of its codes.
 MODULES = (log, epo, div, hwm, rep, txn, tier, tier_store, chk, trn, grp, meta, cap)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """Every finding of one partition, family by family."""
+    """Yield all findings of one partition, family by family."""
     for module in MODULES:
         yield from module.judge(case)
 
 
 class LogDirTally:
-    """State of the log dirs, gathered partition by partition."""
+    """Collector of the log dirs' state, partition by partition."""
 
     def __init__(self) -> None:
         self._filled: set[tuple[int, str]] = set()
         self._without: set[chk.UnusedCheckpoint] = set()
 
     def add(self, copies: Iterable[tuple[ReplicaDir, Sequence[SegmentSummary]]]) -> None:
-        """Take the directories of one partition, each with its segments."""
+        """Add the directories of one partition, each with its segments."""
         for directory, segments in copies:
             if any(one.batch_count for one in segments):
                 self._filled.add((directory.broker_id, directory.log_dir))
@@ -42,14 +42,13 @@ class LogDirTally:
                 self._without.add(chk.UnusedCheckpoint(directory.broker_id, directory.log_dir, file.path, file.state))
 
     def merge(self, other: LogDirTally) -> None:
-        """Add the state that other partitions showed."""
+        """Add the state collected from other partitions."""
         self._filled |= other._filled
         self._without |= other._without
 
     def findings(self, unplaced: Iterable[QuarantineRow], cluster_id: str | None) -> Iterator[FindingRow]:
-        """Rows of `findings` without topic and partition: of log dirs without a replication-offset-checkpoint though a
-        log in them has batches, and of `unplaced`, quarantine rows without a partition.
-        """
+        """Rows of `findings` without topic and partition: for log dirs without a replication-offset-checkpoint although a log
+        in them has batches, and for `unplaced`, quarantine rows without a partition."""
         found = [
             (one.log_dir, chk.missing_in_log_dir(one))
             for one in sorted(self._without)
@@ -63,5 +62,5 @@ class LogDirTally:
 
 
 def _is_told_by_partitions(row: QuarantineRow) -> bool:
-    """An offset checkpoint of a log dir: each partition in it says that nothing is known of its own entry."""
+    """True for an offset checkpoint of a log dir: each partition in it reports its own missing entry."""
     return row.broker_id is not None and row.path.rpartition("/")[2] in OFFSET_CHECKPOINTS

@@ -1,4 +1,4 @@
-"""The capture itself: files that are missing or unreadable, copies of different moments, logs known from a text or table only (F.7)."""
+"""The capture itself: missing or unreadable files, copies of different moments, logs known from a dump or listing only (F.7)."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ CODES = (
     CAP_SECOND_HAND,
 )
 
-#: A busy broker applies a change so much later than the controller has written it, and clocks differ.
+#: Time by which a busy broker may apply a change later than the controller wrote it, including clock differences.
 _APPLIED_LATE_MS = 5_000
-#: Severities at which what files of two moments may make is in doubt.
+#: Severities of findings that a capture of two moments puts in doubt.
 _DOUBTED = ("high", "medium")
 
 _SOURCES = {
@@ -92,7 +92,7 @@ _NO_LOG_DIR = (
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """CAP-* of every copy, and of replicas that are not in the snapshot; ends of logs are judged by the family REP."""
+    """CAP-* of every copy, and of replicas missing in the snapshot; ends of logs are judged by the family REP."""
     yield from _files(case)
     yield from _outdated(case)
     yield from _second_hand_logs(case)
@@ -102,7 +102,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _files(case: Case) -> Iterator[Finding]:
-    """Findings on files of every copy, and on replicas that are not in the snapshot."""
+    """Findings on files of every copy, and on replicas missing in the snapshot."""
     for facts in (*case.replicas, *case.set_aside):
         yield from judge_copy(facts)
         for stretch in facts.missing:
@@ -124,7 +124,7 @@ def _files(case: Case) -> Iterator[Finding]:
 
 
 def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
-    """Findings on files of one copy that are missing or unreadable."""
+    """Findings on missing or unreadable files of one copy."""
     directory = facts.directory
     broker_id = facts.broker_id
     if facts.unread_bases:
@@ -214,7 +214,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
 
 
 def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
-    """Offsets between two segments, where another replica or an index shows that a segment was there (else LOG-GAP)."""
+    """Finding on offsets between two segments, if another replica or an index shows that there was a segment (else LOG-GAP)."""
     start = stretch.start_offset
     end = stretch.end_offset
     shown = traces_of_segment(facts, case.replicas, stretch)
@@ -234,7 +234,7 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
 
 
 def _indexes_without_log(facts: ReplicaFacts) -> Iterator[Finding]:
-    """Indexes below the first segment or above the last: its log was there when they were written, or copied."""
+    """Finding on indexes below the first segment or above the last: their segments existed when they were written, or copied."""
     bases = [base for base in facts.directory.index_bases if facts.segments and base < facts.segments[0].base_offset]
     if bases and not facts.missing:
         yield _without_log(facts, bases, facts.segments[0].base_offset)
@@ -262,11 +262,13 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
 def no_replica(
     leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool, within: tuple[int, int] | None = None
 ) -> tuple[Finding, ...]:
-    """Findings on a partition without a copy in the snapshot; `observed`: replica_progress has observations of it; `within`: begin and
-    end of the collection of its brokers, where that was the first and all were running.
+    """Findings on a partition without a copy in the snapshot.
+
+    `observed`: replica_progress has observations of it; `within`: begin and end of the collection of its brokers, if that was
+    the first and all were running.
     """
     if observed and leadership is None and not named_by_checkpoint:
-        # More is observed than was copied: the timeline is all that this partition has.
+        # More partitions are observed than copied: the timeline is all that this one has.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
         return (finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None),)
     source = name_source(leadership.source) if leadership else "a checkpoint file"
@@ -293,8 +295,7 @@ def _in_doubt(found: Finding) -> Finding:
 
 
 def of_input(row: QuarantineRow) -> Finding | None:
-    """Finding of a quarantine row that belongs to no partition: unreadable input, or a copy that may be older than others;
-    None for any other row."""
+    """Finding for a quarantine row without a partition (unreadable input, or a copy that may be outdated); None for any other row."""
     if row.code == CAP_UNREADABLE.code:
         return unusable_input(CAP_UNREADABLE, row)
     if row.code == CAP_SKEW.code:
@@ -303,11 +304,12 @@ def of_input(row: QuarantineRow) -> Finding | None:
 
 
 def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, with CAP-MOVED where leader, ISR or assignment changed while the logs of running brokers were collected: what that
-    may explain is in doubt. `of_two_moments` are the codes with that trait.
+    """Add CAP-MOVED if leader, ISR or assignment changed while the logs of running brokers were collected, and put in doubt the
+    findings that this may explain.
 
-    In doubt is what compares a replica's end with checkpoints or marks of another moment, if another log has what this one lacks,
-    and what misses a replica that was assigned meanwhile: so no record depends on it. Not, once its broker was collected again.
+    These compare a replica's end with checkpoints or marks of another moment, if another log has what this one lacks, or report
+    a replica missing that was assigned meanwhile: so no record depends on them. Not if its broker was collected again.
+    `of_two_moments` are the codes with that trait.
     """
     partition, times = str(case.evidence.topic_partition), case.evidence.options.times
     suspected = [
@@ -338,10 +340,10 @@ def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collect
 
 
 class _Moves(NamedTuple):
-    """Changes of who leads, follows or is in sync while the logs of a partition were collected."""
+    """Changes of leader, assignment or ISR while the logs of a partition were collected."""
 
     states: Sequence[tuple[PartitionState, PartitionState]]
-    """Each with the one before it."""
+    """Pairs of a state and the one before it."""
     begun_ms: int
     ended_ms: int
 
@@ -356,9 +358,7 @@ def _may_be_skew(case: Case, found: Finding, moves: _Moves) -> bool:
 
 
 def _moves(case: Case, lacking: Collection[int | None]) -> _Moves | None:
-    """The moves of the partition while its logs were collected, with those of the brokers `lacking` it; None if none, or where nothing
-    waits: a broker of it was down.
-    """
+    """Moves of the partition during collection, including brokers `lacking` it; None without any, or if a replica's broker was down."""
     given = case.evidence
     leadership = given.leadership
     log_dirs = {(directory.broker_id, directory.log_dir) for directory, _ in given.replicas}
@@ -377,7 +377,7 @@ def _moves(case: Case, lacking: Collection[int | None]) -> _Moves | None:
 
 
 def _place_of(state: PartitionState) -> tuple[int | None, frozenset[int], frozenset[int]]:
-    """Leader, ISR and assignment."""
+    """Leader, ISR and assignment of a state."""
     return state.leader_id, frozenset(state.isr), frozenset(state.replicas)
 
 
@@ -398,8 +398,11 @@ def skew(
     is_undecided: bool = False,
     unsure: int | None = None,
 ) -> Finding:
-    """A tail that files copied at different moments may explain. `doubtful`: a loss explains it as well, which another finding
-    reports; `is_undecided`: none does, as where nothing tells whether the broker `unsure` was down when it was copied."""
+    """Finding on a tail that files copied at different moments may explain.
+
+    `doubtful`: a loss explains it too, which another finding reports. `is_undecided`: neither is certain, e.g. because it is
+    unknown whether the broker `unsure` was down when copied.
+    """
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
     if unsure is not None:
@@ -475,7 +478,7 @@ def _second_hand_logs(case: Case) -> Iterator[Finding]:
     reasons = {item.follower.key: case.open_question(item) for item in case.comparisons}
     for facts in case.set_aside:
         if facts.unread is not None:
-            continue  # CAP-UNREADABLE or CAP-MISSING-SEGMENT says so
+            continue  # CAP-UNREADABLE or CAP-MISSING-SEGMENT reports it
         why = case.why_not_comparable(facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
@@ -514,8 +517,8 @@ def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
 
 
 def _unseen_tails(case: Case) -> Iterator[Finding]:
-    """Ends of logs that were read through their brokers. Where nobody leads, they may have the only copy of what was committed: a
-    follower learns the high watermark late."""
+    """Findings on ends of logs that were read through their brokers. Without a leader these may have the only copy of committed
+    records: a follower learns the high watermark late."""
     is_open = _nobody_leads(case)
     for facts in (*case.replicas, *case.set_aside):
         text = told_tail(facts.directory)
@@ -528,9 +531,8 @@ def _unseen_tails(case: Case) -> Iterator[Finding]:
 
 
 def _unseen_heads(case: Case) -> Iterator[Finding]:
-    """Starts of logs that were read through their brokers from a later offset on: `--last`, `--since`, or what is in remote storage
-    only. Where nobody leads, it is not known that they agree below.
-    """
+    """Findings on starts of logs that were read through their brokers from a later offset on: `--last`, `--since`, or segments
+    in remote storage only. Without a leader it is unknown whether they agree below."""
     is_open = _nobody_leads(case)
     for facts in (*case.replicas, *case.set_aside):
         observed = facts.directory.observed
@@ -547,8 +549,10 @@ def _unseen_heads(case: Case) -> Iterator[Finding]:
 
 
 def _unchecked(case: Case) -> Iterator[Finding]:
-    """Logs of which headers alone were collected. A damaged header may look like a longer log, a damaged batch like a sound one: while
-    it is certain who leads, its broker finds out; where it is not, that decides.
+    """Findings on logs whose headers alone were collected.
+
+    A damaged header may look like a longer log, a damaged batch like a sound one. If the leader is certain, its broker detects
+    that; otherwise the election depends on it.
     """
     is_open = _nobody_leads(case) or case.reference.isr is None
     for facts in (*case.copies, *case.set_aside):
@@ -575,7 +579,7 @@ def _of_weight(
     evidence: Evidence,
     unseen: tuple[int | None, int | None] = (None, None),
 ) -> Finding:
-    """A finding on what is not known of one log, which weighs only where it is open who is to lead; `unseen`: from where and up to."""
+    """Finding on an unknown part of one log, which matters only if the leader is uncertain; `unseen` are its start and end."""
     return finding(
         code,
         f"broker {facts.broker_id}: {text}",
@@ -597,9 +601,9 @@ def _nobody_leads(case: Case) -> bool:
 
 
 def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], why: str) -> Iterator[Finding]:
-    """Batches of one broker that had to be compared or checked, and of which the evidence has the headers only.
+    """Findings on batches of one broker that were to be compared or checked, and whose headers alone are in the evidence.
 
-    Those of a copy that was collected before are not wanted: its broker has other files by now.
+    Those of a copy collected earlier are not wanted: its broker has other files by now.
     """
     copy = item.follower
     gone = [one for one in problems if copy.is_earlier and one.path.startswith(f"{copy.directory.path}/")]
@@ -633,7 +637,7 @@ def _not_captured(problems: Sequence[RecordProblem], text: str, evidence: Sequen
 
 
 def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:
-    """Bytes after the last sound batch of segments, of which the evidence has nothing."""
+    """Findings on bytes after the last sound batch of segments that the evidence lacks."""
     segments = [segment for segment in facts.segments if segment.source == "evidence"]
     if not segments:
         return  # its records are wanted

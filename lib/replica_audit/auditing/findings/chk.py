@@ -1,4 +1,4 @@
-"""Checkpoint files against the log beside them (F.5)."""
+"""Checkpoint files compared with the log beside them (F.5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODES = (CHK_MISSING, CHK_MALFORMED, CHK_START_ABOVE_HW, CHK_ORPHAN_ENTRY)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """CHK-* of every replica, and entries of log dirs that have no directory of the partition."""
+    """CHK-* of every replica, and of entries in log dirs without a directory of the partition."""
     for facts in case.replicas:
         yield from _malformed(facts)
         yield from _missing_entry(facts)
@@ -85,7 +85,7 @@ class UnusedCheckpoint(NamedTuple):
 
 
 def missing_in_log_dir(file: UnusedCheckpoint) -> Finding:
-    """Finding on a whole log dir without a usable replication-offset-checkpoint."""
+    """Finding on a log dir without a usable replication-offset-checkpoint."""
     return finding(
         CHK_MISSING,
         f"broker {file.broker_id}: {file.path} is {file.state} though logs of this log dir have records; after a start every "

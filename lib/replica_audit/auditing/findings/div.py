@@ -63,7 +63,7 @@ _CLEANERS = considered("compaction: each replica cleans on its own, so presence 
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """DIV-*: of every follower beside the reference, and of the copies beside them."""
+    """DIV-* of every follower, and of the copies in `Case.beside`."""
     yield from _records(case)
     for item in case.comparisons:
         yield from _formats(item)
@@ -79,8 +79,8 @@ def code_of_run(run: DivergentRange) -> Code:
         return DIV_HIDDEN if run.survives and not run.compacted else DIV_PRESENCE
     if run.survives:
         return DIV_HIDDEN
-    # Also records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
-    # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
+    # This includes records without epochs in a tail that will be truncated: an old leader's unreplicated end, before KIP-101. A
+    # checkpoint that proves records committed contradicts that they are only an uncommitted tail.
     pending = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
     return DIV_TAIL_PENDING if pending else DIV_EPOCH
 
@@ -112,7 +112,7 @@ def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     severity, verdict = _of_old_tail(case, run)
     if facts.is_about_to_go:
         severity = "info"
-        verdict = None  # it has been cut: only HWM-LOSS, where it was committed, asks for a verdict
+        verdict = None  # it has been truncated: only HWM-LOSS, if it was committed, causes a verdict
     return finding(
         DIV_EPOCH,
         f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
@@ -210,13 +210,13 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
 
 
 def _of_old_tail(case: Case, run: DivergentRange) -> tuple[Severity, Verdict | None]:
-    """Severity and verdict of DIV-EPOCH, by what is known of the election that left the run behind."""
+    """Severity and verdict of DIV-EPOCH, by the election that left the run behind."""
     if run.cause is None or run.is_written_again:
         return "medium", "UNCOMMITTED_DIVERGENCE"
     if run.cause.clean is False:
         return "high", "WILL_LOSE_ON_TRUNCATION"
     if run.cause.promised_records is None:
-        # The history begins later, so nothing is known of the elections, as without one.
+        # The history begins later, so the elections are as unknown as without one.
         return "medium", "UNCOMMITTED_DIVERGENCE"
     committed, possible = case.committed_in(run)
     is_open = run.cause.elections and run.data_records and possible > max(committed, run.start_offset)
@@ -236,7 +236,7 @@ def _epoch(epoch: int | None) -> str:
 
 
 def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
-    """DIV-PRESENCE of a compacted pair: by its records, else that only headers were compared."""
+    """DIV-PRESENCE of a compacted pair, by its records, or because only headers were compared."""
     leader = case.reference.facts
     follower = item.follower
     if not (leader.compacted or follower.compacted) or follower.compaction_is_assumed:

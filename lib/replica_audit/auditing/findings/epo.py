@@ -1,4 +1,4 @@
-"""Leader epochs: a replica's epoch file against its batches, its lineage against the reference's and the leadership given (F.3)."""
+"""Leader epochs: a replica's epoch file against its batches, its lineage against the reference's and the given leadership (F.3)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     yield from _contradictions(case, facts, place)
     outside = tuple(entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open)
     is_below = len(entries) > 1 and all(start < facts.log_start_offset for _, start in entries)
-    # Of a log that may go on in remote storage they are not outside.
+    # In a log that may continue in remote storage they are not outside.
     if not outside and is_below and case.evidence.tiering is not None:
         outside = entries
     if outside:
@@ -99,7 +99,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
-    """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
+    """EPO-CACHE-MISSING for epochs of batches that the file does not give for their offsets, one finding for the whole file."""
     if not facts.has_epochs:
         return
     written = facts.found_lineage or Lineage()
@@ -114,10 +114,9 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         (epoch, start)
         for epoch, start in written
         if start < facts.log_end_offset
-        # Where an epoch of the batches begins, either it is the same or `wrong` has it: a leader that wrote nothing gave
-        # way to the next one there.
+        # At the start of an epoch of the batches, the epoch is the same or in `wrong`: a leader that wrote nothing was replaced there.
         and start not in own_starts
-        # A changed batch is what recovery took this entry from: that is LOG-CRC-BLIND.
+        # Recovery took this entry from a changed batch: that is LOG-CRC-BLIND.
         and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
         and facts.lineage.epoch_for_offset(start) not in (None, epoch)
         and not any(
@@ -150,13 +149,13 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
 
 
 def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[tuple[int, int]]) -> str | None:
-    """A sound file's explanation for lacking the `wrong` epochs of the batches, as a clause; None where there is none."""
+    """Explanation, as a clause, why a sound file lacks the `wrong` epochs of the batches; None without one."""
     if not written:
         return None
     (oldest, start), (newest, _) = written.entries[0], written.entries[-1]
     if all(epoch > newest for epoch, _ in wrong) and not case.evidence.was_at_rest:
         return "the file was copied before the segments: only the newest epochs are missing from it"
-    # A log start that moves to where an epoch begins cuts the file so, up to a minute before its checkpoint is written.
+    # A log start that moves to the start of an epoch truncates the file like this, up to a minute before its checkpoint is written.
     is_cut = (
         ((oldest, start) in facts.lineage or start >= facts.log_end_offset)
         and all(first < start for _, first in wrong)
@@ -172,15 +171,16 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
 
 
 def _reached(facts: ReplicaFacts) -> int:
-    """The furthest offset that a replica shows that the partition had come to."""
+    """Furthest offset that the partition had reached according to a replica."""
     return max(facts.log_end_offset, facts.directory.high_watermark_checkpoint or 0)
 
 
 def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
     """True if the log start of a replica may have reached `start` after its checkpoint was written.
 
-    Not where only the cleaner deletes: DeleteRecords is refused there. A broker that stops cleanly writes the checkpoint last.
-    The leader's moves first, inside a segment of the follower: a running leader that was copied later would be cut, too.
+    Not if only the cleaner deletes, since DeleteRecords is refused there. A broker that stops cleanly writes the checkpoint
+    last. The leader's log start moves first, inside a segment of the follower: a running leader that was copied later would be
+    truncated too.
     """
     leader, times = case.reference.facts, case.evidence.options.times
     configs = {} if case.leadership is None else case.leadership.configs
@@ -196,10 +196,10 @@ def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
 
 
 def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
-    """The log start that the file was cut to, where segments below it are still in the directory.
+    """Log start to which the file was truncated while segments below it are still in the directory; None without one.
 
-    Retention moves the log start, cuts the file, and deletes the segments later. The first entry then begins inside its
-    epoch, or at the base of a segment; in a file that lost an entry it begins where its epoch does.
+    Retention moves the log start, truncates the file, and deletes the segments later. The first entry then starts inside its
+    epoch, or at the base of a segment; in a file that lost an entry it starts where its epoch does.
     """
     if not written:
         return None
@@ -220,7 +220,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
         if other is None or other == start or not all(floor < value < ceiling for value in (start, other)):
             continue
         if any(pair.kind == "blind" and pair.start_offset in (start, other) for pair in item.alignment.corrupt):
-            # A changed header field is what begins there, on one side or the other.
+            # A changed header field starts there, on one side.
             continue
         if leader.cannot_read(*sorted((start, other))) or follower.cannot_read(*sorted((start, other))):
             continue
@@ -253,7 +253,7 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
     if newest is None or not leader.lineage:
         return
     oldest = leader.lineage.entries[0][0]
-    # The file as found: the loader drops an entry at the log's end, where the leader's copy has no record of it yet.
+    # The file as found: the loader drops an entry at the log's end, of which the leader's copy has no record yet.
     known = {epoch for epoch, _ in (*leader.epoch_entries, *(leader.file_lineage or ()))}
     for epoch, start in follower.lineage:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
@@ -264,7 +264,7 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         in_tail = any(
             part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches
         )
-        # A reference that fetched a cleaned log never had the epochs of which nothing was left.
+        # A reference that fetched a cleaned log never had epochs without remaining records.
         if leader.compacted and not any(part.start_offset <= start < part.end_offset for part in item.stretches):
             continue
         yield finding(

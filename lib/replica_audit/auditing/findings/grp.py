@@ -1,4 +1,4 @@
-"""Consumer groups that stand where the log is not what they read (GRP-*): the effects that `auditing.consumer_groups` finds."""
+"""Consumer groups whose position does not match the log they read (GRP-*), by the effects from `auditing.consumer_groups`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.consumer_groups import Position
 
-#: Groups that a sentence names; `group_offsets` has all.
+#: Maximum number of groups named in a sentence; `group_offsets` has all.
 _NAMED = 5
 
 GRP_PAST_END = Code("GRP-PAST-END", ("medium",))
@@ -23,7 +23,7 @@ CODES = (GRP_PAST_END, GRP_PAST_DIVERGENCE, GRP_READ_LOST)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """Committed group offsets past the place where the replicas part."""
+    """GRP-* for committed group offsets past the point where the replicas diverge."""
     found = [one for one in case.groups if one.parted_at is not None]
     past_end = [one for one in found if one.effect == "past_end"]
     parted = [one for one in found if one.effect == "epoch_differs"]

@@ -1,4 +1,4 @@
-"""High watermarks: committed records that the reference lacks, or nobody has any more; contradictions with logs, ISR and the rule (F.5)."""
+"""High watermarks: committed records missing on the reference or everywhere; contradictions with logs, ISR and the rule (F.5)."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ CODES = (
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """HWM-* of what replicas hold and the reference lacks, of every replica's checkpoints, and of the observations."""
+    """HWM-* for records that the reference lacks, for every replica's checkpoints, and for the observations."""
     yield from _losses(case)
     yield from _marks(case)
     yield from judge_timeline(case.evidence.side.timeline)
 
 
 def _losses(case: Case) -> Iterator[Finding]:
-    """HWM-LOSS, one for each run of a replica with records that were committed, and for each mark of a replica whose
-    directory is missing; HWM-GONE or HWM-UNSEEN, one for each earlier run."""
+    """HWM-LOSS for each run with committed records and each mark of a replica without a directory; HWM-GONE or HWM-UNSEEN for
+    each earlier run."""
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
@@ -123,7 +123,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
 
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
-    """HWM-LOSS for what a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
+    """HWM-LOSS for records of the leader's log that a copy in `Case.beside` still has, as far as its checkpoint proves them committed."""
     start = case.reference.facts.log_end_offset
     end = case.committed_tail(item)
     if records := item.alignment.ahead.records_between(start, end):
@@ -157,7 +157,7 @@ def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: Co
     number = run.committed_records
     what = ("committed record", "committed records")
     if not number:
-        # Only the end of a transaction is missing: no producer lost a record, but its consumers wait.
+        # Only the end of a transaction is missing: no producer lost a record, but consumers wait.
         number = sum(batch.base_offset < end for batch in run.batches)
         what = ("committed control batch", "committed control batches")
     are, them = ("is", "it") if number == 1 else ("are", "them")
@@ -193,7 +193,7 @@ def _proof_evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
 
 
 def _history(run: DivergentRange) -> list[Evidence]:
-    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
+    """Evidence of the election that left committed records behind; a clean one does so if its winner had lost its own tail."""
     cause = run.cause
     if cause is None or cause.election is None:
         return []
@@ -215,10 +215,10 @@ def _history(run: DivergentRange) -> list[Evidence]:
 
 
 def _gone(case: Case) -> Iterator[Finding]:
-    """Records that an earlier audit saw on a replica, and that no replica here holds any more.
+    """HWM-GONE or HWM-UNSEEN for records that an earlier audit saw on a replica, and that no captured replica still holds.
 
-    They are gone where every log is here that may hold them. Nothing is said of compacted and tiered logs, and of a topic
-    without an id, which may be another one. Once an earlier audit has told it, it is known and asks for no verdict.
+    They are gone if every log that may hold them was captured. Compacted and tiered logs are left out, and topics without an
+    id, which may be others. Once an earlier audit has reported it, it is known and causes no verdict.
     """
     topic_id = case.reference.facts.directory.topic_id
     if topic_id is None or case.is_tiered or any(facts.compacted for facts in case.replicas):
@@ -228,7 +228,7 @@ def _gone(case: Case) -> Iterator[Finding]:
             continue
         left = _left_of(case, run)
         if left and not _is_told_by_log(case, run) and _is_later(case, run):
-            # A broker that is not asked may have them still, also one that the partition was moved away from.
+            # An uncaptured broker may still have them, including one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
             item = _earlier_loss(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
             told = (
@@ -254,7 +254,7 @@ def _is_later(case: Case, run: EarlierRun) -> bool:
 
 
 def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
-    """True if a broker's own log says that it cut them (TRN-BELOW-HW of the past)."""
+    """True if a broker log shows that the broker truncated them (a past TRN-BELOW-HW)."""
     return any(
         cut.event.broker_id in run.broker_ids
         and cut.truncate_to < run.end_offset
@@ -322,7 +322,7 @@ def _now(facts: ReplicaFacts, offset: int) -> Evidence:
 
 
 def _records(number: int | None, committed: bool) -> str:
-    """Records of an earlier run in words; where there were none, it was the ends of transactions."""
+    """Words for the records of an earlier run; control batches if it had none."""
     kind = "committed " if committed else ""
     if not number:
         return f"{kind}records" if number is None else f"{kind}control batches"
@@ -330,7 +330,7 @@ def _records(number: int | None, committed: bool) -> str:
 
 
 def _marks(case: Case) -> Iterator[Finding]:
-    """Marks of every replica that was compared, and of the partition."""
+    """HWM-* on the marks of every compared replica, and of the partition."""
     for facts in case.replicas:
         yield from _above_log_end(case, facts)
     yield from _suffix(case)
@@ -339,7 +339,7 @@ def _marks(case: Case) -> Iterator[Finding]:
 
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if facts.end_is_open:
-        return  # what lies past the end of what is shown is not known, so it is not a loss
+        return  # the log may extend past the end of what was captured, so this proves no loss
     directory = facts.directory
     end = facts.log_end_offset
     checkpoint = directory.high_watermark_checkpoint
@@ -391,8 +391,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
     """Offset up to which `other` has the records that `facts` lost between its log end and `checkpoint`.
 
-    An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left
-    are not taken for them.
+    An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
     """
     lost = lineage_as_found(facts)
     end = min(other.log_end_offset, checkpoint)
@@ -411,7 +410,7 @@ def _may_reach(facts: ReplicaFacts, offset: int) -> bool:
 
 
 def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
-    """Clause naming the records past `end` that no replica has; empty if some replica has all."""
+    """Clause on the records past `end` that no replica has; empty if some replica has all."""
     if held_to >= checkpoint:
         return ""
     if reference.log_start_offset >= checkpoint:
@@ -457,7 +456,7 @@ def _under_min_isr(case: Case) -> Iterator[Finding]:
 
 
 def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
-    """A finding for each stretch that lasted."""
+    """Yield a finding for each lasting stretch."""
     if summary is None:
         return
     told = [run for run in summary.runs if run.lasting]
@@ -502,7 +501,7 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
 def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     log_end = run.leader_log_end_offset
     due = run.greatest_recomputed
-    # A leader's log end that was not observed is at least the high watermark that is due.
+    # An unobserved log end of the leader is at least the high watermark that is due.
     waiting = (due if log_end is None else log_end) - run.greatest_observed
     least = "at least " if log_end is None else ""
     what = (

@@ -1,4 +1,4 @@
-"""Damage in a replica's own log: bytes outside batches, batches that cannot be right, offsets without any (F.2)."""
+"""Damage in a replica's own log: bytes outside batches, impossible batches, offsets without any (F.2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CODES = (
 )
 
 
-#: Code of damage that no batch follows, by its kind.
+#: Code of damage without a following batch, by its kind.
 TAILS = {"partial": LOG_TAIL_PARTIAL, "zero_filled": LOG_TAIL_ZERO, "garbage": LOG_TAIL_GARBAGE}
 
 
@@ -59,18 +59,18 @@ _CODES = {
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """LOG-* of every replica that was compared or set aside; of those compared also what the comparison showed."""
+    """LOG-* of every replica that was compared or set aside, including findings of the comparison."""
     yield from _unreadable(case)
     yield from _wrong(case)
 
 
 def code_of_damage(damage: Damage) -> str:
-    """The code that the damage of a segment goes by in `quarantine`."""
+    """Code of a segment's damage in `quarantine`."""
     return TAILS.get(damage.kind, LOG_CORRUPT_MID).code
 
 
 def _unreadable(case: Case) -> Iterator[Finding]:
-    """Damage of every replica that was compared or set aside."""
+    """Findings on unreadable parts of every replica that was compared or set aside."""
     for facts in (*case.replicas, *case.set_aside):
         for segment in facts.segments:
             for damage in segment.damage:
@@ -100,7 +100,7 @@ def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Da
 
 
 def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:
-    """Damage that no batch follows: LOG-TAIL-PARTIAL, LOG-TAIL-ZERO or LOG-TAIL-GARBAGE."""
+    """Finding on damage without a following batch: LOG-TAIL-PARTIAL, LOG-TAIL-ZERO or LOG-TAIL-GARBAGE."""
     clean = facts.directory.clean_shutdown
     code, severity, explanation = _kind_of_tail(damage, clean)
     if not damage.length:
@@ -203,7 +203,7 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
 
 
 def _wrong(case: Case) -> Iterator[Finding]:
-    """Batches of every replica that was compared or set aside, and what comparing them showed."""
+    """Findings on impossible batches of every replica that was compared or set aside, and from their comparison."""
     for facts in (*case.replicas, *case.set_aside):
         for segment, found in facts.irregularities:
             if found.kind == "gap" and found.previous is not None:
@@ -246,7 +246,7 @@ _MAY_BE_CLEANED = "compaction: may explain it, a cleaner that runs goes on after
 
 
 def _gap_severity(facts: ReplicaFacts, start: int, end: int) -> Severity:
-    """Severity of a gap; what it may have lost of a compacted log is shown by comparing keys."""
+    """Severity of a gap; what a compacted log may have lost in it is shown by comparing keys."""
     if facts.is_cleaned(start, end):
         return "low" if facts.compaction_is_assumed else "info"
     return "low" if facts.may_be_cleaned(start, end) else "medium"
@@ -272,7 +272,7 @@ def _not_by_cleaners(facts: ReplicaFacts, start: int, end: int) -> str:
 
 
 def _was_told_to_begin_anew(case: Case, item: Irregularity) -> bool:
-    """True if a producer's sequence begins again because all that it had written was deleted on the leader (up to 2.4).
+    """True if a producer's sequence restarts because all that it had written was deleted on the leader (up to 2.4).
 
     Replicas whose retention runs later still have the earlier batches.
     """
@@ -336,7 +336,7 @@ def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: st
 
 
 def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
-    """Offsets between two segments, where nothing shows that a segment was there (else CAP-MISSING-SEGMENT)."""
+    """LOG-GAP for offsets between two segments, if nothing shows that there was a segment (else CAP-MISSING-SEGMENT)."""
     start = stretch.start_offset
     end = stretch.end_offset
     if not traces_of_segment(facts, case.replicas, stretch):

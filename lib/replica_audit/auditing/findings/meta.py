@@ -51,7 +51,7 @@ CODES = (
     META_STALE,
 )
 
-#: Sources that a cluster elects by when it starts.
+#: Sources of leadership that a starting cluster uses for elections.
 _ELECTS_BY = ("metadata_log", "zookeeper")
 
 
@@ -63,13 +63,13 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def of_input(row: QuarantineRow) -> Finding | None:
-    """Finding of a quarantine row of a log dir of another cluster or node, or of a copy of the metadata log; None for any other row."""
+    """Finding for a quarantine row on a log dir of another cluster or node, or on a copy of the metadata log; None for any other row."""
     code = next((one for one in (META_FOREIGN_DIR, META_FORK, META_STALE) if one.code == row.code), None)
     return None if code is None else unusable_input(code, row)
 
 
 def _elections(case: Case) -> Iterator[Finding]:
-    """META-UNCLEAN-ELECTION for each election: high while a replica still holds records that it left behind."""
+    """META-UNCLEAN-ELECTION for each such election, high while a replica still holds records that it left behind."""
     leadership = case.leadership
     if not (leadership and leadership.history):
         yield from (_logged(case, election) for election in unclean_elections(case.log_events))
@@ -121,7 +121,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
 
 
 def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool]:
-    """Divergent ranges that an election caused, by the name of the copy that has them, and whether any of these will be cut."""
+    """Runs that an election caused, by the name of the copy that has them, and whether any of them will be truncated."""
     left: dict[str, list[DivergentRange]] = {}
     to_be_cut = False
     for item in (*case.comparisons, *case.beside):
@@ -137,7 +137,7 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
 def _told_left(
     case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
 ) -> tuple[str, Evidence]:
-    """A clause that says who still has records, and why that is not, or not all, of what was lost."""
+    """Clause on the holders of the records, and on why these are not, or not all, lost records; and its evidence."""
     parts = "; ".join(f"{holder} {_loss(runs)}" for holder, runs in left.items())
     said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
     if to_be_cut:
@@ -147,7 +147,7 @@ def _told_left(
 
 
 def _loss(runs: list[DivergentRange]) -> str:
-    """The three ways to count what one replica holds of it: all, proven committed, promised."""
+    """Clause with the three counts of the records that one replica holds: all, proven committed, acknowledged."""
     records = sum(run.data_records for run in runs)
     committed = sum(run.committed_records for run in runs)
     known = promised_in_all(run.cause for run in runs)
@@ -162,7 +162,7 @@ def _loss(runs: list[DivergentRange]) -> str:
 
 
 def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
-    """A clause that says so, where the log of the leader before is as it was then; None if that is not known."""
+    """Clause on the previous leader's log if that is unchanged since the election, so that nothing was lost; None if that is unknown."""
     before = election.previous_leader_id
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
     if item is None or before == election.leader_id:
@@ -177,8 +177,8 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
         and not facts.unreadable
         and all(mark is None or mark <= facts.log_end_offset for mark in marks)
     )
-    # With an entry of a later epoch it has followed since, and was cut; a leader that wrote nothing leaves no entry, so it
-    # must have been down all the time as well: in the ISR of no later state, and fenced at the end.
+    # With an entry of a later epoch it has followed and been truncated since. A leader that wrote nothing leaves no entry, so
+    # it must also have been down all the time: in the ISR of no later state, and fenced at the end.
     later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
     returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
     followed = not epochs or max(epochs) >= election.leader_epoch or returned
@@ -191,7 +191,7 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
 
 
 def _in_remote_storage(case: Case, election: Election) -> str | None:
-    """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
+    """Clause on records in remote storage of an earlier epoch that the log has left; None without any."""
     found = [one for one in case.lost_remotely.orphans if one.leader_epoch < election.leader_epoch]
     still = bool(found)
     found = found or [one for one in case.lost_remotely.vanished if one.leader_epoch < election.leader_epoch]
@@ -299,7 +299,7 @@ def _leader(case: Case) -> Iterator[Finding]:
 
 
 def _why_unknown(case: Case) -> str:
-    """Clause saying why the in-sync replicas are unknown."""
+    """Reason, as a clause, why the in-sync replicas are unknown."""
     source = name_source(case.reference.source)
     if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
         return (
@@ -321,7 +321,7 @@ def _deleted(leadership: Leadership) -> Finding:
 
 
 def _topic_ids(case: Case) -> Iterator[Finding]:
-    """Copies of another topic id: an earlier life of the name where the listing tells the present id, else unclear."""
+    """Findings on copies of another topic id: of an earlier topic with that name if the listing has the present id, else unclear."""
     for item, reason in case.strangers:
         yield finding(
             META_TOPICID_MISMATCH,
@@ -358,7 +358,7 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
 
 
 def _copies(case: Case) -> Iterator[Finding]:
-    """A source of leadership that the logs have overtaken, where no skew of the copies explains it."""
+    """Finding on a source of leadership that is older than the logs, if no skew of the copies explains it."""
     older = case.reference.outdated
     if older is not None and not explained_by_skew(case, older):
         yield _overtaken(case, older)
@@ -374,7 +374,7 @@ def explained_by_skew(case: Case, older: Leadership) -> bool:
 
 
 def overtaken_text(case: Case, older: Leadership) -> str:
-    """Clause naming the leader by the older source, and the epoch that shows that the source is older."""
+    """Clause that names the leader by the older source, and the epoch that proves the source older."""
     facts = case.reference.facts
     said = "names no leader" if older.leader_id is None else f"names broker {older.leader_id}"
     in_epoch = "" if older.leader_epoch is None else f" in leader epoch {older.leader_epoch}"

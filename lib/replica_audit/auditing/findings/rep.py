@@ -27,18 +27,18 @@ REP_ISR_SHORT = Code(
 REP_LEADER_SHORTER = Code(
     "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held",)
 )
-#: Why skew of the copies does not explain an end.
+#: Evidence that skew of the copies does not explain an end.
 _AT_REST = considered("capture skew: no, the cluster was at rest")
 CODES = (REP_UNDER_REPLICATED, REP_LAG, REP_ISR_SHORT, REP_LEADER_SHORTER)
 
 
 def brokers_past_leader(findings: Iterable[Finding]) -> set[int]:
-    """Brokers that hold what the leader had and lost (REP-LEADER-SHORTER)."""
+    """Brokers that hold records which the leader had and lost (REP-LEADER-SHORTER)."""
     return {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code and item.broker_id is not None}
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """Ends of the logs, and the ISR. Where copies of different moments explain an end, it is CAP-SKEW."""
+    """Findings on the ends of the logs, and on the ISR; CAP-SKEW if copies of different moments explain an end."""
     yield from _short_stand_in(case)
     for item in case.comparisons:
         yield from _ahead(case, item)
@@ -53,7 +53,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
-    """REP-LEADER-SHORTER for what a copy beside the replicas still has of the leader's log without proof that it was committed."""
+    """REP-LEADER-SHORTER for records of the leader's log that a copy in `Case.beside` has, without proof that they were committed."""
     facts = item.follower
     leader = case.reference.facts
     start = case.committed_tail(item)
@@ -77,7 +77,7 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _undecided_tail(case: Case, item: Comparison) -> Finding:
-    """CAP-SKEW for the same where nothing decides whether the leader's broker was down when it was copied."""
+    """CAP-SKEW for such records if it is undecided whether the leader's broker was down when it was copied."""
     facts = item.follower
     leader = case.reference.facts
     start = item.ahead[0].base_offset
@@ -97,7 +97,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     follower = item.follower
     text = f"broker {follower.broker_id} has {name_offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
     newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
-    # No epoch is later than that of an empty log whose epoch is unknown.
+    # No epoch is known to be later than the unknown one of an empty log.
     unknown = reference.leader_epoch is None and leader.empty
     if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
@@ -161,7 +161,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     if suffix is not None and suffix[0] == follower.broker_id:
         return
     if follower.may_reach(lower):
-        return  # CAP-ABOVE-HW says so
+        return  # CAP-ABOVE-HW reports it
     start = follower.found_end_offset
     end = lower
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
@@ -188,12 +188,12 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
             **shared,
         )
-    elif not is_tail_lost(case.reference, case.replicas, follower):  # HWM-CP-ABOVE-LEO says more
+    elif not is_tail_lost(case.reference, case.replicas, follower):  # HWM-CP-ABOVE-LEO is more specific
         yield skew(case, follower, text, start, end)
 
 
 def _short_stand_in(case: Case) -> Iterator[Finding]:
-    """REP-ISR-SHORT for the reference itself, if it stands in for a leader whose log is not here."""
+    """REP-ISR-SHORT for the reference itself, if it stands in for a leader whose log was not captured."""
     reference = case.reference
     mark = case.high_watermark
     facts = reference.facts

@@ -1,4 +1,4 @@
-"""Segments in remote storage: of a history that the log left, missing from the log's own, or on their way for ever (F.7, J)."""
+"""Segments in remote storage: of a history that the log left, missing in the log's own, or stuck (F.7, J)."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ CODES = (
     TIER_DELETE_UNFINISHED,
 )
 
-#: Segments that a finding names; `remote_segments` has all.
+#: Maximum number of segments named in a finding; `remote_segments` has all.
 _NAMED = 20
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """A finding for each stretch of another history and each hole, and one each for what else segments show."""
+    """Yield a finding for each range of another history and each hole, and one for each other problem of segments."""
     yield from _orphans(case)
     yield from _vanished(case)
     yield from _holes(case)
@@ -85,14 +85,14 @@ def _orphans(case: Case) -> Iterator[Finding]:
 
 
 def _say_basis(case: Case, segment_ids: Sequence[str]) -> str:
-    """A clause on the weakest that shows that the store has the segments, as far as it is not known to lack any."""
+    """Clause on the weakest evidence that the store has the segments, except those it is known to lack."""
     forms = {one: case.store.forms.get(one) for one in segment_ids}
     bases = {case.store.basis_of(one) for one, form in forms.items() if form not in ("absent", "incomplete")}
     return f": {name_remote_bases(bases)}" if bases else ""
 
 
 def _say_forms(forms: Sequence[StoredForm | None]) -> str:
-    """Clauses on what of the segments can be had from the store that was looked into."""
+    """Clauses on the availability of the segments in the checked store."""
     text = ""
     if encrypted := forms.count("encrypted"):
         they = verb(encrypted, "is", "are")
@@ -164,7 +164,7 @@ def _holes(case: Case) -> Iterator[Finding]:
 
 
 def _later_starts(case: Case, end_offset: int) -> Iterator[Evidence]:
-    """Followers whose log begins past a gap of a leader that was stopped cleanly."""
+    """Evidence of followers whose log starts past a gap of a leader that was stopped cleanly."""
     start = case.remote.start_offset
     for item in case.comparisons:
         other = item.follower
@@ -244,7 +244,7 @@ def _contradictory(case: Case) -> Iterator[Finding]:
 
 
 def _unknown(case: Case) -> Iterator[Finding]:
-    """A finding for each stretch of another history that is lost only if the log is tiered; one on the log itself without any."""
+    """Findings for each range of another history that is lost only if the log is tiered; without any, one on the log itself."""
     below = case.undecided_below
     if below is None:
         return
@@ -323,7 +323,7 @@ def _unfinished(case: Case) -> Iterator[Finding]:
 
 
 def _named(segments: Sequence[RemoteSegment], state: str) -> Iterator[Evidence]:
-    """Evidence of the first segments."""
+    """Evidence of the first `_NAMED` segments."""
     for one in segments[:_NAMED]:
         epochs = ", ".join(f"{epoch}:{start}" for epoch, start in one.epochs)
         span = name_offsets(one.start_offset, one.end_offset)

@@ -1,4 +1,4 @@
-"""A look into the remote store: segments that it does not have, has in another size, or should not have (F.7)."""
+"""Checks of the remote store: segments that it lacks, has in another size, or should not have (F.7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIER_OBJECT_MISSING = Code(
 )
 TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
 TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
-#: Segments that a finding on several names.
+#: Maximum number of segments named in a finding on several.
 _SHOWN = 10
 TIER_OBJECT_DAMAGED = Code("TIER-OBJECT-DAMAGED", ("critical", "medium"), ("COMMITTED_LOSS", "LATENT_CORRUPTION"))
 TIER_OBJECT_DIFFERS = Code("TIER-OBJECT-DIFFERS", ("high",), ("COMMITTED_DIVERGENCE",))
@@ -36,7 +36,7 @@ CODES = (
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """A finding for each segment in question; one for all that may be a matter of time, and one for all that are encoded."""
+    """Yield a finding for each affected segment; one for all that timing may explain, and one for all that are encoded."""
     orphans = {one for orphan in case.remote.other.gone_orphans for one in orphan.segment_ids}
     undecided: dict[tuple[str, str], list[MissingObject]] = {}
     for missing in case.store.missing:
@@ -95,7 +95,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
 
 
 def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -> Finding:
-    """One finding for all of a partition that may be a matter of time."""
+    """One finding for all segments of a partition that timing may explain."""
     span = span_of([one.segment for one in found])
     return finding(
         TIER_OBJECT_MISSING,
@@ -110,7 +110,7 @@ def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -
 
 
 def _holders(case: Case, needed: tuple[OffsetRange, ...]) -> list[int]:
-    """Brokers other than the reference's whose local files reach into what is needed."""
+    """Brokers other than the reference's whose local files overlap the `needed` ranges."""
     return sorted(
         {
             facts.broker_id
@@ -144,7 +144,7 @@ def _resized(case: Case, found: ResizedObject) -> Finding:
 
 
 def _content(found: ContentDeviation) -> Finding:
-    """A finding on a segment that was read, or could not be."""
+    """Finding on a segment that was read, or could not be."""
     segment = found.segment
     text = (
         f"the segment with {name_offsets(segment.start_offset, segment.end_offset)} in the remote store: {found.text}"
@@ -172,7 +172,7 @@ def _content(found: ContentDeviation) -> Finding:
 
 
 def _encoded(why: str, found: Sequence[ContentDeviation]) -> Finding:
-    """One finding for all segments of a partition that are encoded."""
+    """One finding for all encoded segments of a partition."""
     span = span_of([one.segment for one in found])
     return finding(
         TIER_OBJECT_UNREAD,

@@ -109,7 +109,7 @@ def _cuts(case: Case) -> Iterator[Finding]:
         else:
             yield found
     for cuts in harmless.values():
-        # Every restart and every new leader makes one: the last is reported, with their number.
+        # Every restart and every new leader causes one: the last is reported, with their number.
         earlier = (
             [considered(f"{count(len(cuts) - 1, 'earlier truncation')} of this replica, in broker_log_events")]
             if cuts[1:]
@@ -119,7 +119,7 @@ def _cuts(case: Case) -> Iterator[Finding]:
 
 
 def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
-    """A cut below the replica's own high watermark `mark`, at an offset where the reference goes on in another epoch."""
+    """Finding on a cut below the replica's own high watermark `mark`, at an offset where the reference continues in another epoch."""
     start = cut.truncate_to
     later = {epoch for epoch, begin in case.reference.facts.epoch_entries if begin == start}
     broker = cut.event.broker_id
@@ -210,7 +210,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not _is_bare(
         item, outcome.truncate_to, prefix
     ):
-        # The topic still has them: where the leader begins above the cut, the log is emptied (TRN-FULL).
+        # The topic still has them: if the leader's log starts above the cut, the follower's is emptied (TRN-FULL).
         yield finding(
             TRN_OVER_TRUNCATE,
             f"{_cut_by(case, item)}, though it agrees up to {prefix}; it fetches the same records again",
@@ -222,7 +222,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _is_bare(item: Comparison, start: int, end: int) -> bool:
-    """True if the follower has nothing in [start, end) because its cleaner removed it."""
+    """True if the follower has nothing in [start, end)."""
     return any(gap.start_offset <= start and end <= gap.end_offset for gap in item.follower.gaps)
 
 
@@ -249,7 +249,7 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
-    """Codes for the way in which the chosen protocol cuts a follower's log, each with the predicate of a sentence on it."""
+    """Codes for the way in which the chosen protocol truncates a follower's log, each with the predicate of a sentence on it."""
     follower = item.follower
     leader = case.reference.facts
     outcome = item.replays[case.options.protocol]
@@ -290,9 +290,9 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
 
 
 def _below(item: Comparison, start: int) -> str:
-    """Clause saying what of a follower's log lies below a leader's `start`: its end, or the cut that the epochs lead to.
+    """Clause on the part of a follower's log that is below a leader's `start`: its end, or the cut by epochs.
 
-    A log that ends below its own start begins anew there.
+    A log that ends below its own start restarts there.
     """
     follower = item.follower
     end = item.follower.log_end_offset

@@ -1,4 +1,4 @@
-"""Hanging transactions (F.5): open on the reference, and no coordinator will end them."""
+"""Hanging transactions (F.5): open on the reference, and never to be ended by a coordinator."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TXN_MARKER_LOST = Code("TXN-MARKER-LOST", ("medium",))
 CODES = (TXN_HANGING, TXN_MARKER_LOST)
 
 
-#: States in which the coordinator is still going to write markers.
+#: States in which the coordinator will still write markers.
 _PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _PENDING = ("Ongoing", *_PREPARED)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """TXN-HANGING and TXN-MARKER-LOST."""
+    """TXN-HANGING and TXN-MARKER-LOST of the reference's open transactions."""
     facts = case.reference.facts
     for transaction in open_at_end(facts.segments).values():
         if transaction.last_offset < facts.local_start_offset or _is_damaged_after(facts, transaction):
@@ -44,15 +44,15 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
-    """True if the marker may have been in a part of the log that is unreadable or missing."""
+    """True if the marker may have been in an unreadable or missing part of the log."""
     holes = (*facts.unreadable, *facts.unexplained_gaps)
     return facts.tail_kind != "clean" or any(hole.end_offset > transaction.last_offset for hole in holes)
 
 
 def _is_pending(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
-    """The coordinator holds this very transaction for unfinished, and knows of this partition.
+    """True if the coordinator has this transaction as unfinished, with this partition.
 
-    Since KIP-890 it raises the producer's epoch as it prepares the end; an ongoing one of a later epoch is another.
+    Since KIP-890 it increments the producer's epoch as it prepares the end; an ongoing transaction of a later epoch is another one.
     """
     partition = (case.topic_partition.topic, case.topic_partition.partition)
     if state.state not in _PENDING or partition not in state.partitions:
@@ -101,7 +101,7 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     """Confidence and reason if the coordinator ended the transaction before the reference was copied; else None.
 
     The coordinator's log and the partition may be copied at different moments. Its state must be newer than the records, and
-    the log must have gone on after it.
+    the log must continue after it.
     """
     if not _is_newer(case, transaction, state):
         return None
@@ -127,7 +127,7 @@ def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState)
 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
-    """Owner of a transaction as far as the coordinator's log names it: producer 7 (transactional id payments-1)."""
+    """Owner of a transaction, with its transactional id if the coordinator's log has it."""
     name = None if state is None else state.transactional_id
     return f"producer {transaction.producer_id}" + ("" if name is None else f" (transactional id {name})")
 
@@ -167,10 +167,11 @@ def _marker_lost(
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
-    """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one.
+    """Marker of a transaction among the follower's conflicting batches; None without one. A marker below its last record ends
+    an earlier one.
 
-    A transaction that both logs have the beginning of ended at the first marker there: what the leader has of its producer
-    after that is of a later one, though its log shows one transaction.
+    A transaction that starts in both logs ended at the first marker there: what the leader has of its producer after that is of
+    a later one, though its log shows one transaction.
     """
     batches = [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
     if batches and transaction.first_offset < batches[0].base_offset:
@@ -180,7 +181,7 @@ def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch
 
 
 def is_marker_due(case: Case, producer_id: int) -> bool:
-    """True if the coordinator's log has the marker of a producer's transaction still to be written to this partition."""
+    """True if the coordinator has yet to write the marker of a producer's transaction to this partition."""
     state = case.transactions.get(producer_id)
     place = (case.topic_partition.topic, case.topic_partition.partition)
     return state is not None and state.state in _PREPARED and place in state.partitions

@@ -1,1 +1,1 @@
-"""Leaders of the past and present, and what was committed: high watermark, elections, brokers' own logs, observations."""
+"""Past and present leaders, and what was committed: high watermark, elections, broker logs, observations."""

@@ -1,4 +1,4 @@
-"""Evidence from brokers' own logs: a tighter high watermark, cuts that left no trace, elections (D.4)."""
+"""Evidence from broker logs: a tighter high watermark, truncations that left no trace, elections (D.4)."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCut:
-    """A truncation that a broker logged, with all that its lines say of it."""
+    """A truncation that a broker logged, with the details in its lines."""
 
     event: BrokerLogEvent
     truncate_to: int
     high_watermark: int | None
-    """The replica's own before the cut, where a line shows it."""
+    """The replica's high watermark before the cut, if a line has it."""
     asked: BrokerLogEvent | None
-    """The line that says what it was cut to: the replica's own high watermark, or where the leader's epoch ends."""
+    """Line with the source of the offset: the replica's own high watermark, or the end of the leader's epoch."""
 
     @property
     def is_below_mark(self) -> bool:
-        """True if it went below the replica's own high watermark."""
+        """True if the cut was below the replica's own high watermark."""
         return self.high_watermark is not None and self.high_watermark > self.truncate_to
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedElection:
-    """An election of a replica that was not in sync, as lines tell it."""
+    """An election of a replica out of sync, according to broker logs."""
 
     event: BrokerLogEvent
     leader_id: int
     leader_epoch: int | None
     previous_leader_id: int | None
-    """None if nobody led before, or no line says who."""
+    """None if there was no leader before, or no line names it."""
     previous_isr: Sequence[int] | None
     said: bool
-    """A line says so; else it follows from the ISR of before."""
+    """True if a line states it; False if it follows from the previous ISR."""
     witnessed: bool
-    """The log of the leader before, which would show the ISR grow, was captured; where nobody led, it could not grow."""
+    """True if the previous leader's broker log, which would show the ISR grow, was captured, or the ISR could not grow without
+    a leader."""
 
 
 def of_present_topic(events: Iterable[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:
-    """Events of one partition in order of time, then of file and line.
+    """Sort the events of one partition by time, then by file and line.
 
-    Those up to the last one that names another topic id are left out: since then the topic was deleted and created again.
+    Those up to the last one that names another topic id are left out: the topic was deleted and recreated since.
     """
     events = sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line))
     others = [at for at, one in enumerate(events) if topic_id is not None and one.topic_id not in (None, topic_id)]
@@ -65,10 +66,10 @@ def tighten_by_logs(
     events: Sequence[BrokerLogEvent],
     kafka_version: tuple[int, ...] | None,
 ) -> HighWatermark:
-    """`mark` with the lower bound that a leader's own words prove; exact where nothing can have changed since.
+    """Raise the lower bound of `mark` to what a leader's log lines prove; exact if nothing can have changed since.
 
-    A leader that began epoch E at offset O with high watermark H had a log whose first O offsets are those of every log
-    with the entry (E, O). So where the reference's lineage has that entry, everything below H was committed on it.
+    A leader that began epoch E at offset O with high watermark H had a log whose first O offsets are those of every log with
+    the entry (E, O). So if the reference's lineage has that entry, everything below H was committed there.
     """
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
@@ -105,14 +106,14 @@ def tighten_by_logs(
 
 
 def place(event: BrokerLogEvent) -> str:
-    """File, line and time of an event in words."""
+    """Words for an event's file, line and time."""
     return f"{event.path} line {event.line}" + (f", {event.time}" if event.time else "")
 
 
 def _frozen(
     event: BrokerLogEvent, state: PartitionState | None, reference: Reference, kafka_version: tuple[int, ...] | None
 ) -> bool:
-    """True if the partition is still in the state in which the leader began, and its high watermark may not move."""
+    """True if the partition is still in the state in which the leader began, so that its high watermark cannot have moved."""
     if state is None or event.partition_epoch is None or reference.leader_id != event.broker_id:
         return False
     if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
@@ -164,7 +165,7 @@ def _cuts_of_broker(events: Iterable[BrokerLogEvent]) -> list[LoggedCut]:
 
 
 def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
-    """Cuts below the replica's own high watermark, at an offset where the reference goes on in another epoch."""
+    """Cuts below the replica's own high watermark, at an offset where the reference continues in another epoch."""
     cuts = [cut for cut in logged_cuts(events) if cut.is_below_mark]
     begins = {begin for _, begin in reference.facts.epoch_entries} if cuts else set()
     first = min(begins, default=None)
@@ -176,7 +177,7 @@ def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Itera
 def led_after(
     cut: LoggedCut, elections: Iterable[LoggedElection], events: Sequence[BrokerLogEvent]
 ) -> LoggedElection | None:
-    """The unclean election that this replica won after the cut, without having joined the ISR in between."""
+    """Unclean election that this replica won after the cut without having joined the ISR in between; None without one."""
     order = {id(one): at for at, one in enumerate(events)}
     begin = order[id(cut.event)]
     for election in elections:
@@ -189,7 +190,7 @@ def led_after(
 
 
 def _elected(event: BrokerLogEvent) -> int | None:
-    """The replica that a line says was elected, -1 if nobody was; None if it tells of no election."""
+    """The broker elected according to a line, -1 for no leader; None if the line reports no election."""
     if event.kind == "elected":
         return event.leader_id
     return event.broker_id if event.kind == "starts" and event.leads else None

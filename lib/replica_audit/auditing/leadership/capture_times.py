@@ -1,4 +1,4 @@
-"""Times of the copies: whether skew between them explains that a log ends too early (C.2, F.5)."""
+"""Times of the copies, and whether skew between them explains that a log ends too early (C.2, F.5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership
 
-#: Greatest difference allowed between clocks of machines that made the copies.
+#: Maximum difference assumed between the clocks of machines that made the copies.
 _CLOCKS_DIFFER_MS = 2_000
 
 
@@ -27,12 +27,12 @@ CopiedState: TypeAlias = Literal["down", "up", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class CaptureTimes:
-    """The copies of a snapshot."""
+    """Copied log dirs of a snapshot with their times."""
 
     copies: tuple[CopiedLogDir, ...] = ()
 
     def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
-        """(started, finished) of the copy that a replica is in, in ms; None unless the manifest has both."""
+        """(started, finished) of the copy that has a replica, in ms; None unless the manifest has both."""
         return self.of_log_dir(facts.broker_id, facts.directory.log_dir)
 
     def of_log_dir(self, broker_id: int, log_dir: str) -> tuple[int, int] | None:
@@ -48,13 +48,11 @@ class CaptureTimes:
         return own[0][1] if len(own) == 1 else None
 
     def was_collected_again(self, broker_id: int | None, partition: str) -> bool:
-        """True if a broker was asked once more for all that it has of a partition."""
+        """True if all that a broker has of a partition was collected again."""
         return any(one.broker_id == broker_id and partition in one.partitions for one in self.copies)
 
     def collected_within(self, log_dirs: Collection[tuple[int, str]]) -> tuple[int, int] | None:
-        """(begin, end) in ms of the collection of these log dirs, (broker id, path): of the first and of the last. None unless all are
-        evidence of running brokers.
-        """
+        """(begin, end) in ms of the collection of `log_dirs`, (broker id, path); None unless all are evidence of running brokers."""
         found = [one for one in self.copies if (one.broker_id, one.log_dir) in log_dirs]
         times = [(one.started_ms, one.finished_ms) for one in found if one.is_evidence and one.kind == "live"]
         begun = [start for start, _ in times if start is not None]
@@ -63,13 +61,13 @@ class CaptureTimes:
         return (min(begun), max(ended)) if is_of_all else None
 
     def first_collected(self, brokers: Collection[int], partition: str) -> tuple[int, int] | None:
-        """`collected_within` of all log dirs of these brokers; None where one of them has none, or was asked for the partition again."""
+        """`collected_within` for all log dirs of `brokers`; None if one of them has none, or was asked for the partition again."""
         log_dirs = {(one.broker_id, one.log_dir) for one in self.copies if one.broker_id in brokers}
         is_first = not any(self.was_collected_again(broker, partition) for broker in brokers)
         return self.collected_within(log_dirs) if is_first and {one for one, _ in log_dirs} == {*brokers} else None
 
     def is_superseded(self, broker_id: int, log_dir: str, partition: str) -> bool:
-        """True if a partition was collected again from this broker since."""
+        """True if the partition was collected again from this broker later."""
         own = max(
             (one.started_ms or 0 for one in self.copies if one.log_dir == log_dir and one.is_evidence), default=None
         )
@@ -79,7 +77,7 @@ class CaptureTimes:
         )
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
-        """True if the manifest says that the broker was killed: its next start recovers what it left."""
+        """True if the manifest says that the broker was killed, so that its next start recovers the log."""
         return "killed" in self._kinds_of(broker_id, log_dir)
 
     def was_live(self, broker_id: int, log_dir: str) -> bool:
@@ -111,43 +109,42 @@ class CaptureTimes:
         return self.state_when_copied(facts, leadership) == "down"
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
-        """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the one around a directory."""
+        """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the log dir that contains it."""
         own = [one for one in self.copies if one.broker_id == broker_id]
         around = {one.log_dir for one in own if f"{log_dir}/".startswith(f"{one.log_dir}/")}
         exact = [one for one in own if one.log_dir == max(around, key=len, default=None)]
         return {one.kind for one in exact or (own if len(own) == 1 else []) if one.kind is not None}
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """True if `one` was copied after the copy of `other` had ended, by more than clocks may differ."""
+        """True if the copy of `one` started after that of `other` had ended, by more than clocks may differ."""
         earlier = self.of(other)
         return earlier is not None and self.began_later(one, earlier[1])
 
     def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
-        """True if the copy of a replica was begun after `time_ms`, by more than clocks may differ."""
+        """True if the copy of a replica started after `time_ms`, by more than clocks may differ."""
         own = self.of(facts)
         return own is not None and own[0] >= time_ms + _CLOCKS_DIFFER_MS
 
     def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
-        """True if the logs of `log_dir` go on after the copy of a replica had ended, by more than clocks may differ."""
+        """True if the logs of `log_dir` extend past the end of a replica's copy, by more than clocks may differ."""
         until_ms, own = self.heard_until(log_dir), self.of(facts)
         return own is not None and until_ms is not None and until_ms >= own[1] + _CLOCKS_DIFFER_MS
 
     def heard_until(self, log_dir: str) -> int | None:
-        """Time in ms up to which the logs in the copy of `log_dir` are whole: when the copy began, by the manifest.
+        """Time in ms up to which the logs in the copy of `log_dir` are complete: the start of the copy, by the manifest.
 
-        None unless the manifest calls the broker live: one that was down has heard nothing since, however late its disk was
-        copied, and its logs go only as far as their last message.
+        None unless the manifest calls the broker live: one that was down has received nothing since, however late its disk was copied.
         """
         known = [one.started_ms for one in self.copies if one.log_dir == log_dir and one.kind == "live"]
         return min((one for one in known if one is not None), default=None)
 
     def may_be_stale(self, log_dir: str, facts: ReplicaFacts) -> bool:
-        """True if the broker of `log_dir` was killed, and that of a replica was not: it may have been down for long."""
+        """True if the broker of `log_dir` was killed and that of a replica was not: it may have been down for long."""
         killed = any(one.log_dir == log_dir and one.kind == "killed" for one in self.copies)
         return killed and not self.was_killed(facts.broker_id, facts.directory.log_dir)
 
     def as_inputs(self) -> InputsObject:
-        """`brokers`, the kind of each (live, stopped or killed) where it is known, and `copied`, when its log dirs were; by broker id."""
+        """Return `brokers`, with each known kind (live, stopped or killed), and `copied`, the times of their log dirs; by broker id."""
         kinds = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
         inputs: InputsObject = {"brokers": [BrokerKind(broker_id=one, kind=kind) for one, kind in sorted(kinds)]}
         copied = sorted(
@@ -162,7 +159,7 @@ class CaptureTimes:
         return inputs
 
     def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
-        """The times of the copies in words; None if the manifest lacks one."""
+        """Describe the times of the copies; None if the manifest lacks one."""
         found = []
         for facts in replicas:
             times = self.of(facts)
@@ -174,15 +171,15 @@ class CaptureTimes:
 
 
 def times_of_manifest(brokers: Iterable[RawRow]) -> CaptureTimes:
-    """Times from the `brokers` of a manifest, as in its JSON (`spark/ingest.py` keeps it so)."""
+    """Make times from the `brokers` of a manifest, in its JSON form (also stored by `spark/ingest.py`)."""
     return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
 
 
 def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
-    """True if skew of the copies cannot explain an end that is too short: as `quiesced` of the manifest says, if it says anything.
+    """True if skew of the copies cannot explain an end that is too short, by `quiesced` of the manifest if given.
 
-    Brokers may have been stopped one after the other, each cleanly, and a listing may be older than that. So clean flags
-    count only beside the metadata log, and only while no log or epoch file has a later epoch than that knows.
+    Brokers may have been stopped cleanly one after the other, and a listing may be older. So clean flags count only with the
+    metadata log, and only if no log or epoch file has a later epoch than that knows.
     """
     if quiesced is not None:
         return quiesced
@@ -200,10 +197,10 @@ def lacks_tail(
     times: CaptureTimes,
     one_moment: bool,
 ) -> bool:
-    """True if a follower's records past the reference's end show that the reference lost its tail or is not the leader.
+    """True if a follower's records past the reference's end prove that the reference lost its tail or is not the leader.
 
-    They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the
-    reference was down and had been in sync.
+    They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the reference
+    was down and had been in sync.
     """
     if not _is_past_leader(reference, item, leadership):
         return False
@@ -219,8 +216,7 @@ def may_lack_tail(
     leadership: Leadership | None,
     times: CaptureTimes,
 ) -> bool:
-    """True if a follower's records past the reference's end would show that (`lacks_tail`) if the reference was down when it was
-    copied, which nothing decides."""
+    """True if `lacks_tail` holds only if the reference was down while it was copied, which is undecided."""
     if not _is_past_leader(reference, item, leadership) or not _wrote_last(reference, item, leadership):
         return False
     return state_of_reference(reference, replicas, leadership, times) == "undecided"
@@ -233,8 +229,8 @@ def is_whole_though_down(
     leadership: Leadership | None,
     times: CaptureTimes,
 ) -> bool:
-    """True if the copy of the reference has all that its broker left as it went down, and nobody else has led since it had what the
-    follower has ahead."""
+    """True if the reference's copy has all that its broker left as it went down, and no other broker has led since with the
+    records that the follower has ahead."""
     is_last = _wrote_last(reference, item, leadership)
     return is_last and state_of_reference(reference, replicas, leadership, times) == "down"
 
@@ -242,22 +238,25 @@ def is_whole_though_down(
 def state_of_reference(
     reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None, times: CaptureTimes
 ) -> CopiedState:
-    """`CaptureTimes.state_when_copied` of the reference, or down where nothing decides and its own checkpoint, which is copied before
-    the log (C.2), lies past the end of that: a log that a running broker leads is not cut."""
+    """State of the reference's broker during the copy (`CaptureTimes.state_when_copied`).
+
+    An undecided state becomes down if the reference's checkpoint, which is copied before the log (C.2), is past the log's end:
+    the log of a running leader is not truncated.
+    """
     state = times.state_when_copied(reference.facts, leadership)
     is_lost = state == "undecided" and is_tail_lost(reference, replicas, reference.facts)
     return "down" if is_lost else state
 
 
 def _is_past_leader(reference: Reference, item: Comparison, leadership: Leadership | None) -> bool:
-    """True if a follower goes on past the end of the reference, and the reference leads, or nobody does, by all that is known."""
+    """True if a follower extends past the reference's end, and the reference is the leader, or there is none, as far as known."""
     led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     is_open = reference.facts.last_epoch_is_open and not _is_epoch_said(leadership)
     return bool(item.ahead) and not led_elsewhere and not is_open
 
 
 def _wrote_last(reference: Reference, item: Comparison, leadership: Leadership | None) -> bool:
-    """True if no record that a follower has ahead is of a later epoch than the one in which the reference leads, or led last."""
+    """True if no record that a follower has ahead is of a later epoch than the reference's present or last leadership."""
     newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
     current = reference.leader_epoch
     is_older = bool(reference.outdated) or reference.predates
@@ -269,11 +268,11 @@ def _is_epoch_said(leadership: Leadership | None) -> bool:
 
 
 def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:
-    """True if the manifest's times show that the leader wrote what a follower has ahead of it before its own copy was begun."""
+    """True if by the manifest's times the leader wrote what a follower has ahead of it before its own copy started."""
     leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
     if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
         return False
-    # A leader has all below the start of its epoch when it is elected: before it wrote the first record of that epoch.
+    # At its election, before the first record of its epoch, a leader has everything below the epoch's start.
     had_below = reference.past_end.start_of(reference.leader_epoch)
     written = item.ahead.epochs == reference.leader_epoch
     had = item.ahead.ends <= (-1 if had_below is None else had_below)

@@ -1,4 +1,4 @@
-"""Proofs that records which the reference lacks were committed; one for a replica holds for all with the same records (F.0, F.5)."""
+"""Proofs that records missing on the reference were committed; a proof holds for all replicas with the same records (F.0, F.5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Proven(NamedTuple):
-    """A run whose records are proven committed up to `end_offset`."""
+    """A run with its records proven committed up to `end_offset`."""
 
     item: Comparison
     run: DivergentRange
@@ -36,7 +36,7 @@ class _Proven(NamedTuple):
 
 
 def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
-    """`comparisons`, each conflicting run with the furthest proof that any replica with the same records gives (F.0).
+    """Give each conflicting run the furthest proof that any replica with the same records has (F.0).
 
     The runs have checkpoints already; `terms` add leaders that were alone in the ISR.
     """
@@ -59,7 +59,7 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = (
 def _with_terms(
     item: Comparison, terms: Sequence[SoleTerm], add: Callable[[DivergentRange, int, CommitProof], DivergentRange]
 ) -> Comparison:
-    """`add` called on each conflicting run with the furthest term that reaches further into it than its own proof."""
+    """Call `add` on each conflicting run with the furthest term that reaches further into it than its own proof."""
     reached = [(end, term) for term in terms if (end := committed_stretch(item.follower, term)) is not None]
     if not reached or not item.runs:
         return item
@@ -88,9 +88,9 @@ def _furthest(item: Comparison, run: DivergentRange, proven: Sequence[_Proven]) 
 
 
 def _committed_by(item: Comparison, run: DivergentRange, other: _Proven) -> int:
-    """Offset up to which the records of `run` are committed because those of `other` are; -1: none.
+    """Offset up to which the records of `run` are committed because those of `other` are; -1 for none.
 
-    An offset in a leader epoch is one record, as long as the two logs do not part before, and all that is below a
+    An offset in a leader epoch identifies a record as long as the two logs do not diverge before, and everything below a
     committed record in its own log is committed.
     """
     if run.replica_epoch is None:
@@ -102,8 +102,7 @@ def _committed_by(item: Comparison, run: DivergentRange, other: _Proven) -> int:
 
 
 def _parting(one: Comparison, other: Comparison) -> int:
-    """The first offset at which the conflicting batches of two followers are not the same; what a cleaner removed from one
-    of them does not part them."""
+    """First offset at which the conflicting batches of two followers differ; batches removed by a cleaner do not count."""
     if one is other:
         return one.follower.log_end_offset
     theirs = {batch.base_offset: _key(other, batch) for batch in _conflicting(other)}
@@ -126,7 +125,7 @@ def _conflicting(item: Comparison) -> list[Batch]:
 
 
 def _is_one_history(item: Comparison, run: DivergentRange, later: DivergentRange) -> bool:
-    """True if the follower has no batch between two of its runs; one that the reference has too may part two histories."""
+    """True if the follower has no batch between two of its runs; a batch there that the reference has too may separate two histories."""
     starts = item.alignment.own.starts
     between = starts[(run.end_offset <= starts) & (starts < later.start_offset)]
     for one in item.runs:
@@ -136,7 +135,7 @@ def _is_one_history(item: Comparison, run: DivergentRange, later: DivergentRange
 
 
 def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
-    """Offset up to which two runs without epochs begin with the same batches, of which those of `other` are committed."""
+    """Offset up to which two runs without epochs start with the same batches, as far as those of `other` are committed."""
     keys = {_key(other.item, batch) for batch in other.run.batches if batch.base_offset < other.end_offset}
     end = -1
     for batch in run.batches:
@@ -147,7 +146,7 @@ def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
 
 
 def proven_to(run: DivergentRange, end_offset: int, proof: CommitProof) -> DivergentRange:
-    """The run with its records below `end_offset` proven committed; as it is where the reference lacks none of them."""
+    """Mark the run's records below `end_offset` as proven committed; unchanged if the reference lacks none of them."""
     if not run.lacks_below(end_offset):
         return run
     count = run.batches.records_between(run.start_offset, end_offset)
@@ -162,19 +161,19 @@ def _of_other(proof: CommitProof) -> CommitProof:
 
 
 def _key(item: Comparison, batch: Batch) -> tuple:
-    """Fields that two replicas' copies of one batch share; every cleaner writes bytes of its own."""
+    """Fields that identify a batch across replicas; in compacted logs without its bytes, which each cleaner rewrites."""
     if item.follower.compacted and batch.epoch is not None:
         return batch.base_offset, batch.last_offset, batch.epoch
     return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size
 
 
-#: broker.session.timeout.ms by default: a broker that is fenced was heard of this long before.
+#: Default of broker.session.timeout.ms: a fenced broker was last heard of at least this long before.
 _SESSION_MS = 9_000
 
 
 @dataclass(frozen=True, slots=True)
 class SoleTerm:
-    """An epoch that ended with its leader alone in the ISR, what it proves, and whether that is proven or only likely."""
+    """An epoch that ended with its leader alone in the ISR, its proof of commitment, and whether it is proven or only likely."""
 
     leader_epoch: int
     leader_id: int
@@ -185,9 +184,9 @@ class SoleTerm:
 def sole_terms(
     replicas: Sequence[ReplicaFacts], leadership: Leadership | None, kafka_version: tuple[int, ...] | None
 ) -> tuple[SoleTerm, ...]:
-    """Terms of the history that prove something; none without a history.
+    """Terms of the history that prove something; empty without history.
 
-    The leader's own files must know the epoch: a leader writes it there as soon as it leads.
+    The leader's own files must have the epoch, which a leader writes there as soon as it leads.
     """
     if leadership is None:
         return ()
@@ -237,7 +236,7 @@ def confidence_of_term(
 
 
 def _is_enough(alone: SoleIsr, kafka_version: tuple[int, ...] | None) -> bool:
-    """True if one replica in sync sufficed for the high watermark to move."""
+    """True if one replica in sync sufficed to advance the high watermark."""
     if stands_still_below_min_isr(kafka_version) is False:
         return True
     return alone.min_isr is not None and alone.min_isr <= 1
@@ -248,7 +247,7 @@ def _knows(facts: ReplicaFacts, leader_epoch: int) -> bool:
 
 
 def _took_note(facts: ReplicaFacts, state: PartitionState, end: PartitionState | None) -> bool:
-    """True by times: it wrote after the change, or was heard of after it, being fenced only later."""
+    """True if the times show that the leader applied the change: it wrote afterwards, or was fenced only a session timeout later."""
     if end is not None and end.time_ms - state.time_ms > _SESSION_MS:
         return True
     return any(
@@ -292,7 +291,7 @@ def _proof_of_term(
 def committed_stretch(facts: ReplicaFacts, term: SoleTerm) -> int | None:
     """Offset up to which a replica's log is that of the leader of `term`; None if nothing shows it.
 
-    An epoch has one leader, so whoever has its records has that leader's log below them.
+    An epoch has one leader, so a log with its records has that leader's log below them.
     """
     own = facts.broker_id == term.leader_id and _knows(facts, term.leader_epoch)
     if not own and facts.lineage.start_of(term.leader_epoch) is None:
@@ -303,24 +302,23 @@ def committed_stretch(facts: ReplicaFacts, term: SoleTerm) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LostMark:
-    """A high watermark that a replica had reached before it lost the end of its log."""
+    """A high watermark that a replica reached before it lost the end of its log."""
 
     facts: ReplicaFacts
     checkpoint: int
     proven_end: int
-    """Everything below it on `lineage` was committed; less than the checkpoint where an unclean election came in between,
-    by which the replica may have been cut since."""
+    """End of what was committed on `lineage`; below the checkpoint if the replica may have been truncated after an unclean election."""
     lineage: Lineage
-    """Lineage by its epoch file, lost records included."""
+    """Lineage by its epoch file, including lost records."""
 
     def has(self, batch_epoch: int | None, offset: int) -> bool:
-        """True if a record of another log was one of this log's committed ones."""
+        """True if a record of another log is one of this log's committed records."""
         known = batch_epoch is not None and batch_epoch >= 0 and offset < self.proven_end
         return known and self.lineage.epoch_for_offset(offset) == batch_epoch
 
 
 def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[LostMark, ...]:
-    """High watermarks of replicas that certainly lost their tail and whose epoch file names the epochs of it."""
+    """High watermarks of replicas that certainly lost their tail and whose epoch file has its epochs."""
     clean = CleanElections.of(reference.history)
     found = []
     for facts in replicas:
@@ -333,7 +331,7 @@ def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[
 
 
 def with_lost_marks(comparisons: Sequence[Comparison], marks: Sequence[LostMark]) -> tuple[Comparison, ...]:
-    """`comparisons`, each conflicting run with what the marks prove of its records, whoever holds them."""
+    """Apply to each conflicting run what the marks prove of its records, on any replica."""
     found = list(comparisons)
     for mark in marks:
         found = [_with_mark(item, mark) for item in found]
@@ -350,14 +348,14 @@ def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
     ]
     if not ends:
         return item
-    # Whoever has a record of an epoch has what its leader had below it.
+    # A log with a record of an epoch has its leader's log below it.
     end = max(ends)
     proof = _proof_of_mark(item, mark)
     return replace(item, runs=tuple(_proven_below(run, end, proof) for run in item.runs))
 
 
 def _may_share(run: DivergentRange) -> bool:
-    """True if a record of the run is the one of that epoch and offset elsewhere; not if the two differ there."""
+    """True if epoch and offset identify the run's records across logs; False if the two sides differ there in content only."""
     return run.conflicting and run.kind != "content"
 
 
@@ -390,7 +388,7 @@ _HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class OrphanedMark:
-    """Offsets [start, end) that lay below a broker's high watermark, where the reference has, or would write, other records."""
+    """Offsets [start, end) below a broker's high watermark where the reference has, or would write, other records."""
 
     broker_id: int
     log_dir: str
@@ -403,9 +401,9 @@ class OrphanedMark:
 def orphaned_marks(
     orphans: Mapping[tuple[int, str, str], int], leadership: Leadership | None, reference: Reference
 ) -> Iterator[OrphanedMark]:
-    """Proven marks of brokers that were in sync, are assigned, and have been fenced from before the election until now.
+    """Proven marks of brokers that were in sync, are assigned, and have been fenced since before the election.
 
-    Such a mark is of the log that the election left, and of this topic, whose id the metadata log knows. `orphans` as in
+    Such a mark belongs to the log that the election left, and to this topic, whose id the metadata log has. `orphans` as in
     `Case`, without brokers that have the partition on another disk.
     """
     if leadership is None or leadership.topic_id is None or reference.outdated:
@@ -425,7 +423,7 @@ def orphaned_marks(
 
 
 class _Mark(NamedTuple):
-    """Everything below `proven_end` of a log with this lineage was committed."""
+    """Proof that everything below `proven_end` of a log with `lineage` was committed."""
 
     lineage: Lineage
     proven_end: int
@@ -434,7 +432,7 @@ class _Mark(NamedTuple):
 def with_unproven_below_start(
     comparisons: Sequence[Comparison], reference: Reference, replicas: Sequence[ReplicaFacts], lost: Sequence[LostMark]
 ) -> tuple[Comparison, ...]:
-    """`comparisons`, each with what it has below the reference's log start without proof that it was committed.
+    """Give each comparison its records below the reference's log start without proof of commitment.
 
     `replicas` are the reference and its followers, `lost` the marks of what they lost.
     """
@@ -458,14 +456,14 @@ def with_unproven_below_start(
 
 
 def _ends(facts: ReplicaFacts) -> Iterator[int]:
-    """Offsets below which a log's own checkpoints prove it committed; one past its end speaks of records it no longer has."""
+    """Offsets below which a log's own checkpoints prove it committed; a checkpoint past its end concerns records it no longer has."""
     for mark in (facts.directory.high_watermark_checkpoint, facts.log_start_offset):
         if mark is not None and mark <= facts.log_end_offset:
             yield mark
 
 
 def _lineage(facts: ReplicaFacts) -> Lineage:
-    """The epochs of all batches that are left, those below the log start too; below the first of them, the file's."""
+    """Epochs of all remaining batches, including those below the log start; below the first of them, those of the epoch file."""
     written = lineage_of_batches(facts.epoch_starts)
     if facts.found_lineage is None or not facts.file_increases:
         return written

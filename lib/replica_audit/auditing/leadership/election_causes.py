@@ -1,4 +1,4 @@
-"""Elections that left a replica's conflicting records behind: clean or not, and what acks=all had promised (F.0)."""
+"""Elections that left a replica's conflicting records behind: clean or not, and the number acknowledged with acks=all (F.0)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ MIN_ISR = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class PastElections:
-    """A partition's elections beside the lineages that its replicas have of them."""
+    """A partition's elections and its replicas' lineages."""
 
     elections: tuple[Election, ...]
     known_from: int
-    """Elections of every greater epoch are in the history."""
+    """Epoch above which the history has every election."""
     lineages: tuple[Lineage, ...]
 
     def start_of(self, leader_epoch: int) -> int | None:
-        """First offset of an epoch's leader, by any replica that still knows; the least if they differ."""
+        """First offset of an epoch according to any replica that still has it; the least if they differ."""
         return min((start for one in self.lineages if (start := one.start_of(leader_epoch)) is not None), default=None)
 
     def had(self, led_in: int, offset: int, leader_epoch: int) -> bool | None:
-        """True if the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None if nothing tells."""
+        """True if the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None if unknown."""
         found = None
         for lineage in self.lineages:
             start = lineage.start_of(led_in)
@@ -51,7 +51,7 @@ class PastElections:
 
 
 def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | None) -> PastElections | None:
-    """The elections of the history, None without one. Files count as found: a leader writes its epoch there at once."""
+    """Elections of the history, None without one. Epoch files count as found, since a leader writes its epoch there at once."""
     known_from = first_known_epoch(leadership.history) if leadership else None
     if leadership is None or known_from is None:
         return None
@@ -66,7 +66,7 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
 def with_causes(
     comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
 ) -> tuple[Comparison, ...]:
-    """`comparisons`, each conflicting run with the election that left it behind.
+    """Give each conflicting run the election that left it behind.
 
     Of several copies on one broker, the first is the log that it led with.
     """
@@ -99,10 +99,10 @@ def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership
 
 
 def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
-    """Elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it: no log tells what their leaders had.
+    """Elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it, whose leaders' content is unknown.
 
-    Such an election is the first whose leader did not have the run's first record, after one whose leader had it. There
-    are several where a deposed leader came back uncleanly and brought its old records back.
+    Such an election is the first whose leader lacked the run's first record, after one whose leader had it. There are several
+    if a deposed leader was elected uncleanly and restored its old records.
     """
     groups: list[tuple[Election, ...]] = []
     suspects: list[Election] = []
@@ -124,10 +124,10 @@ def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[
 
 
 def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
-    """True if the last election that abandoned the run was clean; among several suspects one unclean election makes it unclean.
+    """True if the last election that abandoned the run was clean; of several suspects one unclean election makes it unclean.
 
-    None if the history does not reach back far enough, or if a replica that still had the records led later, or may have:
-    even after a clean election, if it had not followed the others yet. They may have been committed then, and lost since.
+    None if the history does not reach back far enough, or if a replica that still had the records led later, or may have, even
+    after a clean election if it had not followed the others yet. They may then have been committed, and lost since.
     """
     if not all(one.clean for one in suspects):
         return False
@@ -136,7 +136,7 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
     after = (
         (one, answer) for one, answer in zip(later, had) if suspects and one.leader_epoch > suspects[-1].leader_epoch
     )
-    # A later leader that had the records lost them in a crash, or the reference would have them.
+    # A later leader with the records lost them in a crash, or the reference would have them.
     revived = any(
         answer or one.came_back or not one.clean for one, answer in dropwhile(lambda pair: pair[1] is False, after)
     )
@@ -148,12 +148,11 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
 def _promised(
     run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections, leadership: Leadership
 ) -> int | None:
-    """At most so many of the run's records were acknowledged to producers with acks=all; None if that is not known.
+    """Upper bound of the run's records that were acknowledged with acks=all; None if unknown.
 
-    None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
-    had the broker among them that was elected without the records: then these never were on all of them. That holds as
-    long as this broker had not lost the end of its log, as one may have that crashed; what a checkpoint proves committed
-    counts in any case.
+    It is 0 if, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or included the
+    broker that was elected without the records, so that these never were on all of them. This assumes that the broker had not
+    lost its log's end in a crash; records proven committed by a checkpoint count in any case.
     """
     if past.known_from > epoch:
         return None
@@ -167,7 +166,7 @@ def _promised(
     if not states or states[0].leader_epoch != epoch:
         return None
     enough = [state for state in states if len(state.isr) >= _least_isr(state)]
-    # The last of several suspects may have lost the records to one before it.
+    # The last of several suspects may have lost the records to an earlier one.
     without: set[int] = set()
     if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
@@ -179,10 +178,10 @@ def _promised(
 
 
 def _crashed(history: Sequence[PartitionState], start: int, end: int | None) -> set[int]:
-    """Replicas that came back from an unclean shutdown between two offsets of the metadata log, `end` included.
+    """Replicas that returned from an unclean shutdown between two offsets of the metadata log, `end` included.
 
-    One that stays eligible came back with its clean-shutdown flag, whatever it had announced (KIP-966). One that joined the
-    ISR again as a follower has since fetched everything that was committed.
+    One that stays eligible returned with its clean-shutdown flag (KIP-966). One that rejoined the ISR as a follower has since
+    fetched everything that was committed.
     """
     known = [one for one in history if one.metadata_offset >= start and (end is None or one.metadata_offset <= end)]
     crashed: set[int] = set()
@@ -198,7 +197,7 @@ def _least_isr(state: PartitionState) -> int:
 
 
 def describe(election: Election) -> str:
-    """An election in one sentence: who, when, after whom, and why it counts as clean or not."""
+    """Describe an election in one sentence: winner, time, previous leader, and why it counts as clean or not."""
     how = "cleanly" if election.clean else "uncleanly"
     if election.from_last_known:
         how += ", as the last known leader"
@@ -214,7 +213,7 @@ def describe(election: Election) -> str:
 
 
 def were_in_sync(isr: Sequence[int]) -> str:
-    """Clause naming the replicas in sync before an election."""
+    """Clause that names the replicas in sync before an election."""
     return f"{_only(isr)} in sync" if isr else "nobody was in sync"
 
 

@@ -1,6 +1,6 @@
-"""The high watermark as an interval (C.2): what the files prove at least, what the in-sync replicas' log ends allow at most.
+"""The high watermark as an interval (C.2): what the files prove at least, and what the log ends of in-sync replicas allow at most.
 
-Where the history of leadership tells it exactly, the two meet (X1 and X2).
+If the leadership history determines it exactly, the two are equal (X1 and X2).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership, OffsetRange, PartitionState, RemoteSegment
 
 
-#: `log.segment.bytes` when nobody sets it.
+#: Default of `log.segment.bytes`.
 _DEFAULT_SEGMENT_BYTES = 1 << 30
-#: Preallocated files have a configured length, which is a multiple of this.
+#: Preallocated files have a configured length, a multiple of this.
 _ROUND_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Upper bound of the high watermark: the offset up to which one replica agrees with the leader."""
+    """Upper bound of the high watermark: the end of one replica's agreement with the leader."""
 
     broker_id: int
     offset: int
@@ -41,10 +41,9 @@ class LogEnd:
 def bounding_ends(
     reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None
 ) -> tuple[list[LogEnd], list[str]]:
-    """Log ends that bound the high watermark, the reference's first, and clauses saying why other candidates' ends do not.
+    """Log ends that bound the high watermark, the reference's first, and clauses on why other candidates' ends do not.
 
-    Candidates are the leader, the last one where nobody leads, a reference that was inferred, and every member of the ISR
-    and the eligible leader replicas.
+    Candidates are the leader, the last one if there is none, an inferred reference, the members of the ISR, and eligible leader replicas.
     """
     leader = reference.facts
     replicas = (leader, *(item.follower for item in comparisons))
@@ -84,14 +83,13 @@ def bounding_ends(
 
 
 def _may_lead_unseen(reference: Reference, replicas: Sequence[ReplicaFacts]) -> list[int]:
-    """Assigned brokers without a log here, any of which may lead in an epoch that no other one knows, where nothing newer
-    than the logs says who leads."""
+    """Assigned brokers without a captured log, if no source newer than the logs names the leader: any may lead in an unknown epoch."""
     assigned = () if reference.outdated is None else reference.outdated.replicas or ()
     return sorted({*assigned} - {facts.broker_id for facts in replicas})
 
 
 def is_led(reference: Reference, leadership: Leadership | None) -> bool:
-    """True if the reference leads, led last while nobody does, or stands in for an unknown leader."""
+    """True if the reference is the leader, was the last leader if there is none, or stands in for an unknown leader."""
     if reference.leader_id == reference.facts.broker_id:
         return True
     last = None if reference.leader_id is not None or leadership is None else last_led(leadership.history)
@@ -99,7 +97,7 @@ def is_led(reference: Reference, leadership: Leadership | None) -> bool:
 
 
 def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """Clause saying why a replica may have had more than its files show; None if its log end is what it reported."""
+    """Reason, as a clause, why a replica may have had more than its files show; None if it may not."""
     name = f"broker {facts.broker_id}"
     end = facts.log_end_offset
     checkpoint = facts.directory.high_watermark_checkpoint
@@ -120,10 +118,10 @@ def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: 
 
 
 def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
-    """Clause saying why a replica may have lost its end to a kill or a power loss; None if it runs or was stopped cleanly.
+    """Reason, as a clause, why a replica may have lost its end in a kill or power loss; None if it runs or was stopped cleanly.
 
-    A broker that runs never has the clean flag; the metadata log says of it that it is not fenced. An eligible leader
-    replica has left the ISR because it went down or lagged: if nothing says which, it may have been killed.
+    A running broker never has the clean flag; the metadata log shows it as not fenced. An eligible leader replica left the ISR
+    because it went down or lagged: if that is unknown, it may have been killed.
     """
     broker_id = facts.broker_id
     name = f"broker {facts.broker_id}"
@@ -142,9 +140,9 @@ def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
 
 
 def is_preallocated(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
-    """True if zeros after the last batch are preallocated space (`log.preallocate`), not records that a power loss took.
+    """True if zeros after the last batch are preallocated space (`log.preallocate`), not records lost in a power failure.
 
-    A clean stop cuts that space off. Otherwise the file's length tells: that of `segment.bytes`, or the same on all replicas.
+    A clean stop trims that space. Otherwise the file's length decides: that of `segment.bytes`, or the same on all replicas.
     """
     if facts.directory.clean_shutdown or not facts.segments:
         return False
@@ -158,11 +156,11 @@ def is_preallocated(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leade
 
 @dataclass(frozen=True, slots=True)
 class RecordedHighWatermark:
-    """A high watermark that a replica recorded: everything below `offset` of the reference's log was committed."""
+    """A high watermark recorded by a replica: everything below `offset` of the reference's log was committed."""
 
     offset: int
     reached: int
-    """The high watermark itself; past `offset` where the reference does not have what was committed in its own epoch."""
+    """The recorded value; past `offset` if the reference lacks what was committed in its own epoch."""
     text: str
 
 
@@ -195,14 +193,14 @@ def recorded_marks(
     ):
         if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
-        # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack, unless every
-        # election since was clean.
+        # Recorded in the reference's leadership or a later one; the reference may rightly lack what was recorded before, unless
+        # every election since was clean.
         known = _latest_known_epoch(facts)
         is_current = latest is None or known >= latest or clean.between(known, latest)
         for value, name in _values(facts, cleaner_bound):
             offset = proven_below(leader, facts, value, clean)
             held = min(offset, facts.log_end_offset)
-            # An empty leader has nothing to agree on: the other had records from there on.
+            # An empty leader cannot agree with the other, which had records from there on.
             from_empty = leader.empty and held == leader.log_end_offset >= agreed_above
             if _lies_within(stretches, held) or not (held > agreed_above or from_empty):
                 continue
@@ -214,14 +212,14 @@ def recorded_marks(
 
 
 def _is_outdone(reference: Reference, leadership: Leadership | None) -> bool:
-    """True if the leader's log is not here, and it may have been elected uncleanly without what the reference has."""
+    """True if the leader's log was not captured, and it may have been elected uncleanly without the reference's records."""
     clean = CleanElections.of(() if leadership is None else leadership.history)
     last_epoch = None if leadership is None else leadership.leader_epoch
     return not is_led(reference, leadership) and _may_have_been_cut(reference.facts, last_epoch, clean)
 
 
 def _copied_mark(leader: ReplicaFacts, offset: int, segment: RemoteSegment) -> RecordedHighWatermark:
-    """The high watermark that a segment in remote storage shows, which is of the leader's epochs up to `offset`."""
+    """The high watermark implied by a segment in remote storage, which is of the leader's epochs up to `offset`."""
     span = name_offsets(segment.start_offset, segment.end_offset)
     text = f"segment {segment.segment_id} in remote storage, {span}: only what is stable is copied"
     return RecordedHighWatermark(min(offset, leader.log_end_offset), offset, text)
@@ -266,16 +264,16 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
 
 
 def unseen_below(reference: Reference, item: Comparison) -> int:
-    """First offset of both logs, if nothing there shows that they agree, so that what lies below may be of another lineage; else -1."""
+    """First offset of both logs if nothing shows that they agree there, so that what is below may be of another lineage; else -1."""
     floor = shared_start(reference.facts, item.follower)
     agree = item.common_prefix_end is not None and item.common_prefix_end > floor
     return -1 if agree else floor
 
 
 def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool:
-    """True if a log that ends below `offset` had the leader's records up to there: those of one epoch are of one leader.
+    """True if a log that ends below `offset` once had the leader's records up to there, as logs of one epoch have one leader.
 
-    Its epoch file, which is written before the records, gives its last epoch, and that must be the leader's there.
+    Its epoch file, which is written before the records, gives its last epoch, and that must be the leader's at `offset`.
     """
     entries = facts.directory.checkpoint_epochs or ()
     if not entries or not facts.file_increases:
@@ -290,7 +288,7 @@ def _latest_known_epoch(facts: ReplicaFacts) -> int:
 
 
 def _may_have_been_cut(facts: ReplicaFacts, last_epoch: int | None, clean: CleanElections) -> bool:
-    """True if a leader whose log is not here may have been elected, uncleanly, without what a replica recorded before."""
+    """True if an uncaptured leader may have been elected, uncleanly, without what a replica recorded before."""
     known = _latest_known_epoch(facts)
     return last_epoch is not None and last_epoch > known and not clean.between(known, last_epoch)
 
@@ -312,36 +310,37 @@ def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElection
 
 @dataclass(frozen=True, slots=True)
 class HighWatermark:
-    """[hw_lower, hw_upper] holds the true high watermark, except with method capture_skew, where it moved across it while copies were taken."""
+    """Interval [hw_lower, hw_upper] with the true high watermark, unless it moved during the capture (method capture_skew)."""
 
     hw_lower: int
     hw_upper: int | None
-    """None: no log end bounds it."""
+    """None if no log end bounds it."""
     proven_lower: int
-    """Everything below it was committed, also where copies of different moments put the interval lower."""
+    """End of what was committed, even if copies of different moments put the interval lower."""
     reached: int
-    """Greatest high watermark that a replica saw; past `proven_lower` if the reference lacks what lies between."""
+    """Greatest high watermark seen by a replica; past `proven_lower` if the reference lacks what is between."""
     method: str
     proof: str
-    """Clause saying what proves `proven_lower`."""
+    """Clause on the proof of `proven_lower`."""
     lower_evidence: str
     upper_evidence: str
     limiting_broker_id: int | None
     leader_end_bounds: bool
     """True if the reference's log end is the leader's as it was, so that nothing was committed past it."""
     lowest_suffix: tuple[int, int] | None = None
-    """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
+    """(broker id, offset) of the in-sync replica that cannot serve up to `lower`, as it conflicts or its end is unreadable;
+    None without one."""
 
     @property
     def exact(self) -> bool:
         return self.hw_lower == self.hw_upper
 
     def admits(self, offset: int) -> bool:
-        """True if the interval holds `offset`."""
+        """True if the interval contains `offset`."""
         return self.hw_lower <= offset and (self.hw_upper is None or offset <= self.hw_upper)
 
     def settled(self, value: int, method: str, evidence: str) -> HighWatermark:
-        """The interval narrowed to exactly `value`."""
+        """Narrow the interval to exactly `value`."""
         return replace(
             self,
             hw_lower=value,
@@ -365,12 +364,12 @@ def bound_high_watermark(
     shorter: bool = False,
     stable: tuple[int, RemoteSegment] | None = None,
 ) -> HighWatermark:
-    """The interval for the reference's leadership, from all aligned replicas.
+    """Compute the interval for the reference's leadership, from all aligned replicas.
 
     `cleaner_bound`: a cleaner checkpoint counts as a lower bound (the cleaner stays below the high watermark since 3.1).
-    `one_moment`: the copies are surely of one moment, so that no skew explains an in-sync replica that is too short.
-    `shorter`: the reference lost its tail or is not the leader, as another replica's records past its end tell.
-    `stable`: the offset up to which a segment in remote storage is of the reference's epochs.
+    `one_moment`: the copies are of one moment, so that no skew explains an in-sync replica that is too short. `shorter`:
+    another replica's records past its end prove that the reference lost its tail or is not the leader. `stable`: offset up to
+    which a segment in remote storage is of the reference's epochs, and that segment.
     """
     proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound)
     if stable is not None and not _is_outdone(reference, leadership):
@@ -378,7 +377,7 @@ def bound_high_watermark(
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership)
-    # A log end short of what was committed past the reference's end does not bound it.
+    # A log end below what was committed past the reference's end is not a bound.
     for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
@@ -430,9 +429,10 @@ def _limiting(end: LogEnd) -> int | None:
 
 
 def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lower: int) -> tuple[int, int] | None:
-    """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
+    """(broker id, offset) of the in-sync replica that cannot serve up to `lower`, as it conflicts or its end is unreadable;
+    None without one.
 
-    None if the reference was copied before it led: who is in sync since may have been cut to it meanwhile.
+    None if the reference was copied before it led: replicas in sync since may have been truncated to it meanwhile.
     """
     if reference.predates:
         return None
@@ -450,7 +450,7 @@ def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lowe
 
 
 def _lost_its_tail(facts: ReplicaFacts) -> bool:
-    """True if the bytes after the last sound batch are damage. Zeros are preallocation, but a clean stop cuts that off."""
+    """True if the bytes after the last sound batch are damage. Zeros may be preallocation, but a clean stop trims that."""
     return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown is True)
 
 
@@ -461,7 +461,7 @@ def narrow_high_watermark(
     leadership: Leadership | None,
     kafka_version: tuple[int, ...] | None,
 ) -> HighWatermark:
-    """The exact high watermark where one is known and lies within the bounds, else `mark` as it is."""
+    """Return the exact high watermark if one is known and within the bounds, else `mark`."""
     if leadership is None or leadership.source != "metadata_log" or reference.outdated or reference.predates:
         return mark
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or not mark.leader_end_bounds:
@@ -475,20 +475,20 @@ def narrow_high_watermark(
 
 @dataclass(frozen=True, slots=True)
 class _CleanStop:
-    """Values that the last leader wrote as it stopped."""
+    """Values written by the last leader as it stopped."""
 
     checkpoint: int
     high_watermark: int
-    """The checkpoint, within the log."""
+    """The checkpoint, limited to the log."""
     epoch_start: int
-    """First offset of the epoch since which it had led."""
+    """First offset of the epoch since which it led without interruption."""
 
 
 def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> HighWatermark:
-    """`mark` by what the last leader wrote as it stopped cleanly (X1).
+    """Settle `mark` by what the last leader wrote as it stopped cleanly (X1).
 
-    A leader that did not advance the high watermark in its epoch has it as it learnt it, which may be too low: an earlier
-    leader may have committed more of what lies below the epoch. What it committed itself it knows.
+    A leader that did not advance the high watermark in its epoch has the value it learnt, which may be too low: an earlier
+    leader may have committed more below the epoch. It knows what it committed itself.
     """
     written = f"high watermark {stop.checkpoint} that broker {broker_id} wrote as it stopped"
     if stop.high_watermark >= stop.epoch_start:
@@ -510,7 +510,7 @@ def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> Hig
 def _clean_shutdown(
     reference: Reference, replicas: dict[int, ReplicaFacts], leadership: Leadership
 ) -> _CleanStop | None:
-    """The stop of the last leader, where it and all in sync with it stopped cleanly."""
+    """Stop of the last leader; None unless it and all in sync with it stopped cleanly."""
     facts = reference.facts
     last = last_led(leadership.history)
     checkpoint = facts.directory.high_watermark_checkpoint
@@ -524,7 +524,7 @@ def _clean_shutdown(
 
 
 def _first_epoch(history: Sequence[PartitionState], last: PartitionState) -> int:
-    """The epoch since which the leader of `last` has led without a break: a change of the ISR may begin one, too."""
+    """Epoch since which the leader of `last` has led without interruption; changes of the ISR may begin epochs too."""
     first = last.leader_epoch
     for state in reversed([one for one in history if one.leader_epoch < last.leader_epoch]):
         if state.leader_id != last.leader_id:
@@ -536,7 +536,7 @@ def _first_epoch(history: Sequence[PartitionState], last: PartitionState) -> int
 def _sole_isr(
     reference: Reference, leadership: Leadership, kafka_version: tuple[int, ...] | None
 ) -> tuple[int, str, str] | None:
-    """X2: the leader alone is in sync and nobody else can hold it back, so whatever it wrote is committed."""
+    """(high watermark, method, evidence) by X2: a leader alone in sync, with all others fenced, has committed all it wrote."""
     facts = reference.facts
     if reference.leader_id != facts.broker_id or leadership.isr != (facts.broker_id,) or leadership.fenced is None:
         return None

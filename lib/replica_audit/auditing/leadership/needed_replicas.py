@@ -1,4 +1,4 @@
-"""Replicas that are not in the snapshot and that the answer depends on (docs/semantics.md F.0, Needed replicas)."""
+"""Replicas that the snapshot lacks and the answer depends on (docs/semantics.md F.0, Needed replicas)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
-#: Clause for each reason that an answer depends on a replica that was not captured.
+#: Clause for each reason why an answer depends on an uncaptured replica.
 WHY_NEEDED: dict[Need, str] = {
     "elr": "it is eligible to lead",
     "isr": "nothing here shows that the leader has all that it has",
@@ -34,16 +34,16 @@ def needed_replicas(
     orphaned: Collection[int] = (),
     replicas: Sequence[ReplicaFacts] = (),
 ) -> dict[int, Need]:
-    """Brokers whose replica was not captured and may hold what no captured log shows, each with the first reason that holds.
+    """Uncaptured brokers whose replica may hold what no captured log shows, each with the first reason that applies.
 
-    `captured` are brokers whose log of the partition is known to its end; `orphaned` those whose checkpoint files name
-    the partition though no log dir of theirs has it; `replicas` all that were compared, the reference among them. Without
-    an assignment nothing but a checkpoint names a replica.
+    `captured` are brokers whose log of the partition is known to its end; `orphaned` those whose checkpoint files name the
+    partition although no log dir of theirs has it; `replicas` all that were compared, including the reference. Without an
+    assignment only a checkpoint names a replica.
     """
     if leadership is None or leadership.replicas is None:
         named = leadership.named if leadership else frozenset()
         if leadership is None and reference is None:
-            return {}  # no copy and no assignment: there is no answer that a checkpoint file's entry could make less sure
+            return {}  # without copy and assignment there is no answer that a checkpoint file's entry could weaken
         return {broker_id: "no_history" for broker_id in sorted((named | set(orphaned)) - set(captured))}
     history = leadership.committed
     lossy = _lossy_elections(history)
@@ -69,15 +69,15 @@ def _members(history: Collection[PartitionState]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Lossy:
-    """A state of the history from which on the leader may lack committed records that replicas in sync before may still have."""
+    """A state of the history since which the leader may lack committed records that earlier in-sync replicas may still have."""
 
     metadata_offset: int
     unclean: bool
-    """By an unclean election; else the last replica in sync crashed."""
+    """True for an unclean election, False if the last replica in sync crashed."""
 
 
 def _lossy_elections(history: Sequence[PartitionState]) -> list[_Lossy]:
-    """Unclean elections, and those of a sole in-sync replica that came back from a crash."""
+    """Unclean elections, and elections of a sole in-sync replica that returned from a crash."""
     return [
         _Lossy(one.metadata_offset, unclean=not one.clean)
         for one in elections(history)
@@ -86,8 +86,7 @@ def _lossy_elections(history: Sequence[PartitionState]) -> list[_Lossy]:
 
 
 def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
-    """True if every captured replica that had all committed records (in sync, eligible or last leader) has crashed or lost its
-    log's end since."""
+    """True if every captured replica with all committed records (in sync, eligible or last leader) has since crashed or lost its end."""
     last = last_led(leadership.history)
     members = {*(leadership.isr or ()), *leadership.elr, *(() if last is None else (last.leader_id,))}
     here = [facts for facts in replicas if facts.broker_id in members]
@@ -97,7 +96,7 @@ def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Seq
 def _may_lack_its_end(
     facts: ReplicaFacts, leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]
 ) -> bool:
-    """True if a replica was killed, or its own checkpoints show that it lost its end. A torn tail is what a live copy has."""
+    """True if a replica was killed, or its own checkpoints show that it lost its end. A torn tail is normal for a live copy."""
     flushed = facts.directory.recovery_point_checkpoint
     if flushed is not None and flushed > facts.log_end_offset and not facts.end_is_open:
         return True
@@ -105,7 +104,7 @@ def _may_lack_its_end(
 
 
 def _need_now(broker_id: int, leadership: Leadership, reference: Reference | None, trusted: bool) -> Need | None:
-    """By the present state, unless that is older than the logs. `trusted`: the leader is here, live, and was elected cleanly."""
+    """Reason by the present state, unless that is older than the logs. `trusted`: the leader was captured live and elected cleanly."""
     if reference is not None and reference.outdated:
         return "no_history"
     if broker_id in leadership.elr:
@@ -125,7 +124,7 @@ def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequ
 def _need_of_past(
     broker_id: int, leadership: Leadership, history: Sequence[PartitionState], lossy: Sequence[_Lossy]
 ) -> Need | None:
-    """By what it was before each moment from which on the leader may lack records, if it has not followed since."""
+    """Reason by the broker's state before each moment since which the leader may lack records, if it has not followed since."""
     if not history:
         return None if broker_id in (leadership.isr or ()) else "no_history"
     for one in lossy:

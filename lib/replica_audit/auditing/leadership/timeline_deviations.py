@@ -1,4 +1,4 @@
-"""Timeline of one partition's observations, and the stretches in which they deviate from the rule (F.5, HWM-*)."""
+"""Timeline of one partition's observations, and the stretches that deviate from the rule (F.5, HWM-*)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _order(value: object) -> tuple:
 
 
 def assigned_replicas(states: Iterable[PartitionStateRow], directories: Iterable[ReplicaDir]) -> frozenset[int]:
-    """Replicas that a partition has or had, by its states and directories, observed or not."""
+    """Replicas that a partition has or had, by its states and directories."""
     of_states = (broker_id for row in states for broker_id in row.replicas or ())
     return frozenset(of_states) | {directory.broker_id for directory in directories}
 

@@ -1,4 +1,4 @@
-"""Records that were never committed, or that may not have been: those past the reference's end (F.0), and all of frozen epochs (C.1, C.2)."""
+"""Records that were or may never have been committed: those past the reference's end (F.0), and all of frozen epochs (C.1, C.2)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class FrozenEpochs:
 
     epochs: frozenset[int]
     committing: frozenset[int]
-    """Epochs in which somebody led and the high watermark may have moved."""
+    """Epochs with a leader in which the high watermark may have advanced."""
     lowered: frozenset[int]
-    """Epochs that ended with an ISR below the minimum: no file tells whether a record was appended before it shrank."""
+    """Epochs that ended with an ISR below the minimum: no file shows whether a record was appended before it shrank."""
     past: PastElections
 
     def never_committed(self, leader_epoch: int | None, offset: int) -> bool:
@@ -47,9 +47,9 @@ class FrozenEpochs:
 def frozen_epochs(
     replicas: Sequence[ReplicaFacts], leadership: Leadership | None, kafka_version: tuple[int, ...] | None
 ) -> FrozenEpochs | None:
-    """Frozen epochs of the history; None without a history, or if the version may lack the rule.
+    """Frozen epochs of the history; None without history, or if the version may lack the rule.
 
-    Eligible leader replicas came after the rule: if there are any, the version has it.
+    Eligible leader replicas are newer than the rule: if there are any, the version has it.
     """
     past = past_elections(replicas, leadership)
     if past is None or leadership is None:
@@ -60,7 +60,7 @@ def frozen_epochs(
         return None
     led = [state for state in states if state.leader_id is not None]
     committing = {state.leader_epoch for state in led if not _is_below_minimum(state)}
-    # States of an epoch before the snapshot of the log was written are unknown.
+    # States of an epoch before the metadata log's snapshot was written are unknown.
     committing |= {state.leader_epoch for state in led[:1] if state.occasion == "snapshot"}
     last = {state.leader_epoch: state for state in led}
     return FrozenEpochs(
@@ -79,7 +79,7 @@ def _is_below_minimum(state: PartitionState) -> bool:
 def bounded_by_frozen_epochs(
     mark: HighWatermark, reference: Reference, leadership: Leadership | None, frozen: FrozenEpochs | None
 ) -> HighWatermark:
-    """`mark` bounded from above by the start of the epoch since which it has stood still, unless more is proven."""
+    """Bound `mark` from above by the start of the epoch since which it is frozen, unless more is proven."""
     if frozen is None or leadership is None or reference.outdated or mark.method == "capture_skew":
         return mark
     since = min((epoch for epoch in frozen.epochs if epoch > max(frozen.committing, default=-1)), default=None)
@@ -99,14 +99,14 @@ def bounded_by_frozen_epochs(
 
 
 def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | None:
-    """First offset of an epoch, if the reference's log has it, or if every election from then on was clean."""
+    """First offset of an epoch, if the reference's log has it or every election since was clean."""
     own = min((start for one, start in reference.facts.epoch_entries if one == epoch), default=None)
     clean = all(one.clean for one in past.elections if one.leader_epoch >= epoch)
     return own if own is not None or not clean else past.start_of(epoch)
 
 
 def _is_later_known(reference: Reference, leadership: Leadership) -> bool:
-    """True if the reference's log has an epoch that the history does not know yet."""
+    """True if the reference's log has an epoch later than the history."""
     latest = max((state.leader_epoch for state in leadership.history), default=-1)
     return (reference.facts.last_leader_epoch or -1) > latest
 
@@ -117,7 +117,7 @@ def with_uncommitted_tails(
     leadership: Leadership | None,
     frozen: FrozenEpochs | None,
 ) -> tuple[Comparison, ...]:
-    """`comparisons`, each with the part past the reference's end that was never committed, or may not have been."""
+    """Give each comparison the part past the reference's end that was never committed, or may not have been."""
     replicas = (reference.facts, *(item.follower for item in comparisons))
     past = past_elections(replicas, leadership)
     if past is None or reference.outdated:
@@ -137,12 +137,12 @@ def with_uncommitted_tails(
 
 
 def _unproven(batches: Sequence[Batch], holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Iterable[Batch]:
-    """The last of `batches`, from behind, up to one that is proven committed."""
+    """The last of `batches`, from the end back to one that is proven committed."""
     return takewhile(lambda batch: not _is_proven(batch, holder, replicas), reversed(batches))
 
 
 def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Tail | None:
-    """Last `batches`, in reverse, as long as each has a reason; None if the last one has none."""
+    """Tail of the last `batches`, given in reverse, as long as each has a reason; None if the last one has none."""
     tail = None
     for batch in batches:
         why = why_of(batch)
@@ -154,17 +154,17 @@ def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Ta
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """Elections and in-sync replicas that decide on records past the reference's end."""
+    """Elections and in-sync replicas that determine whether records past the reference's end were committed."""
 
     reference: Reference
     replicas: Sequence[ReplicaFacts]
     past: PastElections
     frozen: FrozenEpochs | None
     lacks_committed: bool
-    """True if something past the reference's end is proven committed: some replica lost the end of its log."""
+    """True if something past the reference's end is proven committed, i.e. some replica lost the end of its log."""
 
     def why_never_committed(self, batch: Batch) -> str | None:
-        """Clause saying why a record cannot have been committed; None if it may have been."""
+        """Reason, as a clause, why a record cannot have been committed; None if it may have been."""
         if self.frozen is not None and self.frozen.never_committed(batch.epoch, batch.base_offset):
             return f"in leader epoch {batch.epoch} the ISR never met min.insync.replicas, and no later leader that had them met it"
         if batch.epoch is None or self.past.known_from > batch.epoch or self.lacks_committed:
@@ -174,7 +174,7 @@ class _History:
             return None
         had = [self.past.had(one.leader_epoch, batch.base_offset, batch.epoch) for one in since]
         for number, one in enumerate(since):
-            # One that had not followed that leader yet may have led next, and committed them.
+            # A replica that had not followed that leader yet may have led next, and committed them.
             if had[number] is False and not any(had[number:]) and self._is_whole(one.leader_id):
                 return (
                     f"broker {one.leader_id} did not have them when it was cleanly elected in epoch {one.leader_epoch}"
@@ -185,7 +185,7 @@ class _History:
         return None
 
     def why_undecided(self, batch: Batch) -> str | None:
-        """Clause saying why nothing tells whether a record was committed; None if it is likely."""
+        """Reason, as a clause, why it is unknown whether a record was committed; None if it is likely."""
         if self.frozen is not None and batch.epoch in self.frozen.lowered:
             return (
                 "the ISR had shrunk below min.insync.replicas by the end of their leader epoch, and no file tells whether they "
@@ -199,7 +199,7 @@ class _History:
         return f"broker {last.leader_id} led in epoch {last.leader_epoch} since, and nothing shows that it had them"
 
     def _is_whole(self, broker_id: int) -> bool:
-        """True if no replica of the broker shows today that it lost its end."""
+        """True if no replica of the broker shows that it lost its end."""
         return not any(
             is_tail_lost(self.reference, self.replicas, facts)
             for facts in self.replicas
@@ -207,10 +207,9 @@ class _History:
         )
 
     def _should_have(self, epoch: int) -> bool:
-        """True if the reference has everything committed in an epoch, given that no election since lost any.
+        """True if the reference has everything committed in an epoch, provided that no election since lost any.
 
-        An eligible leader replica that was stopped cleanly has it; one that was killed drops out (KIP-966). What it wrote itself
-        it can only have lost.
+        An eligible leader replica that was stopped cleanly has it; one that was killed is no longer eligible (KIP-966).
         """
         facts = self.reference.facts
         reference = self.reference
@@ -221,13 +220,13 @@ class _History:
 
 
 def _is_proven(batch: Batch, holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> bool:
-    """True if a checkpoint or a log start of a replica that has or had the record proves it committed."""
+    """True if a checkpoint or log start of a replica that has or had the record proves it committed."""
     return any(
         mark is not None
         and batch.base_offset < mark <= facts.log_end_offset
         and (
             facts.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
-            # Records deleted below a log start were of the history that goes on there.
+            # Records deleted below a log start belonged to the history that continues there.
             or holder.lineage.shared_with(facts.lineage, mark) > batch.base_offset
         )
         for facts in replicas

@@ -1,7 +1,7 @@
 """Progress of the log cleaner on each replica, and the gaps that it explains (F.0).
 
-Records that were cleaned away stay so when the policy changes to `delete`, and a follower that fetches from a cleaned leader
-gets its gaps, above what its own cleaner has reached. So both are asked of the partition, not of one replica.
+Removed records stay removed when the policy changes to `delete`, and a follower of a cleaned leader has its gaps, above the
+progress of its own cleaner. So the policy and the progress are properties of the partition, not of one replica.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNKNOWN = ("not_given", "malformed")
 
 
 def was_compacted(leadership: Leadership | None) -> bool:
-    """True if the topic's policy includes `compact` now or did at any time of the history."""
+    """True if the topic's policy includes `compact`, or did at any time of the history."""
     if leadership is None:
         return False
     known = (leadership.configs, *(state.configs for state in leadership.committed))
@@ -28,8 +28,7 @@ def was_compacted(leadership: Leadership | None) -> bool:
 def is_compacted_now(leadership: Leadership | None) -> bool | None:
     """True if cleaners still work on the topic; None if unknown.
 
-    A source that shows configs without this one means the brokers' default, which is `delete` unless their
-    server.properties say otherwise.
+    A source with configs but without this one implies the brokers' default, which is `delete` unless their server.properties change it.
     """
     if leadership is None:
         return None
@@ -41,9 +40,9 @@ def is_compacted_now(leadership: Leadership | None) -> bool | None:
 def with_cleaning(
     copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
 ) -> list[ReplicaFacts]:
-    """The copies of one partition, each with the progress of its own cleaner and of the others'.
+    """Give each copy of a partition the progress of its own cleaner and of the others'.
 
-    `at_rest`: all copies are of one moment, so that no cleaner went on between a checkpoint's copy and the segments'.
+    `at_rest`: all copies are of one moment, so that no cleaner advanced between the copies of a checkpoint and of the segments.
     """
     is_known = was_compacted(leadership) or any(_shows_cleaner(facts) for facts in copies)
     if not is_known and not _may_be_compacted(copies, leadership):
@@ -63,22 +62,21 @@ def with_cleaning(
 
 
 def _may_be_compacted(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
-    """True if nothing tells a topic's policy, as without DescribeConfigs for `observe`, and there are gaps that a cleaner may have made."""
+    """True if the topic's policy is unknown (no DescribeConfigs for `observe`), and there are gaps that a cleaner may have made."""
     observed = any(facts.directory.observed is not None for facts in copies)
     return observed and is_compacted_now(leadership) is None and any(facts.gaps or facts.missing for facts in copies)
 
 
 def _shows_cleaner(facts: ReplicaFacts) -> bool:
-    """True if the replica's own files show that a cleaner was at work; a gap between batches alone never does."""
+    """True if the replica's own files show that a cleaner worked; a gap between batches alone does not."""
     thinned = any(segment.has_delete_horizon or segment.has_sparse_batch for segment in facts.segments)
     return thinned or bool(facts.directory.cleaner_checkpoint)
 
 
 def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
-    """Offset up to which the replica's own cleaner has come by its checkpoint; its log end where that is not known.
+    """Progress of the replica's own cleaner by its checkpoint; its log end if unknown.
 
-    A replica without an entry was never cleaned if another has one. Where none has, the log is compacted all the same:
-    then the entries are what is missing.
+    If another replica has an entry, one without it was never cleaned. If none has one, the entries are missing.
     """
     directory = facts.directory
     if directory.cleaner_checkpoint is not None:
@@ -88,7 +86,7 @@ def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
 
 
 def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-    """True if the cleaner has not gone on since it wrote the checkpoint that was copied."""
+    """True if the cleaner has not advanced since it wrote the copied checkpoint."""
     return bool(facts.directory.clean_shutdown) or is_compacted_now(leadership) is False
 
 
@@ -98,15 +96,15 @@ def _active_base(facts: ReplicaFacts) -> int:
 
 
 def _absent(other: ReplicaFacts, facts: ReplicaFacts) -> Iterable[OffsetRange]:
-    """Offsets at which `other` has no batch either; for gaps that its summaries only count, the stretch around them."""
+    """Offsets at which `other` has no batch; for gaps that its summaries only count, the range around them."""
     yield from other.gaps
     yield from other.missing
     following = [segment.base_offset for segment in other.segments[1:]] + [other.log_end_offset]
-    for segment, end in zip(other.segments, following, strict=False):  # none where no segment could be read
+    for segment, end in zip(other.segments, following, strict=False):  # empty if no segment could be read
         kept = [item.base_offset for item in segment.irregularities if item.kind == "gap"]
         if segment.irregularity_counts.get("gap", 0) > len(kept):
             yield OffsetRange(kept[-1], end)
-    # Chunks that are equal have the same gaps, those included that were not listed.
+    # Equal chunks have the same gaps, including those that were not listed.
     for number, chunk in other.chunks.items():
         same = facts.chunks.get(number)
         if same is not None and (same.digest, same.batch_count) == (chunk.digest, chunk.batch_count):

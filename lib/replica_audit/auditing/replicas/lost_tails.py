@@ -1,4 +1,4 @@
-"""Replicas that lost the end of their own log: their checkpointed high watermark lies past it, and no truncation explains that (F.5)."""
+"""Replicas that lost the end of their log: their checkpointed high watermark is past it, and no truncation explains that (F.5)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a replica had records up to its checkpointed high watermark that its log lacks, and no truncation explains it.
 
-    `replicas` are all that were compared, the reference among them. No truncation explains a checkpoint that no other
-    replica ever reached.
+    `replicas` are all that were compared, including the reference. Truncation cannot explain a checkpoint that no other replica
+    ever reached.
     """
     checkpoint = _mark_past_end(facts)
     if checkpoint is None:
@@ -30,10 +30,9 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
 
 
 def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> int | None:
-    """The checkpointed high watermark of a replica that lost its tail beyond doubt; None of any other.
+    """Checkpointed high watermark of a replica that certainly lost its tail; else None.
 
-    Its recovery point lies past the end, its broker was stopped cleanly, or the whole history has no leader that may have
-    cut it.
+    Its recovery point is past the end, its broker was stopped cleanly, or the complete history has no leader that may have truncated it.
     """
     checkpoint = _mark_past_end(facts)
     recovery_point = facts.directory.recovery_point_checkpoint
@@ -48,7 +47,7 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
-    """A replica's checkpointed high watermark where it lies past its log end, and past what was deleted; else None."""
+    """A replica's checkpointed high watermark if it is past its log end and past what was deleted; else None."""
     checkpoint = facts.directory.high_watermark_checkpoint
     if checkpoint is None or facts.end_is_open or checkpoint <= max(facts.log_end_offset, facts.log_start_offset):
         return None
@@ -56,13 +55,13 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
 
 
 def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
-    """The lineage of a log before it lost its end: its epoch file keeps the entries of what is gone until the next start."""
+    """Lineage of a log before it lost its end: its epoch file keeps the lost entries until the next start."""
     return facts.found_lineage if facts.found_lineage and facts.file_increases else None
 
 
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """True if a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries
-    of the epoch file along, and ends where an epoch of another leader begins, or may begin."""
+    """True if a truncation explains a checkpoint past the log end: it also lowers the recovery point and removes later entries
+    of the epoch file, and ends where an epoch of another leader starts, or may start."""
     recovery_point = facts.directory.recovery_point_checkpoint
     end = facts.log_end_offset
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
@@ -79,7 +78,7 @@ def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fac
 
 
 def _followed(reference: Reference, broker_id: int) -> set[int]:
-    """Leader epochs that began under another leader while a broker was not down for good."""
+    """Leader epochs begun by another leader before the broker went down for good."""
     down = reference.fenced_since.get(broker_id)
     began: dict[int, int] = {}
     for state in reference.history:
@@ -89,9 +88,9 @@ def _followed(reference: Reference, broker_id: int) -> set[int]:
 
 
 def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, int], ...]]) -> bool:
-    """True if an epoch may have begun at `offset`, by the lineages that have it; also if none has.
+    """True if an epoch may have started at `offset`, by the lineages that have it, or if none has it.
 
-    Retention raises the start of the first entry, so that such an epoch may have begun earlier.
+    Retention raises the start of a lineage's first entry, so that its epoch may have started earlier.
     """
     starts = [
         (start, number == 0) for entries in lineages for number, (one, start) in enumerate(entries) if one == epoch
@@ -103,13 +102,13 @@ def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, i
 
 
 def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
-    """True if the history has every leader since the last epoch of a log."""
+    """True if the history has every leader since a log's last epoch."""
     known_from = first_known_epoch(reference.history)
     return known_from is not None and known_from <= _last_epoch(facts)
 
 
 def _lineages(facts: ReplicaFacts) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """By the batches and by the file as found."""
+    """Lineages by the batches, and by the epoch file as found."""
     return tuple(facts.lineage), tuple(facts.directory.checkpoint_epochs or ())
 
 

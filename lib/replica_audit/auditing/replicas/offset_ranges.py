@@ -1,4 +1,4 @@
-"""Ranges of offsets of a log: those that it holds of an epoch, and those that it shares with another."""
+"""Ranges of offsets in a log: those of an epoch, and those shared with another log."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ if TYPE_CHECKING:
 
 
 def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
-    """Offsets of an epoch that a log has, by its lineage."""
+    """Ranges of an epoch in a log, by its lineage."""
     entries = [*facts.lineage, (None, facts.log_end_offset)]
     return [OffsetRange(start, end) for (epoch, start), (_, end) in pairwise(entries) if epoch == leader_epoch]
 
 
 def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """The first offset that both logs can have a record at: the floor of what can be compared."""
+    """First offset at which both logs can have a record, where a comparison starts."""
     return max(one.local_start_offset, other.local_start_offset)
 
 
 def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """End of the shorter of two logs: what lies above it is lag, or ahead."""
+    """End of the shorter of two logs; what is above it is lag, or ahead."""
     return min(one.log_end_offset, other.log_end_offset)
 
 
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
-    """Clauses on what shows that a segment with offsets of `stretch` was there: files left beside it, or records of `replicas`.
+    """Clauses on traces of a segment with offsets of `stretch`: files beside it, or records of `replicas`.
 
-    Empty where nothing does, or where compaction explains the gap.
-
-    On a broker that is up the cleaner may have taken away a whole segment since it wrote the checkpoint that was copied.
+    Empty without traces, or if compaction explains the gap. On a running broker the cleaner may have removed a complete segment
+    since it wrote the copied checkpoint.
     """
     start = stretch.start_offset
     end = stretch.end_offset

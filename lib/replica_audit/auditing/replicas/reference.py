@@ -19,43 +19,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference replica, who leads, and the lineage that a leader of the current epoch would answer with."""
+    """The reference replica, the leader, and the lineage with which a leader of the current epoch would answer."""
 
     facts: ReplicaFacts
     leader_id: int | None
-    """The broker that leads; None when the newest known state has no leader."""
+    """The leading broker; None if the newest known state has no leader."""
     leader_epoch: int | None
-    """The current leader epoch; None on a log without epochs."""
+    """The current leader epoch; None for a log without epochs."""
     log_epoch: int | None
-    """The epoch whose records lie below the reference's log end: the leader epoch, unless another broker leads in it.
+    """Epoch whose records are below the reference's log end: the leader epoch, unless another broker leads in it.
 
-    A stand-in with fewer records does not prove what the leader's missing files hold. Where leadership is
-    older than the reference's own records, these tell the epoch; so they do where nobody leads and another led last.
+    A stand-in with fewer records does not prove what the leader's missing files hold. If leadership is older than the
+    reference's own records, these determine the epoch; likewise if there is no leader and another broker led last.
     """
     source: LeadershipSource
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
     predates: bool = False
-    """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so
-    what others have past its end may be what it has had since."""
+    """True if the reference was copied before it began to lead: its epoch file lacks the current epoch, so it may since have
+    received what others have past its end."""
     outdated: Leadership | None = None
-    """The leadership that was given, where it is older than the logs: a replica knows a later epoch than it, or than the
-    leader that it names. Then who leads is inferred from the logs, and what it says of the ISR is not used."""
+    """The given leadership, if it is older than the logs: a replica knows a later epoch than it, or than its leader. Then the
+    leader is inferred from the logs, and the given ISR is ignored."""
     history: tuple[PartitionState, ...] = ()
-    """Committed states of the metadata log, oldest first; () where leadership comes from elsewhere, or is outdated."""
+    """Committed states of the metadata log, oldest first; () if leadership comes from elsewhere, or is outdated."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
-    """As in `Leadership`."""
+    """From `Leadership`."""
 
     def is_before(self, leader_epoch: int | None) -> bool:
-        """True if records of that epoch are of a later leader than the reference is known to be: either the source that names it
-        is older than the logs, or it was elected without them."""
+        """True if records of that epoch are of a later leader than the reference is known to be: its source is older than the
+        logs, or it was elected without them."""
         return self.leader_epoch is not None and leader_epoch is not None and leader_epoch > self.leader_epoch
 
     def complete(self, lineage: Lineage) -> Lineage:
-        """A lineage of the reference as its leader keeps it: with the leader epoch, where it has not reached that, from the log end
-        or from where `past_end` has it.
+        """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or where
+        `past_end` has it.
 
-        A leader writes that entry when it is elected (`makeLeader`, 2.0.1, B.5).
+        A leader writes that entry at its election (`makeLeader`, 2.0.1, B.5).
         """
         epoch = self.leader_epoch
         if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
@@ -67,8 +67,8 @@ class Reference:
 
     @property
     def past_end(self) -> Lineage:
-        """Epochs of the reference's history from its log end on: `log_epoch`, and what comes before that where the replica's own
-        file has it begin further up, so that the log had reached that offset (`ReplicaFacts.reached_offset`)."""
+        """Epochs of the reference's history from its log end on: `log_epoch`, and earlier ones that its epoch file starts
+        further up, which means that the log had reached that offset (`ReplicaFacts.reached_offset`)."""
         facts, epoch = self.facts, self.log_epoch
         if epoch is None:
             return Lineage()
@@ -78,7 +78,7 @@ class Reference:
         return Lineage(((epoch, end),))
 
 
-#: Stands in for a leadership that no source gives.
+#: Leadership in place of one that no source gives.
 _UNSAID = Leadership("", -1, "inferred")
 
 
@@ -139,7 +139,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
 
 
 def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
-    """The epoch in which the reference led last, where nobody leads; what a listing or a user says without a leader."""
+    """Epoch of the reference's last leadership if there is no leader; the one that a listing or a user gives without a leader."""
     if leadership is None or leadership.leader_id is not None:
         return None
     if not leadership.history:
@@ -148,7 +148,7 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
 
 
 def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
-    """True if the metadata log knows an epoch of this leader that its own file, which gets it at once, lacks."""
+    """True if the metadata log has an epoch of this leader that its own epoch file, which gets it at once, lacks."""
     entries = facts.directory.checkpoint_epochs
     if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
         return False
@@ -162,12 +162,11 @@ def _of_later_epochs(
     replicas: Sequence[ReplicaFacts],
     leadership: Leadership,
 ) -> list[ReplicaFacts]:
-    """Replicas that know a later epoch than the leadership given, which is older than the logs; () where it is not.
+    """Replicas with a later epoch than the given leadership, if that is older than the logs; else ().
 
-    It is where the leader that it names, or one that it has in sync, has records of an epoch above the one that it says,
-    or, where it says none (a listing), above all that this leader knows: a leader writes its epoch to its file at once.
-    So it is where one that it has in sync began such an epoch, without records as yet, below that leader's log end. What a leader
-    knows whose bytes evidence lacks is not known.
+    It is older if its leader, or a replica it has in sync, has records of an epoch above the given one, or without one (a
+    listing) above all that this leader has: a leader writes its epoch to its file at once. Likewise if a replica it has in sync
+    began such an epoch, without records as yet, below that leader's log end. A leader whose bytes the evidence lacks may have any epoch.
     """
     said = leadership.leader_epoch
     if not led or (said is None and NOT_CAPTURED in led[0].unproven):
@@ -183,31 +182,32 @@ def _of_later_epochs(
 
 
 def _epoch_past_end(facts: ReplicaFacts) -> int:
-    """Latest epoch in the file of a broker that ran, if it begins past the end of its log, which was copied before
+    """Latest epoch in the file of a running broker, if it starts past the end of its log, which was copied earlier
     (`ReplicaFacts.reached_offset`); else -1."""
     entries = facts.directory.checkpoint_epochs or ()
     return entries[-1][0] if entries and facts.is_live and facts.reached_offset > facts.log_end_offset else -1
 
 
 def _written_epoch(facts: ReplicaFacts) -> int:
-    """Latest epoch of its records that the replica's own file has too, so that one changed header deposes nobody; -1 without one."""
+    """Latest epoch of the replica's records that is in its epoch file too, so that one changed header deposes no leader; -1
+    without one."""
     last = facts.last_leader_epoch
     entries = facts.file_lineage
     return last if last is not None and entries is not None and entries.latest_epoch == last else -1
 
 
 def _sure_epoch(facts: ReplicaFacts) -> int:
-    """Latest epoch in the replica's own file that its log bears out: by its last record, or as one that began at its end."""
+    """Latest epoch in the replica's own epoch file that its log confirms, by its last record or by starting at its end."""
     last = facts.last_leader_epoch
     epoch = log_epoch(facts)
     return epoch if last is None or epoch > last else _written_epoch(facts)
 
 
 def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
-    """`log_epoch`, but that one changed header at the log's end crowns nobody, and deposes nobody.
+    """`log_epoch`, ignoring one changed header at the log's end, which must neither make nor depose a leader.
 
-    That is a single last batch of an epoch that the replica's own file does not give for it: too high and known to no
-    other replica, or lower than what the file says.
+    That is a single last batch of an epoch that the replica's own epoch file does not give for it: too high and on no other
+    replica, or lower than the file's.
     """
     epoch = log_epoch(facts)
     written = facts.found_lineage
@@ -226,10 +226,10 @@ def log_epoch_as_leader(facts: ReplicaFacts, led_in: int | None) -> int | None:
 
 
 def log_epoch(facts: ReplicaFacts) -> int:
-    """The epoch this replica would lead in: a data-less last file entry at its log end, else its last batch's; -1: none.
+    """Epoch in which this replica would lead: that of a last file entry without data at its log end, else of its last batch; -1 for none.
 
-    The file counts as found, before the loader drops such an entry, and only when it increases throughout: `9 33` or
-    `6 999999` in a damaged file does not win.
+    The file counts as found, before the loader drops such an entry, and only if it increases throughout: `9 33` or `6 999999`
+    in a damaged file does not count.
     """
     last = facts.last_leader_epoch
     last = -1 if last is None else last

@@ -34,17 +34,17 @@ class CorruptEpoch:
     good_key: tuple[int, str]
     confidence: Confidence
     in_file: bool
-    """The copy's own epoch file has the changed epoch too: recovery wrote it there."""
+    """True if the copy's epoch file has the changed epoch too, written there by recovery."""
     is_contested: bool = False
-    """Another replica has that epoch at these offsets: only other bytes there show that this one never had it."""
+    """True if another replica has that epoch at these offsets, so that only different bytes there show that this one never had it."""
 
 
 def starts_of_epochs(
     segments: Sequence[SegmentSummary], rot: Sequence[CorruptEpoch], found_end: int
 ) -> tuple[tuple[int, int], ...]:
-    """(leader epoch, base offset) of the first batch of each stretch of one epoch, in order; changed epochs restored.
+    """(leader epoch, base offset) of the first batch of each range of one epoch, in order; changed epochs restored.
 
-    `found_end` is where the last batch with a readable header ends.
+    `found_end` is the end of the last batch with a readable header.
     """
     starts = [(start.leader_epoch, start.base_offset) for segment in segments for start in segment.epoch_starts]
     for one in rot:
@@ -60,13 +60,13 @@ def starts_of_epochs(
 
 
 def lineage_of_batches(epoch_starts: Sequence[tuple[int, int]]) -> Lineage:
-    """The lineage that recovery builds: an entry for every batch whose epoch is above all before it (`LogLoader`)."""
+    """Lineage that recovery builds: an entry for every batch whose epoch exceeds all before it (`LogLoader`)."""
     greatest = accumulate((epoch for epoch, _ in epoch_starts), max, initial=-1)
     return Lineage.of(entry for entry, known in zip(epoch_starts, greatest) if entry[0] > known)
 
 
 def readable_lineage(epoch_starts: Sequence[tuple[int, int]], log_start: int, log_end: int) -> Lineage:
-    """The lineage of the batches that can still be read: an epoch all of whose batches were deleted needs no entry."""
+    """Lineage of the batches that are still readable: an epoch whose batches were all deleted needs no entry."""
     if log_start >= log_end:
         return Lineage()
     return lineage_of_batches(epoch_starts).truncate_from_start(log_start)
@@ -75,13 +75,13 @@ def readable_lineage(epoch_starts: Sequence[tuple[int, int]], log_start: int, lo
 def irregularities_of(
     segments: Sequence[SegmentSummary], log_start: int
 ) -> Iterator[tuple[SegmentSummary, Irregularity]]:
-    """Irregularities that the scan found, and those between the end of one segment and the start of the next."""
+    """Irregularities found by the scan, and those between the end of one segment and the start of the next."""
     last_offset = last_epoch = None
     where = "first batch of the segment"
     for segment in segments:
         base = segment.first_base_offset
         epoch = segment.first_leader_epoch
-        # A segment has both as soon as it has a batch; the epoch of one that has none is -1.
+        # A segment has both as soon as it has a batch; a batch without an epoch has -1.
         if base is not None and epoch is not None:
             if last_offset is not None and base <= last_offset:
                 yield segment, Irregularity("regression", 0, base, base, epoch, last_offset, where)
@@ -99,7 +99,7 @@ def irregularities_of(
 
 
 def gaps_among(irregularities: Iterable[tuple[SegmentSummary, Irregularity]]) -> Iterator[OffsetRange]:
-    """Offsets that no batch claims, for each irregularity that is a gap."""
+    """Offsets without a batch, for each irregularity that is a gap."""
     for _, item in irregularities:
         if item.kind == "gap" and item.previous is not None:
             yield OffsetRange(item.previous + 1, item.base_offset)
@@ -110,9 +110,9 @@ def unreadable_stretches(
     irregularities: Sequence[tuple[SegmentSummary, Irregularity]],
     found_end: int,
 ) -> tuple[OffsetRange, ...]:
-    """Offsets that the log had but that cannot be read: damage, batches with a wrong checksum, and gaps right beside these."""
+    """Offsets that the log had but that cannot be read: damage, batches with a wrong checksum, and gaps next to these."""
     ranges = [OffsetRange(item.base_offset, item.last_offset + 1) for _, item in irregularities if item.kind == "crc"]
-    # The bytes of a batch that is missing right beside a damaged one may be what damaged it, or have gone with it.
+    # A batch missing next to a damaged one may have been overwritten by, or lost with, the damage.
     damaged = {offset for one in ranges for offset in (one.start_offset, one.end_offset)}
     ranges += [gap for gap in gaps_among(irregularities) if {gap.start_offset, gap.end_offset} & damaged]
     for index, segment in enumerate(segments):
@@ -135,7 +135,7 @@ def border_gaps(segments: Sequence[SegmentSummary]) -> Iterator[OffsetRange]:
 
 
 def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: int) -> TailKind:
-    """clean, partial, zero_filled or garbage: what follows the last sound batch."""
+    """Kind of the bytes after the last sound batch: clean, partial, zero_filled or garbage."""
     if not segments:
         return "clean"
     if segments[-1].tail_kind == "clean" and found_end > log_end:
@@ -145,24 +145,24 @@ def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: in
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """Progress of cleaners in a compacted partition, as one of its replicas sees it."""
+    """Progress of cleaners in a compacted partition, from the view of one replica."""
 
     cleaned_to: int = 0
-    """The replica's own has come so far, by its checkpoint."""
+    """Progress of the replica's own cleaner, by its checkpoint."""
     reached: int = 0
-    """Offset that it may have reached by the time the segments were copied."""
+    """Progress that it may have made by the time the segments were copied."""
     furthest: int = 0
-    """`cleaned_to` and `reached` of the partition's most advanced cleaner."""
+    """`cleaned_to` of the partition's most advanced cleaner."""
     furthest_reached: int = 0
     shared: tuple[OffsetRange, ...] = ()
-    """Stretches in order: at an offset of theirs at which this replica has nothing, another has nothing either."""
+    """Ranges in order: at an offset in them at which this replica has nothing, another has nothing either."""
 
     def explains(self, start_offset: int, end_offset: int) -> bool:
-        """True if a cleaner removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
+        """True if a cleaner (its own, or that of the leader it fetched from) removed what the replica lacks at [start, end)."""
         return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
 
     def may_explain(self, start_offset: int, end_offset: int) -> bool:
-        """True if `explains` may hold, allowing for cleaners that went on between the copies of checkpoints and segments."""
+        """True if `explains` may hold, allowing for cleaners that advanced between the copies of checkpoints and segments."""
         return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
 
     def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
@@ -173,15 +173,15 @@ class Cleaning:
         return end <= furthest and at >= 0 and end <= self.shared[at].end_offset
 
 
-#: (broker id, log dir): one copy of a partition.
+#: (broker id, log dir) of one copy of a partition.
 CopyKey = tuple[int, str]
 
 
 @dataclass(frozen=True)
 class ReplicaFacts:
-    """Facts of one replica as found. Built by `replica_facts`; offsets are int64, ranges half-open.
+    """Facts of one replica as found, built by `replica_facts`; offsets are int64, ranges half-open.
 
-    Derived values are cached: the rules ask for them again and again.
+    Derived values are cached, as the rules use them repeatedly.
     """
 
     directory: ReplicaDir
@@ -189,44 +189,44 @@ class ReplicaFacts:
     """In order of base offset."""
     log_start_offset: int
     local_start_offset: int
-    """First offset whose record can be in the files: above `log_start_offset` where older segments are tiered."""
+    """First offset whose record can be in the files: above `log_start_offset` if older segments are tiered."""
     log_end_offset: int
     found_end_offset: int
-    """End of the last batch with a readable header, its checksum right or not."""
+    """End of the last batch with a readable header, even with a wrong checksum."""
     lineage: Lineage
-    """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
+    """Lineage rebuilt from the batches that end at or above the log start, truncated there; empty if all records were deleted."""
     file_lineage: Lineage | None
-    """Lineage of leader-epoch-checkpoint as the loader takes it; None without a usable file."""
+    """Lineage of leader-epoch-checkpoint as the loader uses it; None without a usable file."""
     found_lineage: Lineage | None
-    """Lineage of leader-epoch-checkpoint as found, with entries that the loader drops at either end of the log."""
+    """Lineage of leader-epoch-checkpoint as found, including entries that the loader drops at either end of the log."""
     irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
     """Irregularities of all segments and of their borders, in order."""
     unreadable: tuple[OffsetRange, ...]
-    """Offsets that the log had but that cannot be read: damaged stretches and batches with a wrong checksum."""
+    """Offsets that the log had but that cannot be read: damaged ranges and batches with a wrong checksum."""
     missing: tuple[OffsetRange, ...]
-    """Offsets between the end of one segment and the base of the next: a whole file may be missing."""
+    """Offsets between the end of one segment and the base of the next: a file may be missing."""
     gaps: tuple[OffsetRange, ...]
-    """Offsets that no batch claims, inside a segment, and not because of damage."""
+    """Offsets without a batch inside a segment, and not because of damage."""
     chunks: Mapping[int, ChunkDigest]
     tail_kind: TailKind
     loaded: LoadedLog
     recovered: LoadedLog
     has_epochs: bool
     epoch_starts: tuple[tuple[int, int], ...] = ()
-    """(leader epoch, base offset) of the first batch of each stretch of one epoch, in order; changed epochs restored."""
+    """(leader epoch, base offset) of the first batch of each range of one epoch, in order; changed epochs restored."""
     rot: tuple[CorruptEpoch, ...] = ()
-    """Batches whose epoch was changed: all that is concluded goes by the epoch that they were written in."""
+    """Batches whose epoch was changed; all conclusions use the epoch in which they were written."""
     killed: bool = False
-    """The broker is down, and its next start recovers the log (`loaded`) before it follows anybody."""
+    """True if the broker is down, and its next start recovers the log (`loaded`) before it follows."""
     is_live: bool = False
-    """The broker was up when it was copied, by the manifest: it does not start before it leads or follows."""
+    """True if the broker was up when it was copied, by the manifest, so that it does not restart before it leads or follows."""
     compacted: bool = False
-    """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
+    """True if the log is or was compacted: by its topic's policy, or by a cleaner's trace on any replica of the partition (F.0)."""
     compaction_is_assumed: bool = False
-    """`compacted` only since the log has gaps, and the policy of a topic that was read through its brokers is not known."""
+    """True if `compacted` is assumed because the log has gaps and the policy of a topic read through its brokers is unknown."""
     cleaning: Cleaning = Cleaning()
     is_earlier: bool = False
-    """What its broker had before the partition was collected again."""
+    """True for a copy from before the partition was collected again from its broker."""
 
     @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
@@ -235,7 +235,7 @@ class ReplicaFacts:
         return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
 
     def count_unexplained_gaps(self) -> int:
-        """Number of `unexplained_gaps`, including those that summaries of a log that is not compacted count without listing."""
+        """Number of `unexplained_gaps`, including those that summaries of an uncompacted log count without listing."""
         if self.compacted:
             return len(self.unexplained_gaps)
         counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
@@ -243,16 +243,16 @@ class ReplicaFacts:
         return len(self.unexplained_gaps) + counted - listed
 
     def is_cleaned(self, start_offset: int, end_offset: int) -> bool:
-        """True if compaction explains that nothing is at [start, end)."""
+        """True if compaction explains that [start, end) is empty."""
         return self.compacted and self.cleaning.explains(start_offset, end_offset)
 
     def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
-        """True if compaction, allowing for what happened during the copy, may explain that nothing is at [start, end)."""
+        """True if compaction may explain that [start, end) is empty, allowing for changes during the copy."""
         return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
 
     @cached_property
     def file_increases(self) -> bool:
-        """True if the entries of leader-epoch-checkpoint rise throughout, as Kafka writes them; also without entries."""
+        """True if the entries of leader-epoch-checkpoint increase throughout, as Kafka writes them; also without entries."""
         return increases(self.directory.checkpoint_epochs or ())
 
     @property
@@ -266,27 +266,27 @@ class ReplicaFacts:
 
     @property
     def kind(self) -> str:
-        """Kind of the copy, by `names.kind_of_copy`; earlier where its broker was collected again since."""
+        """Kind of the copy by `names.kind_of_copy`; "earlier" if its broker was collected again since."""
         return "earlier" if self.is_earlier else kind_of_copy(self.directory.path, self.directory.log_dir)
 
     @property
     def is_about_to_go(self) -> bool:
-        """True for `.deleted` segments: their broker has cut, cleaned or expired them, and deletes the files next."""
+        """True for `.deleted` segments: their broker has truncated, cleaned or expired them, and deletes the files next."""
         return self.kind == "deleted_segments"
 
     @cached_property
     def high_watermark(self) -> int:
-        """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
+        """High watermark after a restart: the checkpoint, or 0, limited to the log (`Partition.createLog`)."""
         checkpoint = self.directory.high_watermark_checkpoint or 0
         return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
 
     @cached_property
     def second_hand(self) -> bool:
-        """True if the log is known from a text or table, not from its segments: its records cannot be read."""
+        """True if the log is known from a dump or listing, not from its segments, so that its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
     def paths_of(self, batch: Batch) -> list[str]:
-        """The segments that may have a batch, the latest first: one, unless they overlap as `.deleted` ones do."""
+        """Paths of segments that may have a batch, the latest first: one, unless they overlap as `.deleted` ones do."""
         at = max(0, bisect_right(self.segments, batch.base_offset, key=lambda segment: segment.base_offset) - 1)
         found, latest = [], self.segments[at].path
         while at >= 0 and self._reach[at] >= batch.last_offset:
@@ -298,19 +298,19 @@ class ReplicaFacts:
 
     @cached_property
     def _reach(self) -> list[int]:
-        """The greatest offset in each segment and those before it."""
+        """Greatest offset in each segment and those before it."""
         return list(accumulate(map(_reach_of, self.segments), max))
 
     @property
     def unchecked_batches(self) -> int:
-        """Number of batches whose checksum nobody computed."""
+        """Number of batches whose checksums were never computed."""
         return sum(segment.unchecked_count for segment in self.segments)
 
     @cached_property
     def unproven(self) -> tuple[str, ...]:
-        """Points that the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""
+        """Points about the log that the input leaves open, in the terms of `snapshot.provenance.UNPROVEN`."""
         words = {word for segment in self.segments for word in segment.unproven}
-        # Evidence that has no bytes of the rest says so itself.
+        # Evidence that lacks the remaining bytes declares that itself.
         if self._is_cut_short and NOT_CAPTURED not in words:
             words.add("cut_short")
         if self.directory.observed is not None and self.directory.observed.hides_tail:
@@ -319,7 +319,7 @@ class ReplicaFacts:
 
     @property
     def _is_cut_short(self) -> bool:
-        """True if a text or table shows less of the log than the log dir's own files say that there was."""
+        """True if a dump or listing shows less of the log than the log dir's own files prove."""
         directory = self.directory
         last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
         said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
@@ -327,7 +327,7 @@ class ReplicaFacts:
 
     @cached_property
     def undecided(self) -> tuple[str, ...]:
-        """Points of `unproven` that leave open where the log ends or whose its records are."""
+        """Points of `unproven` that leave open where the log ends or to which leader its records belong."""
         epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
         return tuple(
             word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
@@ -335,18 +335,18 @@ class ReplicaFacts:
 
     @property
     def awaiting(self) -> ReplicaFacts:
-        """The log marked as incomplete: bytes that the answer needs are not part of the evidence."""
+        """The log marked as incomplete, because the evidence lacks bytes that the answer needs."""
         return replace(self, segments=tuple(replace(one, unproven=(NOT_CAPTURED,)) for one in self.segments))
 
     @cached_property
     def unread_bases(self) -> tuple[int, ...]:
-        """Base offsets of segments that are there and could not be read."""
+        """Base offsets of segments that exist but could not be read."""
         read = {segment.base_offset for segment in self.segments}
         return tuple(base for base in self.directory.segment_bases if base not in read)
 
     @cached_property
     def unread(self) -> str | None:
-        """Clause saying why the files that are there do not give the log; None if they could all be read."""
+        """Reason, as a clause, why the existing files do not give the log; None if all could be read."""
         directory = self.directory
         missed = len(self.unread_bases)
         if missed:
@@ -357,23 +357,23 @@ class ReplicaFacts:
 
     @cached_property
     def end_is_open(self) -> bool:
-        """True if the log may go on past what the input shows."""
+        """True if the log may extend past what the input shows."""
         return not self.end_is_known or bool({"rest", ABOVE_HIGH_WATERMARK} & set(self.unproven))
 
     def may_reach(self, offset: int) -> bool:
-        """True if the log may have records up to `offset` that were not captured: its broker says so, or does not say where it ends."""
+        """True if the log may have uncaptured records up to `offset`, because its broker reports them or gives no log end."""
         observed = self.directory.observed
         return observed is not None and observed.hides_tail and (observed.log_end_offset or offset) >= offset
 
     @property
     def hides_head(self) -> bool:
-        """True if the log was read through its broker, from a later offset on than where it begins."""
+        """True if the log was read through its broker from an offset after its start."""
         observed = self.directory.observed
         return observed is not None and self.unread is None and self.log_start_offset > observed.log_start_offset
 
     @cached_property
     def end_is_known(self) -> bool:
-        """True if the end of what was read is an end of the log at all."""
+        """True if the end of what was read is the end of the log."""
         return self.unread is None and not {"left_out", NOT_CAPTURED, "one_moment", "cut_short", "overlap"} & set(
             self.unproven
         )
@@ -385,11 +385,11 @@ class ReplicaFacts:
 
     @cached_property
     def reached_offset(self) -> int:
-        """Offset that the log had reached when its epoch file was written: the log end, or where an epoch of the file begins past it.
+        """Offset that the log had reached when its epoch file was written: the log end, or the start of an epoch of the file past it.
 
-        An epoch begins at the log end, so the log had everything below. It lost that (its broker was down when it was
-        copied), was cut a moment ago, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last
-        batch, or has no later epoch than that past the end, shows nothing.
+        An epoch starts at the log end, so the log had everything below. It lost that (its broker was down when copied), was
+        truncated just before, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last batch, or
+        has no later epoch past the end, proves nothing.
         """
         epoch, start = (self.directory.checkpoint_epochs or ((-1, -1),))[-1]
         own = self.last_leader_epoch
@@ -399,18 +399,18 @@ class ReplicaFacts:
 
     @property
     def may_have_lost_tail(self) -> bool:
-        """True if its own epoch file shows that the log was longer, and nothing says that its broker ran, so that an earlier copy
-        alone would explain that."""
+        """True if the epoch file proves that the log was longer, and the broker is not known to have run, in which case an
+        earlier copy of the log would explain that."""
         return self.reached_offset > self.log_end_offset and not (self.is_live or self.end_is_open)
 
     @property
     def last_epoch_is_open(self) -> bool:
-        """True if the replica may have been elected in a later epoch than its records show, and no file of its own excludes it."""
+        """True if the replica may have been elected in a later epoch than its records show, and none of its files excludes it."""
         return self.has_epochs and self.directory.epoch_file.is_unknown
 
     @cached_property
     def form(self) -> str:
-        """Form in which the segments give record batches."""
+        """Form of the segments' record batches."""
         return join_forms(segment.form for segment in self.segments if segment.batch_count)
 
     @property
@@ -424,21 +424,21 @@ class ReplicaFacts:
 
     @property
     def last_leader_epoch(self) -> int | None:
-        """Leader epoch of the last batch that has one."""
+        """Leader epoch of the last batch with one."""
         return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
 
     def state(self, lineage: Lineage) -> ReplicaState:
-        """State of a leader's log, as truncation sees it, with the lineage to be replayed.
+        """State of a leader's log for truncation, with the lineage to be replayed.
 
-        A log that ends below its own start begins anew there (A.9).
+        A log that ends below its own start restarts there (A.9).
         """
         end = max(self.log_end_offset, self.log_start_offset)
         return ReplicaState(self.log_start_offset, end, lineage, self.high_watermark, self.local_start_offset)
 
     def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
-        """State of the replica as it comes to follow: a broker that was killed has recovered its log before.
+        """State of the replica as it starts to follow, after recovery if its broker was killed.
 
-        `high_watermark` stands in where the replica's own is not known.
+        `high_watermark` replaces the replica's own if that is unknown.
         """
         end = self.following_end_offset
         own = self.high_watermark if high_watermark is None else high_watermark
@@ -447,22 +447,22 @@ class ReplicaFacts:
 
     @cached_property
     def following_end_offset(self) -> int:
-        """Log end when the replica comes to follow; a log that ends below its own start begins anew there (A.9)."""
+        """Log end as the replica starts to follow; a log that ends below its own start restarts there (A.9)."""
         end = min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
         return max(end, self.log_start_offset)
 
     @property
     def may_recover(self) -> bool:
-        """True if its next start may cut the log, without its being known to, as for `killed`: nothing says that the stop was clean."""
+        """True if its next start may truncate the log, although it is not known to have been killed: no clean stop is recorded."""
         return not self.killed and not self.is_live and self.loaded.log_end_offset < self.log_end_offset
 
     @cached_property
     def recovering(self) -> ReplicaFacts:
-        """The replica as one whose next start recovers the log."""
+        """The replica as if its next start recovers the log."""
         return replace(self, killed=True)
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
-        """True if a damaged or possibly missing stretch touches [start, end)."""
+        """True if a damaged or possibly missing range overlaps [start, end)."""
         return any(
             stretch.start_offset < end_offset and start_offset < stretch.end_offset
             for stretch in (*self.unreadable, *self.missing)
@@ -470,23 +470,21 @@ class ReplicaFacts:
 
 
 def _tiered_start(directory: ReplicaDir, first_base: int) -> int:
-    """First offset of a log whose older segments may be in remote storage only: by its checkpoint, where that has none by the epoch
-    file, which is cut there, else where its files begin.
-    """
+    """First offset of a log whose older segments may be in remote storage only: by the log start checkpoint, else by the epoch
+    file, which is truncated there, else the start of its files."""
     if directory.log_start_checkpoint is not None:
         return directory.log_start_checkpoint
     return min([first_base, *(start for _, start in directory.checkpoint_epochs or ())])
 
 
 def _reach_of(segment: SegmentSummary) -> int:
-    """The greatest offset in a segment; -1 where it is empty."""
+    """Greatest offset in a segment; -1 if it is empty."""
     return -1 if segment.greatest_last_offset is None else segment.greatest_last_offset
 
 
 def _with_open_ends(segments: Sequence[SegmentSummary]) -> Iterator[SegmentSummary]:
-    """Segments in order; one whose last batch may be damaged, by the offsets that it claims, ends before that: its bytes are not
-    part of the evidence. In a log that was compacted the segments behind it bear such offsets out.
-    """
+    """Sort out segments whose last batch may be damaged: they end before it, as its bytes are not in the evidence. In a
+    compacted log the following segments confirm its offsets."""
     for segment, following in zip_longest(segments, segments[1:]):
         position, base, last = segment.unchecked_end, segment.last_base_offset, segment.last_offset
         if position is None or base is None or last is None or (following is not None and last < following.base_offset):
@@ -510,7 +508,7 @@ def replica_facts(
     is_live: bool = False,
     rot: Sequence[CorruptEpoch] = (),
 ) -> ReplicaFacts:
-    """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
+    """Build the facts of `directory` from its scanned segments, in any order; `with_cleaning` adds what was compacted."""
     ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
     if kind_of_copy(directory.path, directory.log_dir) == "current":
         ordered = tuple(_with_open_ends(ordered))
@@ -524,7 +522,7 @@ def replica_facts(
     missing = tuple(border_gaps(ordered))
     epoch_starts = starts_of_epochs(ordered, rot, found_end)
     written = None if directory.checkpoint_epochs is None else Lineage.of(directory.checkpoint_epochs)
-    # A stop counts as clean only if the log dir says so.
+    # A stop counts as clean only if the log dir records it.
     clean = directory.clean_shutdown is True
     recovery_point = directory.recovery_point_checkpoint
     return ReplicaFacts(

@@ -1,4 +1,4 @@
-"""Ends of transactions, by the markers in a log (A.2, control batches)."""
+"""Ends of transactions by the markers in a log (A.2, control batches)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Markers by producer id: offsets in ascending order, and whether each commits."""
+    """Markers by producer id: their offsets in ascending order, and whether each commits."""
 
     markers: Mapping[int, tuple[NDArray[np.int64], NDArray[np.bool_]]]
 
     @classmethod
     def of(cls, parts: Iterable[NDArray[np.void]]) -> Decisions:
-        """Decisions from `RECORD_DTYPE` rows of control batches, of one replica or of several that agree."""
+        """Make decisions from `RECORD_DTYPE` rows of control batches, of one replica or of several that agree."""
         rows = [part[part["control"] & np.isin(part["marker"], (ABORT, COMMIT))] for part in parts]
         markers = {}
         if rows:
@@ -34,10 +34,10 @@ class Decisions:
         return cls(markers)
 
     def visible(self, rows: NDArray[np.void]) -> NDArray[np.bool_]:
-        """Mask of the rows that a read_committed consumer would get in the end: no aborted ones, none undecided.
+        """Mask of the rows that a read_committed consumer would receive: no aborted or undecided ones.
 
-        A transaction ends with the first marker of its producer after it. The cleaner keeps that marker as long as any
-        record of the transaction (`CleanedTransactionMetadata`).
+        A transaction ends with the first marker of its producer after it. The cleaner keeps that marker as long as any record
+        of the transaction (`CleanedTransactionMetadata`).
         """
         visible = ~rows["transactional"]
         for producer in np.unique(rows["producer_id"][rows["transactional"]]).tolist():
