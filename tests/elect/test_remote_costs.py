@@ -86,3 +86,20 @@ def test_a_leader_that_began_empty_is_deleting_them_now(tmp_path: Path) -> None:
     assert (decision.chosen.remote_records, decision.chosen.remote_deleted) == (60, 60)
     assert "bucket now: broker 1 leads, and Kafka deletes 60 records there" in plan.steps[0].text
     assert not [one for one in plan.steps if one.action == "check_remote"], "to copy them is to look"
+
+
+def test_where_no_segment_is_known_the_look_needs_the_log_that_names_them(tmp_path: Path) -> None:
+    """Only that the leader's files begin above its log start tells of them; a store alone would not say whose its objects are."""
+    with_remote(tmp_path, LEADS, other=BLANK, quiesced=True)
+    results = audit_all(str(tmp_path), Settings(topics=(TOPIC,)), asked=(TopicPartition(TOPIC, 0),))
+    plan = plan_elections(results, asked=((TOPIC, 0),), candidate_id=2)
+    (decided,) = tell_decisions(plan)
+    told = "Remote storage still has at most 100 of them: no segment of them is known, only where the leader's files begin."
+    assert told in decided.sentence, decided.sentence
+    (look,) = [one for one in plan.steps if one.action == "check_remote"]
+    assert "Of 100 no segment is known either: first copy __remote_log_metadata" in look.text
+
+
+def test_where_segments_are_known_the_look_needs_no_more(tmp_path: Path) -> None:
+    (look,) = [one for one in planned(tmp_path, BLANK).steps if one.action == "check_remote"]
+    assert "no object was seen of 100 records" in look.text and "__remote_log_metadata" not in look.text

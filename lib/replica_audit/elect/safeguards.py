@@ -147,6 +147,12 @@ def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[S
     records = sum(one.chosen.remote_unseen for one in unseen)
     is_given = results.remote_store is not None
     more = "" if results.reads_store else "; with --verify-remote it reads the segments, too"
+    untold = sum(share.records for one in unseen for share in one.chosen.remote_basis if share.basis == "log")
+    if untold:
+        more += (
+            f". Of {untold} no segment is known either: first copy __remote_log_metadata of the brokers into the snapshot, since "
+            "without it nobody knows which objects have them"
+        )
     yield Step(
         action="check_remote",
         text=f"Look into the remote store before anything counts on it: no object was seen of {count(records, 'record')} of "
@@ -174,7 +180,7 @@ def _keep_remote(
         return
     about_them = [one for one in decisions if place_of(one) in places]
     unread, encrypted = unread_records(about_them)
-    known = ", as far as is known without a look at it," if any(one.chosen.remote_unseen for one in about_them) else ""
+    known = ", as far as is known," if any(one.chosen.remote_unseen for one in about_them) else ""
     # Any leader may have them, and nothing is salvaged before that is known.
     unsure = {(row.topic, row.partition) for row in rows if row.confidence == "suspect"} & set(places)
     ends, until = [], ""

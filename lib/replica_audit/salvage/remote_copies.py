@@ -17,7 +17,7 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.segment_sources import summarise_source
 from replica_audit.snapshot.storage import IN_STORE, Snapshot
 
-_NOT_GIVEN = "its records are in remote storage, and no log here has them: --remote URI takes them out of it"
+_NOT_GIVEN = "by __remote_log_metadata its records are in remote storage, and no log here has them: --remote URI takes them out of it"
 _GONE = "the remote store does not have it: its records are in no log here"
 
 _Stored = tuple[RemoteSegment, SegmentFile]
