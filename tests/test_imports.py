@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.imports import LIBRARY, ONLY_IN, STEPS, imports, is_there
 from tests.support.some import some
+from tests.support.source_trees import nodes_of, tree_of
 
 ROOT = LIBRARY.parent.parent
 JOBS = ROOT / "jobs"
@@ -238,16 +239,15 @@ def _private(name: str) -> bool:
 
 def _private_uses(path: Path) -> list[str]:
     """Where a test or a benchmark imports, patches or reads a private name of the library, also in a program in a text."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     of_library = {
         (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
         if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).startswith("replica_audit")
     }
     found = []
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         used: list[str] = []
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("replica_audit"):
             used = [alias.name for alias in node.names]
@@ -273,7 +273,7 @@ def test_tests_use_no_private_name_of_the_library() -> None:
 def test_no_class_name_occurs_twice() -> None:
     places: dict[str, list[str]] = {}
     for path in LIBRARY.rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(path.relative_to(LIBRARY)))
     assert not {name: found for name, found in places.items() if len(found) > 1}

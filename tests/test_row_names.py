@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.support.source_trees import nodes_of
+
 import replica_audit
 from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.bronze_tables import BRONZE_TABLES
@@ -62,7 +64,7 @@ CODECS = {
 
 def subscripted(path: Path) -> set[str]:
     """Names of columns that a module subscripts by."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    nodes = nodes_of(path)
     keys = (node.slice for node in nodes if isinstance(node, ast.Subscript))
     return {key.value for key in keys if isinstance(key, ast.Constant) and key.value in COLUMNS}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.made_cases import LINEAGE, case, compared, log
 from tests.support.some import some
+from tests.support.source_trees import nodes_of, tree_of
 
 import replica_audit
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, codes_with
@@ -30,12 +31,6 @@ NAMING = (
 )
 
 
-def _files() -> dict[str, ast.Module]:
-    return {
-        str(path.relative_to(LIBRARY)): ast.parse(path.read_text(encoding="utf-8")) for path in LIBRARY.rglob("*.py")
-    }
-
-
 def _names_of_codes(tree: ast.Module) -> dict[str, str]:
     """The module's own constants that are codes: name → code."""
     return {
@@ -49,29 +44,29 @@ def _called(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
-def _codes_emitted(tree: ast.Module) -> set[str]:
+def _codes_emitted(path: Path) -> set[str]:
     """Names of constants that stand in the first argument of what makes findings."""
     makers = ("finding", "damaged_pair", "unread_records", "unusable_input")
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) in makers and node.args]
+    calls = [node for node in nodes_of(path) if isinstance(node, ast.Call) and _called(node) in makers and node.args]
     return {part.id for call in calls for part in ast.walk(call.args[0]) if isinstance(part, ast.Name)}
 
 
-def _literals(tree: ast.Module) -> set[str]:
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in CATALOGUE}
+def _literals(path: Path) -> set[str]:
+    return {node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and node.value in CATALOGUE}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_a_family_has_the_rules_of_its_codes(module) -> None:
     name = module.__name__.rpartition(".")[2]
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    own = _names_of_codes(tree)
+    path = Path(module.__file__)
+    own = _names_of_codes(tree_of(path))
     assert {code.code for code in module.CODES} == set(own.values())
     prefix = name.partition("_")[0].upper()
     assert prefix in FAMILIES
     assert {code.code.partition("-")[0] for code in module.CODES} == {prefix}
     for constant, code in own.items():
         assert constant == code.replace("-", "_")
-        read = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == constant]
+        read = [node for node in nodes_of(path) if isinstance(node, ast.Name) and node.id == constant]
         # Its assignment, CODES, and the rule.
         assert len(read) > 2, f"{name}: no rule for {code}"
     assert callable(module.judge)
@@ -83,20 +78,19 @@ def test_every_file_of_the_families_is_one() -> None:
 
 
 def test_findings_are_made_in_the_file_of_their_family_and_nowhere_else() -> None:
-    for path, tree in some(_files().items()):
-        own = _names_of_codes(tree)
-        others = _codes_emitted(tree) & {code.replace("-", "_") for code in CATALOGUE} - set(own)
+    for file in some(LIBRARY.rglob("*.py")):
+        path, own = str(file.relative_to(LIBRARY)), _names_of_codes(tree_of(file))
+        others = _codes_emitted(file) & {code.replace("-", "_") for code in CATALOGUE} - set(own)
         assert not others, f"{path} makes findings of {others}"
         if not path.startswith("auditing/findings/"):
             assert not own, f"{path} defines {own}"
             allowed = path.startswith(NAMING)
-            assert allowed or not _literals(tree), f"{path} names {_literals(tree)}"
+            assert allowed or not _literals(file), f"{path} names {_literals(file)}"
 
 
 def test_a_family_names_no_code_of_another() -> None:
     for path in some(FAMILY_FILES.glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        assert _literals(tree) == set(_names_of_codes(tree).values()), path.name
+        assert _literals(path) == set(_names_of_codes(tree_of(path)).values()), path.name
 
 
 def test_reports_keep_no_lists_of_codes() -> None:
@@ -104,7 +98,7 @@ def test_reports_keep_no_lists_of_codes() -> None:
     known = {*CATALOGUE, *(f"{family}-" for family in FAMILIES)}
     for room in ("report", "warehouse", "elect"):
         for path in some((LIBRARY / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes_of(path):
                 if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
                     listed = [
                         part.value for part in node.elts if isinstance(part, ast.Constant) and part.value in known

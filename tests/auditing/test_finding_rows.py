@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.report_rows import finding
+from tests.support.source_trees import nodes_of
 
 import replica_audit
 from replica_audit.auditing.known_findings import parse_finding
@@ -50,7 +51,7 @@ def test_no_other_module_makes_such_a_row():
     """A mapping written out with the names that only the row of a finding, or of its evidence, has."""
     found = []
     for path in LIBRARY.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Dict):
                 names = {key.value for key in node.keys if isinstance(key, ast.Constant)}
                 if {"finding_id", "message"} <= names or {"kind", "value", "text"} <= names:

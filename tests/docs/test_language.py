@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.source_trees import nodes_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,7 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
             if not in_code:
                 yield number, f"{line} {after.strip()}" if after[:1].isalpha() or after.startswith("  ") else line
         return
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, " ".join(node.value.split())
     # Few files have a line to look at, and tokens take long.
@@ -86,7 +87,7 @@ def test_a_docstring_defines_and_does_not_ask(room):
     found = [
         f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
         for path in sorted((ROOT / "lib" / "replica_audit" / room).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
         and (docstring := ast.get_docstring(node))
         and OPENINGS.match(docstring)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.source_trees import nodes_of
 
 import replica_audit
 from replica_audit.protocol import versions
@@ -22,7 +23,7 @@ def _sources(rooms: tuple[str, ...]) -> list[Path]:
 def _gates(path: Path) -> list[str]:
     """Comparisons of something that is called a version with numbers."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Compare):
             text = ast.unparse(node)
             if "version" in text and any(isinstance(part, ast.Tuple) for part in ast.walk(node)):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from tests.support.source_trees import nodes_of
 
 import replica_audit
 from replica_audit.arrow_rows import arrow_schema
@@ -74,7 +75,7 @@ def test_no_other_list_gives_the_fields_types():
     types = {"i8", "i4", "i2", "i1", "?", ">i8", ">i4", ">i2", "bigint", "int", "smallint", "tinyint", "int64", "int32"}
     found = []
     for path in LIBRARY.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
             pairs = [node.elts] if isinstance(node, ast.Tuple) and len(node.elts) == 2 else pairs
             for name, kind in pairs:

@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from tests.support.source_trees import nodes_of
+
 import replica_audit
 
 LIBRARY = Path(replica_audit.__file__).parent
@@ -51,7 +53,7 @@ ONLY_IN = {
 def imports(path: Path) -> list[tuple[int, str]]:
     """Line and full name of everything that a module imports, relative imports resolved; nobody may change the list."""
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -75,10 +77,10 @@ def is_there(parts: list[str]) -> bool:
 
 @cache
 def _bound(module: Path) -> frozenset[str]:
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    for node in ast.walk(tree):
+    nodes = nodes_of(module)
+    names = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {alias.asname or alias.name for alias in node.names}
     return frozenset(names)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.some import some
+from tests.support.source_trees import nodes_of
 
 TESTS = Path(__file__).parents[1]
 #: What has as many things as its arguments.
@@ -70,10 +71,10 @@ def _of_all(test: ast.expr, known: set[str]) -> ast.expr | None:
     return None
 
 
-def passing_over_nothing(source: str) -> dict[str, list[ast.expr]]:
+def passing_over_nothing(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
     """Tests of a module that may pass without one assertion, with what their loops go over."""
     found = {}
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             loops = list(_loops(node))
             if loops and None not in loops:
@@ -93,13 +94,13 @@ def passing_over_nothing(source: str) -> dict[str, list[ast.expr]]:
     ],
 )
 def test_loops_without_a_turn_are_seen(body: str, may: bool) -> None:
-    assert bool(passing_over_nothing(f"def test_it():\n {body}")) == may
+    assert bool(passing_over_nothing(ast.walk(ast.parse(f"def test_it():\n {body}")))) == may
 
 
 def test_no_test_passes_over_nothing() -> None:
     found = {
         f"{path.relative_to(TESTS)}: {name}": [ast.unparse(one) for one in loops]
         for path in some(TESTS.rglob("test_*.py"))
-        for name, loops in passing_over_nothing(path.read_text(encoding="utf-8")).items()
+        for name, loops in passing_over_nothing(nodes_of(path)).items()
     }
     assert not found
