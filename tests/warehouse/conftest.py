@@ -1,6 +1,10 @@
-"""An audit of many partitions whose tables tasks have written, made once for all who read it."""
+"""Runs of captures, each made once for all who read it. Nobody may change their warehouses."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import pytest
 from tests.support.fixtures import FIXTURES
@@ -9,5 +13,16 @@ from tests.support.in_process import Ran, run_stages
 
 @pytest.fixture(scope="session")
 def written_by_tasks(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Nobody may change its warehouse."""
+    """An audit of many partitions, whose tables tasks have written."""
     return run_stages(FIXTURES / "diverged-multi", tmp_path_factory.mktemp("written") / "warehouse", driver_rows=1)
+
+
+@pytest.fixture(scope="session")
+def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Ran]:
+    """The run of a snapshot, which nobody may change either."""
+
+    @cache
+    def ran(snapshot: Path) -> Ran:
+        return run_stages(snapshot, tmp_path_factory.mktemp("ran") / "warehouse")
+
+    return ran

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,8 +94,10 @@ CAPTURES = [
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_every_number_is_that_of_all_rows(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_alike(*whole_and_told(run_stages(FIXTURES / capture, tmp_path / "warehouse"), monkeypatch), tmp_path)
+def test_every_number_is_that_of_all_rows(
+    capture: str, run_of: Callable[[Path], Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_alike(*whole_and_told(run_of(FIXTURES / capture), monkeypatch), tmp_path)
 
 
 def test_partitions_without_a_leader_are_counted_whichever_are_told(
