@@ -90,7 +90,7 @@ def _values(
 
 
 def _shared(values: list[Any]) -> list[Any]:
-    """The same values, with equal ones as one object."""
+    """Replace equal values by one object."""
     seen: dict[str, Any] = {}
     return [value if value is None else seen.setdefault(repr(value), value) for value in values]
 

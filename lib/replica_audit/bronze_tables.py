@@ -151,7 +151,7 @@ class BrokerLogEvent(NamedTuple):
     clock_ms: int | None
     """Milliseconds since the epoch in the time zone of the log, taken as UTC; since midnight if the line has no date."""
     time: str | None
-    """As written."""
+    """Time as written in the line."""
     leader_epoch: Int | None = None
     partition_epoch: Int | None = None
     offset: int | None = None

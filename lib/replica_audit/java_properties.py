@@ -77,7 +77,7 @@ class Login:
     """One login module with its options."""
 
     module: str
-    """Its class name without the package."""
+    """Class name of the module without its package."""
     options: Mapping[str, str] = field(repr=False)
 
 

@@ -105,7 +105,7 @@ class OffsetSet:
     """A set of offsets for repeated look-ups."""
 
     ranges: tuple[OffsetRange, ...]
-    """In order; neighbours do not touch."""
+    """Ranges in order; neighbours do not touch."""
     ends: tuple[int, ...]
     """End of each range."""
 
@@ -230,7 +230,7 @@ class TransactionState:
     """Partitions that still need markers."""
     updated_ms: int
     leader_epoch: int
-    """Of the record in `__transaction_state`, as is `offset`."""
+    """Leader epoch of the record in `__transaction_state`; `offset` is its offset."""
     offset: int
     transactional_id: str | None = None
     """The name under which the client opened the transaction; None if the record's key lacks it."""
@@ -246,7 +246,7 @@ class GroupOffset:
     committed_offset: int
     """The next one that the group reads."""
     leader_epoch: int | None
-    """Of the last record that it read; None if its client did not say (KIP-320)."""
+    """Leader epoch of the last record that the group read; None if its client gave none (KIP-320)."""
     committed_ms: int
     topic_id: str | None = None
     """Set since 4.1 if the client gave it; None if unknown."""
@@ -308,7 +308,7 @@ class RemoteObject:
     modified_ms: int | None = None
     """Last change of that object; None if the store or listing does not say."""
     placed_ms: int | None = None
-    """When its file was put where it is, whatever its modification time: later than that for a copy. None unless in a local directory."""
+    """Time at which the file was created or copied here, regardless of its modification time; None unless in a local directory."""
     was_seen_again: bool | None = None
     """True if it was still there after another segment of the partition was not; None if the store was not listed again."""
     manifest_path: str | None = None
@@ -359,7 +359,7 @@ class SegmentSummary:
     path: str
     """Relative to the snapshot."""
     base_offset: int
-    """From the file's name."""
+    """Base offset from the file's name."""
     size_bytes: int
     batch_count: int = 0
     unchecked_count: int = 0
@@ -400,15 +400,15 @@ class SegmentSummary:
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
-    """As far as this file shows."""
+    """Transactions that are open at the end of this file, as far as it shows."""
     ended_producers: tuple[tuple[int, int], ...] = ()
     """(producer id, greatest epoch of its markers in this file)."""
     source: SegmentSource = "segment"
     """Source of the segment."""
     form: str = "batches"
-    """What stands for a record batch (`snapshot.provenance`): only logs of one form can be compared batch by batch."""
+    """Form of the record batches (`snapshot.provenance`): only logs of one form can be compared batch by batch."""
     unproven: tuple[str, ...] = ()
-    """What `source` leaves unproven, in the words of `snapshot.provenance.UNPROVEN`."""
+    """Points that `source` leaves unproven, in the terms of `snapshot.provenance.UNPROVEN`."""
     digest: str | None = None
     """SHA-256 over every batch's header and the places of damage; None if it was not computed."""
 
@@ -424,7 +424,7 @@ class CheckpointFile:
     state: FileState
     path: str
     problem: str | None = None
-    """For malformed: line number, what was expected, what was found. For unreadable: the error."""
+    """Reason if malformed (line number, expected and found text) or unreadable (the error)."""
 
     @property
     def is_unknown(self) -> bool:
@@ -613,11 +613,11 @@ class Part:
     start: int = 0
     end: int = 0
     dumped_path: str = ""
-    """As in the text."""
+    """Path of the segment in the text."""
     columns: tuple[str, ...] = ()
     """Columns in which a table has values."""
     log_dir: str = ""
-    """As in the table."""
+    """Log dir in the table."""
     segment_base_offset: int | None = None
 
 

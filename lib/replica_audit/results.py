@@ -39,7 +39,7 @@ WANTED_FILE = "wanted.json"
 
 
 class BrokerKind(TypedDict):
-    """What a broker did while it was copied, by the manifest."""
+    """State of a broker while it was copied, by the manifest."""
 
     broker_id: int
     kind: CaptureKind
@@ -86,7 +86,7 @@ class OptionsObject(TypedDict, total=False):
     since: str
     remote: str
     verify_remote: bool
-    """Of a store that was looked into."""
+    """True if segments in the remote store were read."""
 
 
 class AuditObject(TypedDict, total=False):
@@ -149,7 +149,7 @@ class StoredRows(Protocol):
         """A directory that tasks and this process can reach, for results of `map`; None if it runs in this process."""
 
     def in_this_process(self) -> StoredRows:
-        """The same rows, with `map` in this process."""
+        """Return the same rows with a `map` that runs in this process."""
 
     def map(
         self,
@@ -157,8 +157,8 @@ class StoredRows(Protocol):
         tables: Collection[str],
         given: Callable[[Sequence[Place]], Given],
     ) -> Iterator[Found]:
-        """What `work`, a function that tasks can import, makes of the rows of `tables` of some partitions, and of what is
-        `given` of these: by tasks where there is an executor, else in this process, one by one as they are asked for."""
+        """Apply `work`, a function that tasks can import, to the rows of `tables` and the `given` input of each part of the
+        partitions: in tasks if there is an executor, else lazily in this process."""
 
 
 def nothing_given(places: Sequence[Place]) -> None:

@@ -729,7 +729,7 @@ class AttemptRow(NamedTuple):
 
     @property
     def ended(self) -> str:
-        """When it finished or failed; for one that runs or broke off, when it started."""
+        """End of the attempt, or for one that runs or broke off its start."""
         return self.finished or self.started
 
 

@@ -52,7 +52,7 @@ def name_remote_state(state: str) -> str:
 
 
 def name_remote_lineage(lineage: str, parted_at: int | None) -> str:
-    """Clause on the relation of a segment in remote storage to the log (`RemoteLineage`); `parted_at` is for left and past_end."""
+    """Clause on the relation of a segment in remote storage to the log (`RemoteLineage`); `parted_at` is where left and past_end diverge."""
     return {
         "own": "of this log",
         "left": f"of another history from offset {parted_at} on",
@@ -74,7 +74,7 @@ _BASES: dict[RemoteBasis, str] = {
 
 
 def name_remote_basis(basis: RemoteBasis) -> str:
-    """What shows that remote storage has records, as a clause."""
+    """Clause on the evidence that remote storage has records."""
     return _BASES[basis]
 
 

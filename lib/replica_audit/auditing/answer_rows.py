@@ -114,7 +114,7 @@ def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureSta
 
 
 def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
-    """Names of missing or unreadable segments; "*.log" for a log known from a dump or listing only."""
+    """Names of missing or unreadable segments; "*.log" for a log known from a text or table only."""
     if facts.unread_bases:
         yield from map(_log_name, facts.unread_bases)
     elif (facts.second_hand or not facts.end_is_known) and NOT_CAPTURED not in facts.unproven:

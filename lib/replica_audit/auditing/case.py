@@ -56,7 +56,7 @@ class Case:
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas that may be of another topic, with the reason; no conclusion is drawn from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
-    """Logs known only from a dump or listing that cannot be compared with the reference, and those of `waiting`."""
+    """Logs known only from a text or table that cannot be compared with the reference, and those of `waiting`."""
     waiting: tuple[Comparison, ...] = ()
     """Comparisons that need records missing in the evidence before any conclusion (`awaits_records`)."""
     log_events: tuple[BrokerLogEvent, ...] = ()
@@ -285,7 +285,7 @@ class Case:
     def is_alone(self) -> bool:
         """True if the snapshot has one copy only and no source names others.
 
-        A metadata log that does not name the partition means that it is deleted.
+        If a metadata log does not name the partition, it was deleted.
         """
         assigned = self.leadership.replicas if self.leadership else None
         others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates

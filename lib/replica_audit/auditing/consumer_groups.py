@@ -53,7 +53,7 @@ def group_position(
     *,
     one_moment: bool,
 ) -> Position:
-    """Position of a group on a log, given the lineage that its leader would answer with, and the lost ranges.
+    """Determine the position of a group in a log, given the lineage with which its leader would answer, and the lost ranges.
 
     `one_moment`: no skew of the copies explains that the group is ahead of the log. By the first line that fits:
 

@@ -106,9 +106,9 @@ class Command(NamedTuple):
     place: str
     """Dotted name of its function."""
     line: str
-    """Its purpose in one line."""
+    """Purpose of the command in one line."""
     takes: str
-    """Its arguments in the usage line."""
+    """Arguments in the usage line."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
     """Adds the command's own arguments and options to its parser."""
     snapshots: tuple[str, ...] = ()

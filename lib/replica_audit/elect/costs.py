@@ -181,7 +181,7 @@ class CandidateCost:
     remote_deleted: int = 0
     """Records of `remote_records` that Kafka deletes once the candidate leads, regardless of retention (J4)."""
     remote_basis: tuple[tuple[RemoteBasis, int], ...] = ()
-    """What shows that remote storage has `remote_records`, and how many of them, weakest first."""
+    """Evidence that remote storage has `remote_records`, each with its number of records, weakest first."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
 
@@ -416,7 +416,7 @@ def _copied(case: Case) -> Iterator[tuple[RemoteSegment, int, OffsetRange, list[
 def _in_segments(
     case: Case, in_store: Iterable[CommittedRange], is_wanted: Callable[[RemoteSegment], bool]
 ) -> Iterator[CommittedRange]:
-    """What of it the store has in one of the wanted segments."""
+    """Parts of `in_store` that the store has in one of the wanted segments."""
     there: dict[int, list[OffsetRange]] = {}
     for segment, epoch, _, sound in _copied(case):
         if is_wanted(segment):
@@ -508,7 +508,7 @@ def follow(
 
 
 def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
-    """How a range that a copy holds and the candidate lacks counts as lost if the candidate already leads.
+    """Count a range that a copy holds and the candidate lacks as lost or not, if the candidate already leads.
 
     | past the leader's end | the leader may have it: it was copied earlier | that is doubtful | counts |
     |---|---|---|---|
@@ -525,9 +525,8 @@ def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> Co
 def _only_here(
     case: Case, own: ReplicaRecords, holdings: Mapping[int, ReplicaRecords], aside: Sequence[ReplicaRecords]
 ) -> int:
-    """Records that neither another replica holds nor an object of remote storage that was seen; a copy about to be deleted does not
-    count.
-    """
+    """Records that neither another replica holds nor an object of remote storage that was seen; a copy about to be deleted does
+    not count."""
     others = [one for one in holdings.values() if one is not own]
     others += [one for one in aside if not one.facts.is_about_to_go]
     cleaned = [one.facts for one in others if one.facts.compacted]
@@ -537,7 +536,7 @@ def _only_here(
 
 
 def _beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
-    """What of them no segment of the reference's own history has whose objects were seen: of those a reader gets it (J3)."""
+    """Parts of `items` in no segment of the reference's history whose objects were seen, and from which readers get them (J3)."""
     there: dict[int, list[OffsetRange]] = {}
     for segment, epoch, _, sound in _copied(case):
         for part in sound if _has_basis(case, SEEN, segment) else ():

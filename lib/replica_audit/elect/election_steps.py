@@ -269,7 +269,7 @@ class _Attempt:
         self.interrupted: set[Place] = set()
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, Place]] = set()
-        """As `PlannedDecisions.outrun`."""
+        """`outrun` of `PlannedDecisions`."""
         self._cut_by = {
             place: _by_leader(self._harmful[place])
             for place in self._kinds.one_of_each(self._harmful)

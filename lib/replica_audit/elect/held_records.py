@@ -83,7 +83,7 @@ class TransactionPart:
     is_possible: bool
     """True if it may have been committed."""
     is_ahead: bool
-    """As in `CommittedRange`."""
+    """`is_ahead` of the `CommittedRange`."""
     was_open: bool
     """True if the transaction had begun below the cut, where the two logs are alike."""
 
@@ -98,7 +98,7 @@ class ReplicaRecords:
     """Batches of the chunks in `loaded`."""
     loaded: frozenset[int]
     marked: tuple[CommittedRange, ...]
-    """In order of offset."""
+    """Ranges in order of offset."""
     places: Places
 
     def dropped(self, truncate_to: int) -> Tally:

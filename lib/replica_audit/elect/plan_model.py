@@ -79,7 +79,7 @@ class Candidate:
     remote_deleted: int = 0
     """Records of `remote_records` that Kafka deletes once it leads, regardless of retention."""
     remote_basis: tuple[RemoteShare, ...] = ()
-    """What shows that remote storage has `remote_records`, weakest first."""
+    """Evidence that remote storage has `remote_records`, weakest first."""
 
     @property
     def loss(self) -> tuple[int, int, int, int]:
@@ -88,12 +88,12 @@ class Candidate:
 
     @property
     def remote_unseen(self) -> int:
-        """Of `remote_records`, those of which no object was seen."""
+        """Number of `remote_records` without an object that was seen."""
         return sum(one.records for one in self.remote_basis if one.basis in UNSEEN)
 
     @property
     def loss_told(self) -> str:
-        """Its loss, as the object of a sentence."""
+        """Clause on the candidate's loss, as the object of a sentence."""
         return say_loss(self)
 
 
@@ -181,7 +181,7 @@ class Prediction:
     dropped_records: int
     """Records in the batches above the cut."""
     log_end_offset: int
-    """Its log end after it has followed, if nothing is written meanwhile."""
+    """Predicted log end after following, if nothing is written meanwhile."""
 
 
 #: (topic, partition, leader id)
@@ -211,7 +211,7 @@ class Step:
     leaders: tuple[LedBy, ...] = ()
     """(topic, partition, leader) of the plan's partitions after it."""
     irreversible: str | None = None
-    """What can no longer be undone after it."""
+    """Clause on what can no longer be undone after the step."""
     snapshot: tuple[str, ...] = ()
     """Directories of the snapshot with the records that it copies."""
 

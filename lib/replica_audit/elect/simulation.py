@@ -109,9 +109,9 @@ class Scenario:
     changes: tuple[LeaderChange, ...] = ()
     """Changes since the scenario began, in order."""
     reassigned: frozenset[Place] = frozenset()
-    """Those of `partitions` whose reassignment has ended."""
+    """Members of `partitions` whose reassignment has ended."""
     unsettled: frozenset[Place] = frozenset()
-    """Those of `partitions` whose live replicas may be out of sync."""
+    """Members of `partitions` whose live replicas may be out of sync."""
 
     @classmethod
     def of(

@@ -1,1 +1,1 @@
-"""What a machine needs besides packages, and checks that it fits: Java, JARs, class archive, settings of a local session."""
+"""Requirements of a machine besides packages, and checks that they fit: Java, JARs, class archive, settings of a local session."""

@@ -36,7 +36,7 @@ class Requirement:
 
     name: str
     state: str
-    """What was found, or what is missing, in words."""
+    """Words for what was found, or is missing."""
     there: bool
     needed: bool = True
     """False if it only saves time."""

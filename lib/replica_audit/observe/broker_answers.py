@@ -47,7 +47,7 @@ class ReplicaEnd(NamedTuple):
 
     offset: int
     leader_epoch: int | None
-    """Of the last record."""
+    """Leader epoch of the last record."""
 
 
 class LogSizes(NamedTuple):

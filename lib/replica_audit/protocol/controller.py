@@ -15,7 +15,7 @@ class Registration:
     """A partition as the controller registers it. Its leader epoch grows with every change of leader, including one to no leader."""
 
     replicas: tuple[int, ...]
-    """In the order of the assignment."""
+    """Replicas in the order of the assignment."""
     leader_id: int | None
     leader_epoch: int
     isr: frozenset[int]

@@ -97,9 +97,9 @@ class CleanElections:
     """The elections of a history that are known to have been clean."""
 
     known_from: int | None
-    """As of `first_known_epoch`."""
+    """First known epoch, from `first_known_epoch`."""
     unclean_epochs: tuple[int, ...]
-    """In ascending order."""
+    """Epochs begun by an unclean election, in ascending order."""
 
     @classmethod
     def of(cls, history: Sequence[PartitionState]) -> CleanElections:

@@ -18,7 +18,7 @@ class ReplicaProgress:
 
     broker_id: int
     known_log_end_offset: int | None = None
-    """As the leader knows it: the offset of the last accepted fetch; -1 when the leader is new and none came yet."""
+    """Log end known to the leader, i.e. the offset of the last accepted fetch; -1 if the leader is new and has received none."""
     log_end_offset: int | None = None
     """By the replica's own log."""
     last_caught_up_ms: int | None = None

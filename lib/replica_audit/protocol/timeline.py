@@ -51,7 +51,7 @@ class DeviationRun:
 
     deviation: str
     held: bool
-    """As `TimelineRow.is_held`."""
+    """`is_held` of the last `TimelineRow`."""
     leader_id: int | None
     leader_epoch: int | None
     start_ms: int
@@ -63,7 +63,7 @@ class DeviationRun:
     greatest_recomputed: int
     leader_log_end_offset: int | None
     limiting_broker_id: int | None
-    """At the end of the stretch."""
+    """Limiting broker at the end of the stretch."""
     lasting: bool
     """True if it lasted from one observation to the next; readings of a single one may be a moment apart."""
 

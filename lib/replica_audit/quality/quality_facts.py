@@ -69,7 +69,7 @@ class SegmentCounts(NamedTuple):
     copied_ms: int | None = None
     """End of the copy; None if the snapshot does not say."""
     base_offsets: Sequence[int] = ()
-    """In ascending order."""
+    """Base offsets in ascending order."""
 
 
 _COUNTED = SegmentCounts._fields[: SegmentCounts._fields.index("latest_timestamp_ms")]

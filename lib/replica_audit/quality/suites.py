@@ -45,7 +45,7 @@ class ExpectationSpec:
     description: str | None = None
     enabled: bool = True
     origin: str = ""
-    """Its place in a file, for errors: file, line, suite and name."""
+    """Place in a file, for errors: file, line, suite and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ActionSpec:
     type: str
     settings: Mapping[str, object]
     origin: str
-    """As `ExpectationSpec.origin`."""
+    """Place in a file, for errors, like `ExpectationSpec.origin`."""
 
 
 @dataclass(frozen=True, slots=True)

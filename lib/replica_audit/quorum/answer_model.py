@@ -57,7 +57,7 @@ class Lost:
     isr_changes: tuple[PlaceObject, ...] = ()
     reassignments: tuple[PlaceObject, ...] = ()
     configurations: tuple[str, ...] = ()
-    """Such as `topic orders: retention.ms`."""
+    """Configuration entries, e.g. `topic orders: retention.ms`."""
     acls: int = 0
     scram_users: int = 0
     """SCRAM credentials: a user has one for each mechanism."""
@@ -67,7 +67,7 @@ class Lost:
     voters: tuple[int, ...] = ()
     """Voters that were added, removed, or vote from another directory (KIP-853)."""
     features: tuple[str, ...] = ()
-    """Such as `metadata.version 29`."""
+    """Feature levels, e.g. `metadata.version 29`."""
     producer_id_blocks: int = 0
     """Blocks of 1,000 producer ids that would be given out a second time."""
     records: int = 0
@@ -117,7 +117,7 @@ class CopyAnswer:
     voters: tuple[int, ...]
     """By its records, else by quorum-state."""
     voter_directories: tuple[VoterDirectory, ...]
-    """For a dynamic quorum (KIP-853)."""
+    """Voters' directories in a dynamic quorum (KIP-853)."""
     quorum_state: QuorumStateFile | None
     may_vote: bool | None
     """False for a voter whose directory is not the one that the log names; None for a node that is not a voter."""
@@ -126,9 +126,9 @@ class CopyAnswer:
     refused: tuple[str, ...]
     """Reasons why it cannot be the right copy."""
     lost: Lost | None
-    """What it loses if chosen; None where its records, or those of another history, cannot be applied."""
+    """Metadata lost by choosing this copy; None if its records, or those of another history, cannot be applied."""
     breaks: tuple[str, ...]
-    """What fails if voters start with it."""
+    """Failures if voters start with this copy."""
     problems: tuple[str, ...]
     """Parts of it that could not be read."""
 
@@ -183,7 +183,7 @@ class QuorumAnswer:
     choice: BestCopy | None
     copies: tuple[CopyAnswer, ...]
     lost: Lost | None
-    """What the choice loses; None without a choice."""
+    """Metadata lost by the choice; None without a choice."""
     voters: tuple[int, ...]
     without_log: tuple[int, ...]
     """Voters whose metadata log is not in the snapshot, or holds no record."""

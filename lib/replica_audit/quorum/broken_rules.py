@@ -1,4 +1,4 @@
-"""What fails if voters start with a copy (rules R1 to R7 of docs/semantics.md, part I)."""
+"""Failures if voters start with a copy (rules R1 to R7 of docs/semantics.md, part I)."""
 
 from __future__ import annotations
 

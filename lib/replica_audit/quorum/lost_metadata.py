@@ -1,4 +1,4 @@
-"""What a copy of the metadata log loses if chosen: the difference from the state by other copies."""
+"""Metadata lost by choosing a copy of the metadata log: the difference from the state by other copies."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Forgone:
 
 
 def lose(differences: Sequence[Forgone], records: int) -> Lost:
-    """What a choice loses to all other histories, each item once; `records` is the number of log records lost."""
+    """Sum up what a choice loses to all other histories, each item once; `records` is the number of log records lost."""
     return Lost(
         topics=_all(one.topics for one in differences),
         deletions=_all(one.deletions for one in differences),

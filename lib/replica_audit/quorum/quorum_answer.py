@@ -155,8 +155,8 @@ def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) 
 
 
 def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
-    """What all other copies hold and `copy` does not, and the directories that brokers would rename to -stray with it;
-    None if unknown."""
+    """Metadata in all other copies that `copy` lacks, and the directories that brokers would rename to -stray with it; None if
+    unknown."""
     own = held.contents(copy)
     if isinstance(own, str):
         return None

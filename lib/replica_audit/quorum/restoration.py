@@ -1,5 +1,4 @@
-"""What the chosen metadata log means for every node: who holds it, who lacks it, whose own log has to go, and which
-obstacles there are."""
+"""Effect of the chosen metadata log on every node: which hold it, which lack it, whose own log must be removed, and the obstacles."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ class Restoration:
 
     @property
     def unseen(self) -> list[int]:
-        """Voters whose partitions no node has here, as where only metadata logs were copied."""
+        """Voters with partitions that no node has in the snapshot, e.g. if only metadata logs were copied."""
         found = self._without_partitions.items()
         return [node for node, is_elsewhere in found if not is_elsewhere and not self._is_empty(node)]
 

@@ -100,7 +100,7 @@ class Sink(Protocol):
     """Destination of an audit's answers."""
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
-        """Where tasks put their rows."""
+        """Destination of the rows that tasks write."""
 
     def keep(self, answers: AuditAnswers) -> None:
         """Store the complete answers."""

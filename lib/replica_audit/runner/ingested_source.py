@@ -118,7 +118,7 @@ class TableReader:
     """Directory of the table `batches`."""
     evidence: EvidenceRows
     since: VerifiedRows | None
-    """What an earlier audit has verified."""
+    """Rows that an earlier audit has verified."""
     _stored: Mapping[Place, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
     _verified: Mapping[Place, Sequence[VerifiedSegment]] = field(default_factory=dict)

@@ -74,7 +74,7 @@ class OpenSegment:
     last_change: str | None
     relation: Relation
     before: tuple[KnownSegment, SegmentSummary] | None
-    """Its known state, if the file is unchanged or has grown."""
+    """Known state of the segment, if the file is unchanged or has grown."""
     evidence: FrameStream | None = None
     """The evidence that `stream` reads from, if any."""
 

@@ -66,7 +66,7 @@ class Copy:
 
     @property
     def path(self) -> str:
-        """Its directory, relative to the snapshot."""
+        """Directory of the copy, relative to the snapshot."""
         return self.facts.directory.path
 
 

@@ -142,7 +142,7 @@ class ManifestCopy:
     records: int
     """Records taken from it."""
     holds: int
-    """Salvaged records in it, taken from it or not."""
+    """Number of salvaged records in this copy, whether taken from it or from another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,9 @@ class KnownSegment:
     size_bytes: int
     batch_count: int
     last_change: str
-    """As from `Snapshot.last_change`."""
+    """Value of `Snapshot.last_change`."""
     headers: str
-    """As from `hash_headers`."""
+    """Value of `hash_headers`."""
     last_position: int | None
     """Position of its last batch, if any."""
     summary_file: str

@@ -331,7 +331,7 @@ class Payload(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    """In order, with duplicates."""
+    """Headers in order, with duplicates."""
 
 
 def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[Payload]:

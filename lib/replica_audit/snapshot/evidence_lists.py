@@ -212,7 +212,7 @@ class ListReader:
 
     broker_id: int
     started: int
-    """In ms since the epoch; for an incomplete archive an upper bound: the time of its last list."""
+    """Start of the collection in ms; for an incomplete archive an upper bound: the time of its last list."""
     is_later = False
     """True for ranges that were collected later."""
 
@@ -311,7 +311,7 @@ class HeadReader(ListReader):
         began = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
         self.started = int(brought[1]) if brought else began
         self.earlier: list[ListReader] = []
-        """Earlier evidence that this one may name files of."""
+        """Readers of earlier evidence, to whose files this evidence may refer."""
         self._same: dict[str, list[object]] = {}
 
     def log_dirs(self) -> list[str]:

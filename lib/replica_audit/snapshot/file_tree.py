@@ -13,7 +13,7 @@ class TreeEntry:
     path: str
     """Relative to the root, with `/`."""
     size: int
-    """In bytes; 0 for directories."""
+    """Size in bytes; 0 for directories."""
     is_dir: bool
 
 

@@ -66,9 +66,9 @@ class Extent:
     """Offsets that a copy covers, and the parts of it that could not be decoded."""
 
     first_offset: int | None
-    """Of its first segment; None without segments."""
+    """First offset of the first segment; None without segments."""
     leader_epoch: int
-    """Of its last batch; -1 without batches."""
+    """Leader epoch of the last batch; -1 without batches."""
     end_offset: int
     unread: tuple[tuple[str, int | None, str], ...]
     """(path, position, reason)."""

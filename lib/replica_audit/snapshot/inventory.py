@@ -20,7 +20,7 @@ class LogDir:
     path: str
     """Relative to the snapshot; '' for the snapshot itself."""
     broker_id: int | None
-    """From meta.properties, else from the directory's name; None if neither has one."""
+    """Broker id from meta.properties, else from the directory's name; None if neither has one."""
     cluster_id: str | None
     directory_id: str | None
     clean_shutdown: bool
@@ -53,7 +53,7 @@ class MetadataLog:
     """`.checkpoint` files in order of end offset and epoch."""
     has_quorum_state: bool = False
     directory_id: str | None = None
-    """Of the log dir, from meta.properties; None before 3.7."""
+    """Id of the log dir from meta.properties; None before 3.7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class BrokerLogFile:
     path: str
     size_bytes: int
     broker_id: int | None
-    """Of the log dir that contains it, else of a directory `broker-<id>` on its path; None without either."""
+    """Broker id of the log dir that contains it, else of a directory `broker-<id>` on its path; None without either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Inventory:
     voters: tuple[VoterCopy, ...]
     """Voters of the metadata log's quorum, as far as a control record or quorum-state names them."""
     leaderships: tuple[Leadership, ...]
-    """From topic listings and leadership.json, each with its `source`."""
+    """Leadership from topic listings and leadership.json, each with its `source`."""
     leadership_files: tuple[str, ...]
     remote_logs: tuple[tuple[str, ...], ...] | None
     """For each partition of `__remote_log_metadata`, log dirs of the brokers that lead it or are in sync, up to the first

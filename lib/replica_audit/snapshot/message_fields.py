@@ -135,7 +135,7 @@ class Field(NamedTuple):
     since: int = 0
     """First version that has it."""
     tag: int | None = None
-    """Its number if it is a tagged field."""
+    """Number of a tagged field; None for others."""
 
 
 def read_structure(reader: FieldReader, fields: Iterable[Field], version: int = 0) -> dict[str, object]:

@@ -59,7 +59,7 @@ class ObservedCluster:
     schema_version: int
     cluster_id: str | None
     observed_ms: int
-    """When the groups' offsets were requested."""
+    """Time at which the groups' offsets were requested."""
     replicas: tuple[ObservedReplica, ...]
     groups: tuple[ObservedGroup, ...]
     refused: tuple[str, ...]

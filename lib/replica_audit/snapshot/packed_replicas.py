@@ -39,7 +39,7 @@ class PackedReplicas(NamedTuple):
 
     replica_count: int
     segment_count: int
-    """Without those of large replicas; so is `size_bytes`."""
+    """Number of segments without those of large replicas, which `size_bytes` excludes too."""
     size_bytes: int
     content: bytes
 

@@ -64,7 +64,7 @@ class SecondHandLog(NamedTuple):
     unproven: tuple[str, ...]
     """Words of `UNPROVEN`."""
     form: str
-    """What stands for a record batch: only logs of one form can be compared batch by batch."""
+    """Form of the record batches: only logs of one form can be compared batch by batch."""
 
 
 def are_comparable(one: str, other: str) -> bool:

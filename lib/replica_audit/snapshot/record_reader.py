@@ -52,7 +52,7 @@ class RecordRows:
     unread: tuple[tuple[RecordRequest, str], ...] = ()
     """Unreadable, with the reason: a file that is missing, unreadable, or not the one that was scanned; a batch too large to expand."""
     not_captured: tuple[tuple[RecordRequest, str], ...] = ()
-    """Not part of the evidence, with the reason."""
+    """Requests for bytes that the evidence lacks, with the reason."""
     undecodable: tuple[tuple[RecordRequest, str], ...] = ()
     """Read, but Kafka could not decode their records; with the reason."""
 

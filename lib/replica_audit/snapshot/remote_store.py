@@ -58,10 +58,10 @@ class RemoteStore:
     objects: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
     """By topic id."""
     of_names: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
-    """The same objects by the apparent topic name."""
+    """All objects by their apparent topic name."""
     listed_ms: int | None = None
     latest_ms: int | None = None
-    """As in `RemoteListing`."""
+    """`latest_ms` of the `RemoteListing`."""
     location: str | None = None
     """Location from which `Snapshot.open` opens the store; None for a listing."""
 
@@ -145,7 +145,7 @@ def _look_again(store: Snapshot, objects: Sequence[RemoteObject]) -> Iterator[Re
 
 
 def _placed_ms(path: str) -> int | None:
-    """When a file was put where it is: every way to copy or move it changes its inode. None for a missing one."""
+    """Time at which a file was created or copied here, since every copy or move changes its inode; None for a missing file."""
     try:
         return os.lstat(path).st_ctime_ns // 1_000_000
     except OSError:

@@ -25,7 +25,7 @@ class OpenSource(NamedTuple):
     """An opened segment: its items in order, and the summariser for them."""
 
     items: Iterator[NDArray[np.void] | Damage]
-    """As from `scan_segment`."""
+    """Batches and damage in the form of `scan_segment`."""
     summariser: Summariser
     """Empty; every item has to be added to it."""
 

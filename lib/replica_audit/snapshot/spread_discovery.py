@@ -72,7 +72,7 @@ class Owner(NamedTuple):
     log_dir: LogDir
     is_foreign: bool
     checkpoints: Mapping[str, CheckpointFile]
-    """Its offset checkpoints, by name; empty if its replicas are not read."""
+    """Offset checkpoints of the log dir by name; empty if its replicas are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class FoundDirs:
     """Contents of a task's directories."""
 
     held: tuple[HeldReplica, ...]
-    """In order of partition, broker and log dir."""
+    """Replicas in order of partition, broker and log dir."""
     counts: Mapping[str, int]
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]

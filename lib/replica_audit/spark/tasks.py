@@ -51,7 +51,7 @@ class SparkExecutor:
 
     @cached_property
     def parallelism(self) -> int:
-        """As reported by Spark."""
+        """Parallelism reported by Spark."""
         return parallelism(self._spark)
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:

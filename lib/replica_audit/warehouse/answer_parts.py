@@ -64,7 +64,7 @@ class AnswerParts:
     """The audited partitions."""
     reader: PartReader
     timeline: Sequence[HighWatermarkTimelineRow]
-    """In order."""
+    """Rows of the timeline in order."""
     runner: TaskRunner | None = None
 
     @property

@@ -116,7 +116,7 @@ class EvidenceIndex:
     """The driver's index of the rows of an ingest."""
 
     partitions: list[IndexedPartition]
-    """In order."""
+    """Partitions in order."""
     counts: dict[str, int]
     """Number of rows by table."""
     log_dirs: frozenset[str]

@@ -194,7 +194,7 @@ class PlacedFiles:
     """By path, relative to it."""
     partition: Mapping[str | None, str | None]
     wanted: Mapping[str, Sequence[str | None]]
-    """As for `read_file`."""
+    """Values to select by column, in the form of `read_file`."""
 
     def read(self, schema: pa.Schema, places: WantedPlaces | None = None) -> Iterator[tuple[str, pa.Table]]:
         """Path and rows of each file that may have some, in the columns of `schema`; restricted to `places` if given."""

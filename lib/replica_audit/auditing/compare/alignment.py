@@ -219,7 +219,7 @@ class Alignment:
     own_unchecked: Batches = NO_BATCHES
     """Batches that only the follower has and whose checksums were never computed: they may differ by damage only."""
     reference_unchecked: Batches = NO_BATCHES
-    """The reference's such batches below the follower's end."""
+    """Such batches of the reference below the follower's end, which the follower lacks."""
 
 
 def align(

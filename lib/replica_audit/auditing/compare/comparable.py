@@ -1,4 +1,4 @@
-"""Reasons why comparing two logs may prove nothing: one is known only from a dump or listing (A.8), or they belong to two
+"""Reasons why comparing two logs may prove nothing: one is known only from a text or table (A.8), or they belong to two
 topics of one name (F.4)."""
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Cause:
     election: Election | None
     """Election at which the two logs diverged; None if the history does not reach back so far."""
     clean: bool | None
-    """Whether it was clean; None if unknown."""
+    """True for a clean election; None if unknown."""
     promised_records: int | None
     """Upper bound of the records acknowledged with acks=all; None if unknown."""
     suspects: int = 1

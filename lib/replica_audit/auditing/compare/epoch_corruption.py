@@ -176,13 +176,13 @@ class EpochSigns(NamedTuple):
     """Evidence on which of two copies has the changed epoch in a range; "there" is its first offset."""
 
     own: bool | None
-    """Whether the copy's epoch file gives its batches' epoch there; None without a usable file."""
+    """True if the copy's epoch file gives its batches' epoch there; None without a usable file."""
     theirs: bool | None
-    """Whether the other's epoch file gives the other's epoch there; None without a usable file."""
+    """True if the other's epoch file gives the other's epoch there; None without a usable file."""
     known: bool
     """True if a third copy's file or batches have the epoch there."""
     led: bool | None
-    """Whether the epoch had a leader; None if the history does not reach back so far."""
+    """True if the epoch had a leader; None if the history does not reach back so far."""
     goes_on: bool
     contradicted: bool
     late: bool
@@ -199,7 +199,7 @@ class EpochSigns(NamedTuple):
 
 
 def confidence_of(signs: EpochSigns) -> Confidence | None:
-    """Confidence that the copy, not the other one, has the changed epoch; None without evidence. By the first line that fits:
+    """Confidence that this copy, not the other, has the changed epoch; None without evidence. By the first line that fits:
 
     | own file has it there | and | answer |
     |---|---|---|

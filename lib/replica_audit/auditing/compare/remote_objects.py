@@ -204,7 +204,7 @@ def _lacks(objects: dict[str, RemoteObject], segment: RemoteSegment) -> str | No
 
 
 def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int) -> tuple[Certainty, str]:
-    """Certainty that a segment is gone; `below` is the latest epoch of older ones of the log that are there still, -1 without such.
+    """Certainty that a segment is gone; `below` is the latest epoch of older segments of the log that still exist, -1 without any.
 
     | store was listed | and | it is |
     |---|---|---|

@@ -136,7 +136,7 @@ def chunks_of_candidates(
     replicas: Sequence[ReplicaFacts],
     cuts_of: Callable[[], CandidateCuts],
 ) -> dict[CopyKey, set[int]]:
-    """Chunks whose batches the costs of all candidates want, by copy: all holders of a chunk, or none.
+    """Chunks whose batches the costs of all candidates need, by copy: all holders of a chunk, or none.
 
     | chunk | wanted |
     |---|---|
@@ -147,7 +147,7 @@ def chunks_of_candidates(
     | a cut of a copy goes through its own | yes |
     | any other: the reference and whoever else holds it have the same | no: its digest counts it |
 
-    `cuts_of` gives `cuts_of_candidates`, and is asked only where logs differ.
+    `cuts_of` returns `cuts_of_candidates`, and is called only if logs differ.
     """
     holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
     for facts in replicas:

@@ -1,4 +1,4 @@
-"""The capture itself: missing or unreadable files, copies of different moments, logs known from a dump or listing only (F.7)."""
+"""The capture itself: missing or unreadable files, copies of different moments, logs known from a text or table only (F.7)."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, wher
 
 
 def _kind_of_tail(damage: Damage, clean: bool | None) -> tuple[Code, Severity, list[Evidence]]:
-    """Code and severity of a tail, and the harmless explanation of it.
+    """Code and severity of a tail, and its harmless explanation.
 
     | damage | bytes shown | stop | code | severity |
     |---|---|---|---|---|

@@ -82,7 +82,7 @@ def _elections(case: Case) -> Iterator[Finding]:
 
 
 def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
-    """The finding of one election, by what is here of the records that it left behind.
+    """Finding on one election, by what was captured of the records that it left behind.
 
     | what is here | severity | verdict | what is said |
     |---|---|---|---|

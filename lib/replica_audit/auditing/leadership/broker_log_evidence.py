@@ -125,9 +125,9 @@ def _frozen(
 
 
 def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
-    """Truncations by broker, in order of time, those of an unknown broker first.
+    """Yield truncations by broker, in order of time, those of an unknown broker first.
 
-    A log that never had anything is not cut. After that the effect of a broker's next line is:
+    A log that never had a record is not truncated. After that the effect of a broker's next line is:
 
     | line | after | effect |
     |---|---|---|
@@ -197,9 +197,9 @@ def _elected(event: BrokerLogEvent) -> int | None:
 
 
 def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElection]:
-    """Elections of a replica out of sync, from the controller's and the leaders' lines.
+    """Yield elections of a replica out of sync, from lines of the controller and of leaders.
 
-    An election is a line `elected`, or `starts` of a broker that leads; it may name nobody. By the first line that fits:
+    An election is a line `elected`, or `starts` of a broker that leads; it may name no leader. By the first line that fits:
 
     | line | effect |
     |---|---|

@@ -85,7 +85,7 @@ class CaptureTimes:
         return self._kinds_of(broker_id, log_dir) == {"live"}
 
     def state_when_copied(self, facts: ReplicaFacts, leadership: Leadership | None) -> CopiedState:
-        """State of a replica's broker as its files were copied, by the first line that fits (C.2, "Down when copied").
+        """State of a replica's broker during the copy, by the first line that fits (C.2, "Down when copied").
 
         | the broker | state |
         |---|---|

@@ -219,7 +219,7 @@ def sole_terms(
 def confidence_of_term(
     others_fenced: Literal["throughout", "later", "no"], *, is_shown: bool, is_likely: bool, outsiders_count: bool
 ) -> Literal["proven", "likely"] | None:
-    """Confidence that a leader alone in the ISR committed what it wrote; None: it may not have. By the first line that fits:
+    """Confidence that a leader alone in the ISR committed all it wrote; None if it may not have. By the first line that fits:
 
     | others fenced | its process took note | answer |
     |---|---|---|

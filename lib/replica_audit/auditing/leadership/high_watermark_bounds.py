@@ -167,9 +167,9 @@ class RecordedHighWatermark:
 def recorded_marks(
     reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None, cleaner_bound: bool
 ) -> list[RecordedHighWatermark]:
-    """High watermarks that replicas recorded, as far as they are of the reference's lineage; never empty.
+    """High watermarks recorded by replicas, as far as they apply to the reference's lineage; never empty.
 
-    Each proves what lies below an offset (`proven_below`). By the first line that fits:
+    Each proves the log below an offset (`proven_below`). By the first line that fits:
 
     | the replica that recorded it | counts |
     |---|---|
@@ -230,7 +230,7 @@ def _lies_within(stretches: Iterable[OffsetRange], offset: int) -> bool:
 
 
 def proven_below(leader: ReplicaFacts, facts: ReplicaFacts, value: int, clean: CleanElections) -> int:
-    """Offset below which a high watermark `value` that a replica recorded proves the reference's log committed.
+    """Offset below which a replica's recorded high watermark `value` proves the reference's log committed.
 
     | value | the replica | offset |
     |---|---|---|

@@ -209,7 +209,7 @@ class _History:
     def _should_have(self, epoch: int) -> bool:
         """True if the reference has everything committed in an epoch, provided that no election since lost any.
 
-        An eligible leader replica that was stopped cleanly has it; one that was killed is no longer eligible (KIP-966).
+        An eligible leader replica that was stopped cleanly has it; one that was killed drops out (KIP-966). Not for an epoch in which it led.
         """
         facts = self.reference.facts
         reference = self.reference

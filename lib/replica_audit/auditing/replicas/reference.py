@@ -44,7 +44,7 @@ class Reference:
     history: tuple[PartitionState, ...] = ()
     """Committed states of the metadata log, oldest first; () if leadership comes from elsewhere, or is outdated."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
-    """From `Leadership`."""
+    """`Leadership.fenced_since` of the given leadership."""
 
     def is_before(self, leader_epoch: int | None) -> bool:
         """True if records of that epoch are of a later leader than the reference is known to be: its source is older than the
@@ -83,7 +83,7 @@ _UNSAID = Leadership("", -1, "inferred")
 
 
 def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
-    """The leader where it is known and its files are here, else the best of the others; None without replicas.
+    """Choose the leader if it is known and captured, else the best of the others; None without replicas.
 
     Best is the greatest (current epoch, log end offset), then the lowest broker id, of those on the first line that fits:
 
@@ -95,7 +95,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     | any other, or nobody, and some in-sync or eligible leader replicas are here | these |
     | any other, or nobody | all |
 
-    A cleanly stopped cluster has no leader. A leadership that is older than the logs counts for nothing.
+    A cleanly stopped cluster has no leader. A leadership older than the logs is ignored.
     """
     if not replicas:
         return None

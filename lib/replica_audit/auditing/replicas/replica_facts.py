@@ -186,7 +186,7 @@ class ReplicaFacts:
 
     directory: ReplicaDir
     segments: tuple[SegmentSummary, ...]
-    """In order of base offset."""
+    """Summaries of the segments by base offset."""
     log_start_offset: int
     local_start_offset: int
     """First offset whose record can be in the files: above `log_start_offset` if older segments are tiered."""
@@ -282,7 +282,7 @@ class ReplicaFacts:
 
     @cached_property
     def second_hand(self) -> bool:
-        """True if the log is known from a dump or listing, not from its segments, so that its records cannot be read."""
+        """True if the log is known from a text or table, not from its segments, so that its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
     def paths_of(self, batch: Batch) -> list[str]:
@@ -319,7 +319,7 @@ class ReplicaFacts:
 
     @property
     def _is_cut_short(self) -> bool:
-        """True if a dump or listing shows less of the log than the log dir's own files prove."""
+        """True if a text or table shows less of the log than the log dir's own files prove."""
         directory = self.directory
         last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
         said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)

@@ -51,7 +51,7 @@ class Outcome:
     total: Total
     holders: Mapping[int, Holder]
     stored: frozenset[Stored]
-    """From `WholeAudit`."""
+    """`stored` of the `WholeAudit`."""
     conditions: Conditions
     findings: Mapping[FindingPlace, Sequence[FindingRow]]
     tone: str
@@ -176,7 +176,7 @@ def kind_of_outcome(
     compared: Compared,
     untimed: Collection[Place] = (),
 ) -> tuple[str, int]:
-    """The outcome in one word and the number of partitions it applies to; `codes` are those of each partition's findings.
+    """Outcome in one word, and the number of partitions it applies to; `codes` are those of each partition's findings.
 
     - `lost`, `lost_leaderless` (no leader to miss them): committed records, counted
     - `gone_since` an earlier audit, `gone_for_good`: on no replica here; `lost_markers`: no sound record; `lost_uncounted`

@@ -51,7 +51,7 @@ class MetadataComparison:
     """Conclusions from all readable copies."""
 
     quorum: Quorum
-    """With metadata that brokers applied counted as committed."""
+    """Quorum in which metadata applied by brokers counts as committed."""
     leaderships: tuple[Leadership, ...]
     """By the newest copy of the only history left, or of all copies."""
     stale: Stale | None

@@ -234,7 +234,7 @@ class MetadataCopy:
     problems: tuple[tuple[str, int | None, str], ...] = field(default=())
     """(path, position, reason) of what could not be read; a torn or zero-filled end does not count."""
     reach: tuple[int, int] = (-1, 0)
-    """As `newness`, for the last batch that the files show or that unread parts may contain."""
+    """`newness` of the last batch that the files show or that unread parts may contain."""
     state: QuorumState | None = None
     """None if there is no quorum-state, or it cannot be used."""
 
@@ -265,7 +265,7 @@ class MetadataCopy:
 
     @property
     def epochs(self) -> Iterator[ControllerEpoch]:
-        """Its ranges of equal controller epoch, in order."""
+        """Yield the log's ranges of equal controller epoch, in order."""
         if self.pieces:
             headers = np.concatenate([piece.headers[["leader_epoch", "base_offset"]] for piece in self.pieces])
             begins = headers[np.flatnonzero(np.diff(headers["leader_epoch"], prepend=-2))]
@@ -292,7 +292,7 @@ class MetadataCopy:
         end_offset: int | None = None,
         parse: Parse = parse_message,
     ) -> Iterator[MetadataEntry]:
-        """Its entries from `start_offset` on, below `end_offset`. Raises FormatError and OSError."""
+        """Yield the log's entries from `start_offset` on, below `end_offset`. Raises FormatError and OSError."""
         for piece in self.pieces:
             wanted = piece.headers[piece.headers["last_offset"] >= start_offset]
             if end_offset is not None:
@@ -321,7 +321,7 @@ class MetadataCopy:
         return Voters(last.ids, None, tuple(one for one in directories if one[0] in last.ids))
 
     def elections(self, snapshot: Snapshot) -> list[QuorumElection]:
-        """Its elections, in order."""
+        """Elections in the log, in order."""
         return [
             QuorumElection(entry.offset, entry.epoch, entry.time_ms, one.leader_id)
             for entry, one in self._voters_named(snapshot)

@@ -21,7 +21,7 @@ class Proven:
 
 @dataclass(frozen=True, slots=True)
 class ProvenBy:
-    """What may prove that records of a history were committed."""
+    """Sources that may prove records of a history committed."""
 
     copies: tuple[MetadataCopy, ...]
     """Copies that do not contradict each other."""
