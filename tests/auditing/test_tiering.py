@@ -73,13 +73,22 @@ def test_what_is_of_another_history_below_the_files_is_undecided(
     assert answer.one("TIER-UNKNOWN", 2) == ("high", "suspect", 60, 80), answer
     assert answer.verdict == "INCONCLUSIVE" and not lost(answer)
     (row,) = answer.found("TIER-UNKNOWN")
-    assert (
-        f"whether offsets {start} to 99 of the log of broker 1 are in remote storage or deleted is not known"
-        in row["message"]
-    )
+    assert f"whether offsets {start} to 99 of the log of broker 1 are in remote storage is not known" in row["message"]
     assert not answer.found("EPO-CACHE-STALE")
     steps = plan_elections(audit_all(str(tmp_path), Settings(topics=(TOPIC,)))).steps
     assert any(step.action == "copy" and 2 in step.brokers for step in steps), steps
+
+
+def test_a_first_segment_that_was_not_copied_is_no_sign_of_it(tmp_path: Path) -> None:
+    """Its index shows that the log has it; a start inside it is no start in remote storage."""
+    stopped = replace(MOVED, clean_shutdown=True)
+
+    def leave_an_index() -> None:
+        (tmp_path / "broker-1" / f"{TOPIC}-0" / f"{10:020}.index").write_bytes(b"")
+
+    answer = audit(tmp_path, {1: stopped, 2: OTHER}, isr=(1,), before_audit=leave_an_index, **SAID[0])
+    assert answer.one("TIER-UNKNOWN", 2)[2:] == (60, 80) and answer.found("CAP-MISSING-SEGMENT"), answer
+    assert answer.verdict == "INCONCLUSIVE" and not lost(answer)
 
 
 def test_with_the_configs_it_is_decided(tmp_path: Path) -> None:

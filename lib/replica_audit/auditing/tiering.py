@@ -49,7 +49,9 @@ def _shows(directory: ReplicaDir, segments: Sequence[SegmentSummary]) -> Tiering
         return False if is_here or first is None or first >= base else None
     if start >= base:
         return False
-    if directory.clean_shutdown:
+    # Files of a segment without its .log show that it was not copied, and not that it is in remote storage only.
+    is_whole = all(one >= base for one in directory.index_bases)
+    if directory.clean_shutdown and is_whole:
         return True
     if first is None:
         may_begin_below = any(one.has_epochs for one in segments)

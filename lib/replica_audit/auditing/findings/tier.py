@@ -250,7 +250,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
         return
     facts = case.reference.facts
     span = name_offsets(below.start_offset, below.end_offset)
-    open_ = f"whether {span} of the log of broker {facts.broker_id} are in remote storage or deleted is not known"
+    open_ = f"whether {span} of the log of broker {facts.broker_id} are in remote storage is not known"
     checkpoint = facts.directory.log_start_checkpoint
     evidence = [
         Evidence(
@@ -272,8 +272,8 @@ def _unknown(case: Case) -> Iterator[Finding]:
         yield finding(
             TIER_UNKNOWN,
             f"{name} has {name_offsets(part.start_offset, part.end_offset)} of epoch {epoch}, where the epoch file of "
-            f"broker {facts.broker_id} has epoch {had}: {open_}. If they are in remote storage, what {name} has "
-            "is lost as soon as it follows",
+            f"broker {facts.broker_id} has epoch {had}: {open_}. If they are, what {name} has is lost "
+            "as soon as it follows",
             severity="high",
             verdict="INCONCLUSIVE",
             confidence="suspect",
