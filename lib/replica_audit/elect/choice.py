@@ -117,6 +117,11 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     reason = _reason(case, best, ranked[1:], standings)
     if codes := damaged.get(best.broker_id):
         reason = f"{reason}. {say_damage(best.broker_id, codes)}"
+    if below := case.undecided_below:
+        reason = (
+            f"{reason}. What a choice loses below offset {below.end_offset} is not counted: whether the log goes on there in remote "
+            "storage is not known"
+        )
     return Choice(best, worst, reason)
 
 

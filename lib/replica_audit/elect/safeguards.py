@@ -327,11 +327,12 @@ def _copy(
             snapshot=tuple(directory for one in held for directory in one.directories),
         )
     copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
+    doubted = _find_doubted(results, copied, about)
+    copied |= {(broker, place) for broker, places in doubted.items() for place in places}
     others = _find_other(matrix, state, decisions, copied)
     cut = _find_cut(
         matrix, decisions, copied | {(broker, place) for broker, places in others.items() for place in places}
     )
-    doubted = _find_doubted(results, about)
     if doubted:
         why = "what they have is gone as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
         yield _copy_other(matrix, doubted, copies, why)
@@ -346,7 +347,9 @@ def _copy(
     yield from copy_put_aside(state, decisions, copies)
 
 
-def _find_doubted(results: Results, about: Container[Place]) -> dict[int, list[Place]]:
+def _find_doubted(
+    results: Results, copied: Collection[tuple[int, Place]], about: Container[Place]
+) -> dict[int, list[Place]]:
     """By broker, the partitions of which it has another history below the files of a log that may go on in remote storage."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for row in results.findings:
@@ -354,9 +357,9 @@ def _find_doubted(results: Results, about: Container[Place]) -> dict[int, list[P
             continue
         if row.topic is None or row.partition is None or (place := (row.topic, row.partition)) not in about:
             continue
-        if place not in wanted[row.broker_id]:
+        if (row.broker_id, place) not in copied and place not in wanted[row.broker_id]:
             wanted[row.broker_id].append(place)
-    return wanted
+    return {broker: places for broker, places in wanted.items() if places}
 
 
 def _find_other(
