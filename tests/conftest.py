@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session for the whole run, started by the first test that asks for it; a replaced engine."""
+"""Fixtures of all tests: one Spark session for the whole run, started by the first test that needs it; a replaced engine."""
 
 from __future__ import annotations
 

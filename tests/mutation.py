@@ -27,7 +27,7 @@ HISTORIES = "60"
 
 
 class Room(NamedTuple):
-    """What is mutated, and the tests that have to notice."""
+    """Code that is mutated, and the tests that must notice."""
 
     modules: str
     tests: tuple[str, ...]

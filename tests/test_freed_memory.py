@@ -1,4 +1,4 @@
-"""What a process frees it has again without asking the system for new pages."""
+"""Memory freed by a process is reused without asking the system for new pages."""
 
 from __future__ import annotations
 

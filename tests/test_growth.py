@@ -38,7 +38,7 @@ PAIRS = [
 
 
 def _steps(before: Path, after: Path, place: Path) -> Iterator[tuple[str, Steps]]:
-    """What can be done with the two snapshots, and its steps."""
+    """Operations on the two snapshots, and their steps."""
     plan = place / "plan.json"
 
     def command(*arguments: object) -> Callable[[], int]:

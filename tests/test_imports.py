@@ -238,7 +238,7 @@ def _private(name: str) -> bool:
 
 
 def _private_uses(path: Path) -> list[str]:
-    """Where a test or a benchmark imports, patches or reads a private name of the library, also in a program in a text."""
+    """Places where a test or a benchmark imports, patches or reads a private name of the library, also in a program in a text."""
     of_library = {
         (alias.asname or alias.name).partition(".")[0]
         for node in nodes_of(path)

@@ -79,7 +79,7 @@ def steps(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def matches(shown: list[str], printed: str) -> bool:
-    """Whether `printed` is what is shown; a line `...` stands for any lines."""
+    """True if `printed` is what is shown; a line `...` matches any lines."""
     for pattern, text in _IDS:
         printed = pattern.sub(text, printed)
     parts = [r"(?:[^\n]*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in shown]

@@ -49,7 +49,7 @@ class Hosts:
 
     @property
     def log(self) -> str:
-        """What the sshd has said."""
+        """Output of the sshd so far."""
         return (self._place / "sshd.log").read_text()
 
     def close(self) -> None:

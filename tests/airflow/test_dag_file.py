@@ -197,7 +197,7 @@ def test_options_with_braces_reach_the_collector_as_they_are(module, braces):
 
 
 def _filled_in_again(call, *args, **kwargs):
-    """What @task.bash runs: its execute() renders arguments and command, after the arguments have been rendered before."""
+    """Render arguments and command again, as `execute()` of @task.bash does after the arguments were rendered before."""
     args = [rendered(value) if isinstance(value, str) else value for value in args]
     return rendered(call.function(*args, **{name: rendered(value) for name, value in kwargs.items()}))
 

@@ -261,7 +261,7 @@ def test_evidence_of_two_nights_by_ssh_the_second_with_what_is_wanted(scheduler,
 
 
 def history(warehouse: Path, *options: str) -> str:
-    """What `replica-audit history` prints."""
+    """Output of `replica-audit history`."""
     program = "from replica_audit.cli.main import entry_point; entry_point()"
     shown = subprocess.run(
         [sys.executable, "-c", program, "history", "--warehouse", str(warehouse), *options],

@@ -1,4 +1,4 @@
-"""What a Python program gets without Spark: the same answers as the command line, typed, and loaded when they are used."""
+"""Answers of the Python API without Spark: the same as on the command line, typed, and loaded on use."""
 
 from __future__ import annotations
 

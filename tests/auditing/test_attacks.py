@@ -17,7 +17,7 @@ from replica_audit.runner.in_process import audit_one
 
 
 class Answer:
-    """What the questions look at: the findings and the rows of one partition."""
+    """Findings and rows of one partition, for the questions."""
 
     def __init__(self, results: Results):
         self.results = results
@@ -40,7 +40,7 @@ class Answer:
         return {row["broker_id"]: row["truncate_to"] for row in rows if row["protocol"] == protocol}
 
     def may_be(self, offset: int) -> bool:
-        """Whether the interval of the high watermark has `offset`; null bounds nothing."""
+        """True if the interval of the high watermark contains `offset`; a null is no bound."""
         lower, upper = self.mark["hw_lower"], self.mark["hw_upper"]
         return lower <= offset and (upper is None or offset <= upper)
 

@@ -76,7 +76,7 @@ def rows_of(entries: Sequence[Entry]) -> np.ndarray:
 
 
 def written(dice: random.Random, start: int, end: int, epoch: int, legacy: bool) -> list[Entry]:
-    """What a leader writes: some of it by a producer that numbers its batches, or in transactions."""
+    """Batches as a leader writes them, some by an idempotent producer or in transactions."""
     found, sequence = [], dice.choice([0, 0, 5])
     while start < end:
         span = dice.choice([1, 1, 1, 2, 5])

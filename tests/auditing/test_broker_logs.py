@@ -1,4 +1,4 @@
-"""What brokers' own logs add: losses that left no trace in the files, and a high watermark in a leader's words."""
+"""Evidence from broker logs: losses that left no trace in the files, and a high watermark logged by a leader."""
 
 from __future__ import annotations
 

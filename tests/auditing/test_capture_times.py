@@ -72,7 +72,7 @@ def test_records_of_an_epoch_that_another_led_may_have_come_later(tmp_path):
 
 
 def kinds(path: Path, **of_brokers: str) -> None:
-    """A manifest that says so of each broker, and nothing of the cluster's rest."""
+    """Manifest with a kind for each broker, and nothing on the cluster."""
     brokers = [
         {"broker_id": int(name[1:]), "log_dir": f"broker-{name[1:]}", "kind": kind} for name, kind in of_brokers.items()
     ]

@@ -31,7 +31,7 @@ SEEDS = range(120)
 
 @dataclass(frozen=True)
 class Header:
-    """A batch as far as a header tells; `crc` stands for its contents."""
+    """A batch by its header fields; `crc` represents its content."""
 
     base: int
     last: int

@@ -1,4 +1,4 @@
-"""What one replica's checkpoint proves committed is so on every replica that has the same records (F.0)."""
+"""A replica's checkpoint proves records committed on every replica that has the same records (F.0)."""
 
 from __future__ import annotations
 

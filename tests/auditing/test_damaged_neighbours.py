@@ -31,7 +31,7 @@ def _with_neighbour(capture: Path, target: Path) -> Path:
 
 
 def _rows(results: Results) -> dict[str, Any]:
-    """What is said of the neighbour, without the ids."""
+    """Rows of the neighbour, without ids."""
     found = {}
     for table in (
         "partitions",

@@ -51,7 +51,7 @@ def deleted_rows(answer: Answer) -> list[tuple]:
 
 
 def judged(path: Path) -> tuple[Results, str, str]:
-    """What is said of the snapshot at `path`: the results, the exit status, headline and what stands below it."""
+    """Results, exit status, headline and following sentences for the snapshot at `path`."""
     results = audit_all(str(path), Settings())
     verdict = build_verdict(results, "high")
     answer = build_answer(results, verdict)

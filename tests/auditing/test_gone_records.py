@@ -20,7 +20,7 @@ from replica_audit.schema import Evidence
 
 
 def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> list[dict]:
-    """What the loading gives of an audit: runs that were committed or left by an unclean election, and what was told."""
+    """Runs of an audit as they are loaded: committed or left by an unclean election, and those reported."""
     place = lambda row: (row["topic"], row["partition"])  # noqa: E731
     partitions = {place(row): row for row in results.rows("partitions")}
     unclean = {
@@ -44,7 +44,7 @@ def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> lis
 
 
 def losses_of(rows: list[dict]) -> EarlierLosses:
-    """What the loading makes of `seen_by`."""
+    """`EarlierLosses` loaded from `seen_by`."""
     names = {field.name for field in fields(EarlierRun)} - {"broker_ids"}
     runs = [row for row in rows if "finding_id" not in row]
     return earlier_losses(

@@ -1,4 +1,4 @@
-"""What followers really kept: the replay on the capture before against the brokers' log lines and files afterwards."""
+"""Truncations that really happened: the replay on the capture before, compared with broker log lines and files afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the history of leadership adds to the audit: on captures of real clusters, and in scenes."""
+"""Effect of the leadership history on the audit, on captures of real clusters and in scenes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an election left behind: when it was not committed, and when nothing excludes that it was (H.1)."""
+"""Records left behind by an election: when they were not committed, and when they may have been (H.1)."""
 
 from __future__ import annotations
 

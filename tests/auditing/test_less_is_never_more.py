@@ -29,9 +29,8 @@ PARTS_OF_A_HISTORY = 2
 
 
 def names(part: Results, place: Place) -> bool:
-    """Whether the part names a replica that it needs, a file that it lacks of one that it has, that who leads is known by
-    older words only, or that nothing says which replicas there are.
-    """
+    """True if the part names a missing replica that it needs or a missing file, knows the leader from an outdated source only,
+    or lists no replicas."""
     if any("older than the logs" in row["message"] for row in rows_of(part, "findings").get(place, ())):
         return True
     rows = rows_of(part, "captures").get(place, ())
@@ -40,7 +39,7 @@ def names(part: Results, place: Place) -> bool:
 
 
 def names_for_election(part: Results, place: Place, candidate: int) -> bool:
-    """Whether the part names, besides, an in-sync replica that was not captured, or what the candidate's next start cuts."""
+    """True if the part also names an in-sync replica that was not captured, or what the candidate's next start truncates."""
     absent = (
         row["state"] in ("named", "absent") and "isr" in row["named_by"] for row in rows_of(part, "captures")[place]
     )
@@ -50,7 +49,7 @@ def names_for_election(part: Results, place: Place, candidate: int) -> bool:
 
 
 def cannot_tell(part: Results, place: Place) -> bool:
-    """Whether the part says that it cannot know what is lost: nothing was compared, or no log has what a checkpoint shows."""
+    """True if the part reports that the loss is unknown: nothing was compared, or no log has the records of a checkpoint."""
     codes = {row["code"] for row in rows_of(part, "findings").get(place, ())}
     return one(part, "partitions", place)["verdict"] == "INCONCLUSIVE" or "HWM-CP-ABOVE-LEO" in codes
 
@@ -117,7 +116,7 @@ RULES: tuple[Callable[[Results, Results], Iterator[str]], ...] = (
 
 
 def contradictions(snapshot: Path, of_whole: Results, place: Path, parts: int, seed: object) -> Iterator[str]:
-    """What `parts` of a snapshot say more surely than the whole; `place` is where they are made."""
+    """Statements on `parts` of a snapshot that are more certain than those on the whole; `place` is where the parts are made."""
     for number, without in enumerate(some_parts(snapshot, parts, seed)):
         target = place / str(number)
         take_away(snapshot, without, target)

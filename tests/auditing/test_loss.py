@@ -1,4 +1,4 @@
-"""What is lost is counted once, however many brokers hold it (F.0, lost records)."""
+"""Lost records are counted once, however many brokers hold them (F.0, lost records)."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Cluster:
         return sorted({one["path"] for one in found if one.get("again")})
 
     def wanted(self) -> dict:
-        """What `show --wanted` writes."""
+        """Content of the file of `show --wanted`."""
         found = audit_all(str(self.evidence), Settings())
         return json.loads(render_wanted(found, Snapshot.open(self.evidence).evidence))
 

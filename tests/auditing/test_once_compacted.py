@@ -1,4 +1,4 @@
-"""What cleaners removed stays removed when the policy changes, and goes on to followers; what they did not is a hole."""
+"""Records removed by cleaners stay removed when the policy changes, also on followers; other gaps are holes."""
 
 from __future__ import annotations
 

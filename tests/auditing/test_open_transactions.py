@@ -47,7 +47,7 @@ def hanging(answer: Answer) -> list[tuple]:
 
 
 def said_of(answer: Answer) -> str:
-    """What the evidence says of the coordinator."""
+    """Evidence from the coordinator."""
     (row,) = answer.found("TXN-HANGING")
     return next(one["text"] for one in row["evidence"] if one["kind"] == "transaction")
 

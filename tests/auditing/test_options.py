@@ -1,4 +1,4 @@
-"""What a run chooses and a manifest says, and what of it stands in the answers."""
+"""Options from settings and manifest, and their place in the answers."""
 
 from __future__ import annotations
 

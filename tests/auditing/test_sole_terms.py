@@ -1,4 +1,4 @@
-"""What a term of a leader alone in the ISR proves: every line of the table of `confidence_of_term`."""
+"""Proofs by the term of a leader alone in the ISR: every line of the table of `confidence_of_term`."""
 
 from __future__ import annotations
 

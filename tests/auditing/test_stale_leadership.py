@@ -30,7 +30,7 @@ CONTROLLER = {100: write.history(BEGIN)}
 
 
 def zookeeper(path: Path) -> Callable[[], object]:
-    """The same by ZooKeeper."""
+    """The same leadership from ZooKeeper."""
     state = {"leader": 0, "leader_epoch": 0, "isr": [0, 1, 2]}
     assigned = {"partitions": {"0": [0, 1, 2]}}
     znodes = {f"/brokers/topics/{TOPIC}/partitions/0/state": state, f"/brokers/topics/{TOPIC}": assigned}

@@ -520,7 +520,7 @@ _PLACE = TopicPartition(TOPIC, 0)
 
 
 def costs(path: Path, place: TopicPartition = _PLACE) -> dict[int, tuple[int, int, int]]:
-    """Of each candidate the records that it loses, the committed ones of them, and those that another replica keeps unseen."""
+    """Lost records of each candidate, the committed ones of them, and those that another replica keeps unseen."""
     rows = audit_all(str(path), Settings(topics=(place.topic,)), asked=(place,)).rows("elections")
     own = [row for row in rows if row["candidate_id"] == row["broker_id"] and row["partition"] == place.partition]
     return {

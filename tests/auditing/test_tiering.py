@@ -1,4 +1,4 @@
-"""Whether a topic is tiered where no source has its configs: known by what is left of it, or undecided, and what that leaves open."""
+"""Tiering of a topic whose configs no source has: known by its traces, or undecided, and the consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an unclean election of the metadata log left behind, or lost, and what is said where nothing tells."""
+"""Records left behind or lost by an unclean election in the metadata log, and the answer if that is unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def told(answer: Answer) -> str:
 
 
 def reasons(answer: Answer) -> list[str]:
-    """What was considered, and what is known of the loss."""
+    """Explanations considered, and the known facts on the loss."""
     (row,) = answer.found("META-UNCLEAN-ELECTION")
     return [one["text"] for one in row["evidence"] if one["kind"] in ("considered", "loss")]
 

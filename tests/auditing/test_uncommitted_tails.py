@@ -1,4 +1,4 @@
-"""What replicas have past the reference's end and was never committed, or may not have been, by who is eligible and who led since (F.0)."""
+"""Records past the reference's end that were or may never have been committed, by who is eligible and who led since (F.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an earlier audit verified is not compared again, unless it is not what it was."""
+"""Batches verified by an earlier audit are not compared again, unless they have changed."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def of_voters(results: Results) -> list[tuple]:
 
 
 def texts(results: Results) -> dict[str, str]:
-    """What each form of the report says, as one line."""
+    """Text of each form of the report, as one line."""
     verdict = build_verdict(results, "high")
     forms = {
         "show": render_summary(results),

@@ -105,7 +105,7 @@ class CapturedCluster:
         return self._directories[node]
 
     def tool(self, main: str, *arguments: str) -> str:
-        """What one of Kafka's own tools prints; fails where it does."""
+        """Output of one of Kafka's own tools; raises if it fails."""
         command = [*self.java("256m"), main, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -50,9 +50,8 @@ class Operator:
     def carry_out(
         self, text: str, plan: Mapping[str, Any], without: Iterable[str] = (), most: int | None = None
     ) -> list[str]:
-        """Every step in its order but those of the actions in `without`, at `most` so many; what did not go as the plan says, in
-        sentences.
-        """
+        """Every step in its order but those of the actions in `without`, at `most` so many; what did not go as the plan says,
+        in sentences."""
         (self.home / "plan.json").write_text(json.dumps(plan))
         printed = printed_steps(text)
         assert [as_words(one) for one in printed] == [planned_words(one) for one in plan["steps"]]
@@ -102,7 +101,7 @@ class Operator:
         return []
 
     def _is_wanted(self, command: str, printed: PrintedStep) -> bool:
-        """Whether a start or stop that is only for a broker which is down or up is for this one."""
+        """True if a start or stop that applies only to a broker which is down or up applies to this one."""
         found = re.search(r"(?:PROPERTIES_OF_|--node-id=|PID_OF_)(\d+)", command)
         is_up = found is not None and int(found[1]) in self._cluster.running
         text = " ".join(printed.text.split())
@@ -133,7 +132,7 @@ class Operator:
         return _PLACEHOLDER.sub(fill, command)
 
     def _log_dir(self, node: int, named: Iterable[str]) -> Path:
-        """Of several log directories of a node that which has what a command names, besides what each has; else the first."""
+        """Log directory of a node with the first file that a command names besides meta.properties; else the first directory."""
         directories = self._cluster.log_dirs(node)
         first = next((name for name in named if name != "meta.properties"), "")
         return next((one for one in directories if (one / first).exists()), directories[0])

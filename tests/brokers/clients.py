@@ -26,7 +26,7 @@ class Received(NamedTuple):
 
 
 def search_path() -> str:
-    """Where the package is, and the client that `make test-brokers` brings."""
+    """Paths of the package, and of the client that `make test-brokers` installs."""
     return f"{ROOT / 'lib'}{os.pathsep}{ROOT / 'build' / 'restore'}"
 
 
@@ -40,7 +40,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def run(*arguments: str, status: int | None = 0) -> str:
-    """What `replica-audit` prints on stdout and stderr; it may end with any status where that is None."""
+    """Output of `replica-audit` on stdout and stderr; with None any exit status is accepted."""
     process = start(*arguments)
     out, err = process.communicate(timeout=300)
     assert status in (None, process.returncode), out + err

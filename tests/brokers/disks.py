@@ -1,4 +1,4 @@
-"""What happens to disks while their brokers are down, and what is on them."""
+"""Disks of brokers that are down: their content, and damage to it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def digests(directories: Iterable[Path]) -> dict[str, str]:
 
 
 def write_manifest(snapshot: Path, version: str, killed: Iterable[int]) -> None:
-    """What tells that every broker was killed before it was copied."""
+    """Write a manifest by which every broker was killed before it was copied."""
     brokers = [
         {
             "broker_id": broker,

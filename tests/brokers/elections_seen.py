@@ -1,4 +1,4 @@
-"""What real brokers did when the plans of `elect` were carried out: recorded by test_elections.py, replayed without brokers."""
+"""Results of real brokers when plans of `elect` were carried out: recorded by test_elections.py, replayed without brokers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def brokers_up(capture: str) -> list[int]:
 
 
 def entry(capture: str, kafka: str, candidate: int, up: list[int], found: Verification) -> dict[str, Any]:
-    """What is kept of one run: leaders, and of each replica where its log ended before, how far it kept it, where it ends."""
+    """Record of one run: leaders, and for each replica its log end before, the offset it kept, and its log end after."""
     partitions: dict[str, dict[str, Any]] = {}
     for row in found.verifications:
         leader, _ = found.leaders[row.topic, row.partition]

@@ -1,4 +1,4 @@
-"""Where consumer groups stood after elections on real brokers: recorded by test_elections.py, replayed without brokers."""
+"""Positions of consumer groups after elections on real brokers: recorded by test_elections.py, replayed without brokers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""A real cluster of three controllers and two brokers, whose quorum is lost in one way or another; and who carries out a plan of
-`quorum` as it is printed.
-"""
+"""A real cluster of three controllers and two brokers, whose quorum is lost in one way or another; and who carries out a plan
+of `quorum` as it is printed."""
 
 from __future__ import annotations
 
@@ -34,9 +33,8 @@ _PATIENT = {
 
 
 class QuorumCluster(SteeredCluster):
-    """`is_dynamic`: the controllers know each other by their directories (KIP-853). `is_apart`: metadata.log.dir lies beside two
-    log.dirs.
-    """
+    """`is_dynamic`: the controllers know each other by their directories (KIP-853). `is_apart`: metadata.log.dir lies beside
+    two log.dirs."""
 
     def __init__(self, capture: Path, out: Path, jars: Path, *, is_dynamic: bool, is_apart: bool = False) -> None:
         self.is_dynamic, self.is_apart = is_dynamic, is_apart
@@ -45,9 +43,8 @@ class QuorumCluster(SteeredCluster):
         super().__init__(capture, out, jars)
 
     def _choose_ports(self, capture: Path) -> dict[int, int]:
-        """Those of before, where there was one: the log of a dynamic quorum names the addresses of its voters. Of a node that is
-        broker and controller the second is that of the controller.
-        """
+        """Those of before, where there was one: the log of a dynamic quorum names the addresses of its voters. Of a node that
+        is broker and controller the second is that of the controller."""
         known = capture / _PORTS
         if known.exists():
             ports = json.loads(known.read_text())
@@ -121,7 +118,7 @@ class QuorumCluster(SteeredCluster):
         return int(found[1])
 
     def change_quorum(self, script: str, *arguments: str) -> None:
-        """What one of the tools tells the controllers to do."""
+        """Have a tool send the controllers a change of the quorum."""
         status, text = self.tool(script, "--bootstrap-controller", self._controller_addresses, *arguments)
         assert status == 0, text
 

@@ -212,7 +212,7 @@ class SteeredCluster:
         return Path(self._started(node).read_text().split("\n")[1])
 
     def log_dirs(self, node: int) -> list[Path]:
-        """Where a node has its logs."""
+        """Log directories of a node."""
         return sorted({path.parent for path in self.directories[node].rglob("meta.properties")})
 
     def start(self, *nodes: int) -> None:
@@ -273,7 +273,7 @@ class SteeredCluster:
         return self.out / f"started-{node}"
 
     def _is_up(self, node: int) -> bool:
-        """Whether its process runs; one that ended, and that nobody has waited for, is a zombie."""
+        """True if its process runs; one that ended and was not waited for is a zombie."""
         if not self._started(node).exists():
             return False
         process = Path(f"/proc/{self.pid(node)}")
@@ -313,8 +313,7 @@ class SteeredCluster:
 
     def await_followers(self, seconds: float = 20) -> None:
         """Wait until every replica on a broker that runs is in sync, as far as its partition has a leader, or it is clear that
-        one does not come: what is there in the end is judged, not how it came.
-        """
+        one does not come: what is there in the end is judged, not how it came."""
         until = time.monotonic() + seconds
         while self._behind() and time.monotonic() < until:
             time.sleep(1)

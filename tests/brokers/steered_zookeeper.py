@@ -1,4 +1,4 @@
-"""The same for brokers of 2.x with ZooKeeper: what it held is written anew from the capture's truth.json, which knows it."""
+"""Steered cluster of 2.x brokers with ZooKeeper, whose content is rewritten from the capture's truth.json."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def cluster_of(capture: str, out: Path, jars: Path) -> SteeredCluster:
 
 
 def _elect(before: Path, file: Path, candidate: int, kafka: str, up: list[int], topics: list[str]) -> tuple[str, dict]:
-    """What the command prints and its plan.json, as an operator makes it."""
+    """Output of the command and its plan.json, as an operator makes it."""
     command = [
         sys.executable,
         "-c",

@@ -132,7 +132,7 @@ _TOPICS_UNDER_LOAD = ("live", "compacted", "moved", "lost")
 
 
 class _Load:
-    """What goes on while a cluster is collected: producers, retention of seconds, compaction, preferred elections, reassignments."""
+    """Load while a cluster is collected: producers, retention of seconds, compaction, preferred elections, reassignments."""
 
     def __init__(self, cluster: _Cluster, bootstrap: str) -> None:
         self._cluster, self._bootstrap = cluster, bootstrap.split(",")

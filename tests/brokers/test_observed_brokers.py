@@ -70,7 +70,7 @@ def _change_record(path: Path) -> None:
 
 
 def _verification(cluster: CapturedCluster, bootstrap: str) -> str:
-    """What Kafka's own tool says of the same topics, in some seconds."""
+    """Output of Kafka's own tool for the same topics within some seconds."""
     arguments = [
         "--broker-list",
         bootstrap,
@@ -196,7 +196,7 @@ def _await_isr(cluster: CapturedCluster, bootstrap: str, topic: str, isr: str) -
 
 
 class _SecuredCluster(CapturedCluster):
-    """The same with a listener for clients, by SASL_SSL, and an authorizer."""
+    """Cluster with a SASL_SSL listener for clients, and an authorizer."""
 
     def __init__(self, capture: Path, out: Path, jars: Path) -> None:
         self.secured: dict[int, int] = {}

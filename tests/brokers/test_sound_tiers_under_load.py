@@ -94,7 +94,7 @@ def _purge(cluster: TieredCluster) -> None:
 
 
 def _happenings(cluster: TieredCluster) -> list[Callable[[], None]]:
-    """What goes on while the copies of each round are made, besides load, rolls, uploads and retention on both sides."""
+    """Events while the copies of each round are made, besides load, rolls, uploads and retention on both sides."""
     return [
         lambda: None,
         lambda: _restart(cluster, 2),

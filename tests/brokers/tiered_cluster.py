@@ -74,13 +74,13 @@ class TieredCluster(SteeredCluster):
         self.ask("kafka-topics", "--create", "--topic", topic, "--replica-assignment", assignment, *words)
 
     def ask(self, script: str, *arguments: str) -> str:
-        """What one of the tools prints; fails where it does."""
+        """Output of one of the tools; raises if it fails."""
         status, text = self.tool(script, "--bootstrap-server", self.bootstrap, *arguments)
         assert status == 0, text
         return text
 
     def produce(self, topic: str, tag: str, number: int) -> list[str]:
-        """So many records with values of some 200 bytes; the values."""
+        """Produce so many records with values of about 200 bytes, and return the values."""
         values = [f"{topic}-{tag}-{one:04d}-".ljust(200, "x") for one in range(number)]
         produce_values(self.bootstrap, topic, 0, values)
         return values

@@ -1,4 +1,4 @@
-"""What is measured on a page: labels of pictures that lie on each other or on a line, and what is cut off."""
+"""Measurements on a page: labels of pictures that overlap each other or a line, and clipped text."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What readers do with a page: read its outline, copy a command, link to a step, print it, hold it in a hand."""
+"""Use of a page: reading its outline, copying a command, linking to a step, printing, holding it in a hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_link_leads_to_a_step_of_the_plan_and_opens_it(browser, unclean):
 
 
 def bad(count: int):
-    """So many partitions that lost records, each with a finding, and one that is consistent."""
+    """So many partitions with lost records, each with a finding, and one consistent partition."""
     rows = [partition("orders", number, "COMMITTED_LOSS", lost_records=9, lost_committed=7) for number in range(count)]
     found = [finding("HWM-LOSS", "critical", "orders", number, broker_id=1) for number in range(count)]
     return results([*rows, partition("calm", 0)], found)

@@ -1,4 +1,4 @@
-"""What the page shows of what: filters in the address, small multiples, facts, protocols, roles, open high watermarks, commands."""
+"""Views of the page: filters in the address, small multiples, facts, protocols, roles, open high watermarks, commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a setting comes from, and what is said about a wrong one."""
+"""Origins of settings, and errors on wrong ones."""
 
 from __future__ import annotations
 

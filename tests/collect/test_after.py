@@ -231,7 +231,7 @@ def test_an_archive_that_broke_off_later_is_told(tmp_path: Path) -> None:
 
 
 class _Read(Unseen):
-    """What an ingest says that it has read."""
+    """Report of an ingest on what it has read."""
 
     def tell_reading(self, read: ReadBytes) -> None:
         self.read = read

@@ -133,7 +133,7 @@ def test_what_broke_off_stays_as_long_as_something_may_go_on_from_it(nights: Nig
 
 
 def _cut(archive: Path, to: Path) -> None:
-    """What is there of the archive where its last file is missing."""
+    """Write an archive to `to` without its last file."""
     with tarfile.open(archive) as whole, tarfile.open(to, "w") as broken:
         for info in whole.getmembers()[:-1]:
             broken.addfile(info, whole.extractfile(info))

@@ -51,7 +51,7 @@ def _columns() -> Iterator[tuple[str, str]]:
 
 
 def _texts_below_fields(row: type) -> dict[str, str]:
-    """What stands below each field of a class, '' where nothing does."""
+    """Docstring below each field of a class, '' without one."""
     found, name = {}, ""
     for node in ast.parse(inspect.getsource(row)).body[0].body:
         if isinstance(node, ast.AnnAssign):

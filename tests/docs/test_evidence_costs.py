@@ -1,4 +1,4 @@
-"""What docs/evidence.md says of a TB follows from what was measured of a GiB."""
+"""Figures for a TB in docs/evidence.md follow from those measured for a GiB."""
 
 from __future__ import annotations
 

@@ -88,9 +88,8 @@ def held(capture: str, broker: int, partition: str) -> frozenset[tuple[int, int]
 
 @cache
 def acknowledged(capture: str, promised: bool) -> dict[str, frozenset[tuple[int, int]]]:
-    """What producers were told is there, by partition; `promised`: what Kafka promises to keep, which is what acks=all
-    was answered for, and all that a leader wrote which alone was in sync.
-    """
+    """Records acknowledged to producers, by partition; `promised` are those that Kafka promises to keep: acknowledged with
+    acks=all, or written by a leader alone in sync."""
     found = defaultdict(set)
     for row in truth(capture)["produced"]:
         one = dict(zip(truth(capture)["produced_columns"], row, strict=True))

@@ -1,6 +1,6 @@
-"""What elections cost of records below the leader's log start, where nothing is left to compare them with (F.0).
+"""Costs of elections for records below the leader's log start, where nothing is left to compare them with (F.0).
 
-They were committed as far as they are of the leader's own history, or as a mark of a log that has them says.
+They were committed if they are of the leader's own history, or if a high watermark of a log that has them proves it.
 """
 
 from __future__ import annotations

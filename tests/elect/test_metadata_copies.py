@@ -34,7 +34,7 @@ def step_of(results: Results) -> Step:
 
 
 def copied_nodes(step: Step) -> list[int]:
-    """Of which node each command makes a copy."""
+    """Nodes that the commands copy."""
     return [int(found) for one in step.commands for found in re.findall(r" LOG_DIR_OF_(\d+) ", one)]
 
 

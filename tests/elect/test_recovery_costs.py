@@ -1,4 +1,4 @@
-"""What a candidate's next start would cut from its own log, by what is known of how its broker stopped."""
+"""Records that a candidate's next start would cut from its own log, by what is known about its stop."""
 
 from __future__ import annotations
 

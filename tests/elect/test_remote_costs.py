@@ -1,4 +1,4 @@
-"""What remote storage keeps of the records that a choice loses, and what Kafka deletes there once the choice leads (J4)."""
+"""Lost records that remote storage keeps, and those that Kafka deletes there once the choice leads (J4)."""
 
 from __future__ import annotations
 

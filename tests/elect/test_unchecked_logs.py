@@ -1,4 +1,4 @@
-"""Nothing is planned on logs of which nobody computed the checksums: a damaged one may seem to lose the least."""
+"""No plan is made on logs whose checksums were never computed: a damaged one may seem to lose the least."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Failure(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What came of asking about many states."""
+    """Outcome of asking about many states."""
 
     audits: int
     verdicts: Counter[str]

@@ -62,7 +62,7 @@ def _events(state: State) -> Iterator[tuple[Any, ...]]:
 
 
 def cut_ends(replica: Replica) -> list[int]:
-    """Where a log may end after a loss of power: all of it, less its last batch, or what was flushed."""
+    """Possible log ends after a power loss: all of it, without its last batch, or what was flushed."""
     possible = {replica.end, max(replica.recovery_point, replica.end - RECORDS), replica.recovery_point}
     return sorted(end for end in possible if end <= replica.end)
 

@@ -1,4 +1,4 @@
-"""What may not come of a plan that is carried out on the model, all of it or only what Do first prints of it."""
+"""Outcomes that a plan must not have when it is carried out on the model, completely or only as far as Do first prints it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOVING = ("forbid_unclean", "stop", "start", "elect", "reorder")
 
 
 class Told(NamedTuple):
-    """What a snapshot tells, and what its topics allow."""
+    """Facts in a snapshot, and properties of its topics."""
 
     liveness: bool = True
     """Who is up, by manifest and fencing."""
@@ -79,7 +79,7 @@ class Judge:
         }
 
     def contradictions(self) -> Iterator[str]:
-        """What the plan may not say, whatever comes of it."""
+        """Statements that the plan must not make, whatever its outcome."""
         plan, captured = self._plan, self._held
         moved = {
             topic for step in plan.steps if step.action in ("elect", "reorder", "check") for topic, _ in step.partitions
@@ -96,7 +96,7 @@ class Judge:
                     yield f"nothing needs to be done, and {len(lost)} committed batches of {topic} are lost"
 
     def carried_out(self, chance: random.Random) -> Iterator[str]:
-        """What comes of the plan in every way that its snapshot leaves open: at once, and after Do first, where that is all."""
+        """Outcomes of the plan in every way that its snapshot leaves open: at once, and after Do first, if that is complete."""
         urgent = first_steps(self._plan)
         rest = [step for step in self._plan.steps if step not in urgent]
         for way in ways(self._parts.values()):
@@ -129,8 +129,10 @@ class Judge:
                     yield f"{topic}: {text}"
 
     def _gone(self, topic: str, cluster: Cluster) -> Iterator[str]:
-        """What is in no log and no copy any more. Of what was never committed it is enough that the decision says where it was,
-        and of what Kafka deleted before anybody could copy it: the snapshot has it.
+        """Records in no log and no copy any more.
+
+        For uncommitted ones, and those that Kafka deleted before they could be copied (the snapshot has these), it is enough
+        that the decision names their place.
         """
         state, after = self._parts[topic], cluster.parts[topic]
         left = {name for log in (*after.replicas, *(one.log for one in after.aside)) for name in names(log)}
@@ -153,7 +155,7 @@ class Judge:
                 yield f"the transaction from {start} on is aborted, and a copy has its marker"
 
     def _losses(self, topic: str, cluster: Cluster) -> Iterator[str]:
-        """What is lost in the end to consumers, though no decision named it, or the plan said that it had been saved."""
+        """Records lost to consumers in the end that no decision named, or that the plan reported as saved."""
         state, after, decision = self._parts[topic], cluster.parts[topic], self._decisions.get(topic)
         if after.leader is None or after.leader not in after.up:
             yield "nobody leads in the end"

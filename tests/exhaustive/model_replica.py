@@ -13,7 +13,7 @@ RECORDS = 2
 
 
 class Part(NamedTuple):
-    """What a batch is of the transactions of the one producer that has any."""
+    """Role of a batch in the transactions of the only transactional producer."""
 
     producer_epoch: int
     """Raised at the end of every transaction (KIP-890)."""
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
     @property
     def name(self) -> tuple[int, int]:
-        """What identifies the batch."""
+        """Identity of the batch."""
         return self.base, self.epoch
 
     @property
@@ -57,9 +57,9 @@ class Replica(NamedTuple):
     high_watermark: int = 0
     recovery_point: int = 0
     mark: int = 0
-    """What replication-offset-checkpoint says."""
+    """Content of replication-offset-checkpoint."""
     start_mark: int | None = None
-    """What log-start-offset-checkpoint says; None: no entry."""
+    """Content of log-start-offset-checkpoint; None without an entry."""
     status: str = "up"
     """up, stopped (cleanly) or killed."""
 
@@ -155,7 +155,7 @@ class Replica(NamedTuple):
 
 
 def follow(follower: Replica, leader: Replica) -> Replica:
-    """What a follower keeps of its log once the leader has accepted its position (B.3, since 2.7)."""
+    """Part of its log that a follower keeps once the leader has accepted its position (B.3, since 2.7)."""
     while True:
         if not follower.epochs:
             return _out_of_range(follower.truncate_to(follower.high_watermark), leader)

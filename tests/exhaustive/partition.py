@@ -39,7 +39,7 @@ class Aside(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """What the coordinator of transactions last said of its one producer."""
+    """Last state of the transaction coordinator for its only producer."""
 
     producer_epoch: int
     state: str
@@ -154,7 +154,7 @@ def decide(
 
 
 def take_note(before: State, after: State) -> State:
-    """What the leader does when it hears of a change: it begins to lead, and its high watermark may be free to move."""
+    """Apply a change on the leader: it begins to lead, and its high watermark may become free to move."""
     if after.leader is not None and (after.leader != before.leader or after.epoch != before.epoch):
         replica = after.replicas[after.leader]
         after = after.with_replica(after.leader, replica.assign(after.epoch, replica.end))

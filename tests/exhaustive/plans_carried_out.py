@@ -107,7 +107,7 @@ class Cluster:
         return True
 
     def _holds(self, condition: str) -> bool:
-        """Whether a condition is met that tells of a log, which then has all that it had: it was not cut, to grow again."""
+        """True if a condition on a log is met: the log has all that it had, i.e. was not cut and grown again."""
         found = _UNCUT.match(condition)
         if found is None:
             assert " still has " not in condition, condition

@@ -44,7 +44,7 @@ def walks(seed: int, events: int, count: int) -> Iterator[State]:
 
 
 def histories(seed: int, events: int, count: int) -> Iterator[list[State]]:
-    """The same with all states on the way, the first one too."""
+    """`count` random ways of `events` events each, as lists of all their states, including the first."""
     chance = random.Random(f"{seed} {events}")
     for _ in range(count):
         way = [created(*chance.choice(CONFIGURATIONS))]
@@ -62,7 +62,7 @@ def after(min_isr: int, elr_on: bool, story: Iterable[str]) -> State:
 
 
 def _unlike(states: Iterable[State]) -> list[State]:
-    """Of states that differ in memory only, and so leave the same files, the first."""
+    """The first of the states that differ in memory only, and so leave the same files."""
     found: dict[tuple, State] = {}
     for state in states:
         replicas = (one._replace(high_watermark=0, log_start=0) for one in state.replicas)
@@ -71,7 +71,7 @@ def _unlike(states: Iterable[State]) -> list[State]:
 
 
 def _shows(state: State) -> bool:
-    """Whether the state is not one of a simpler configuration as well."""
+    """True unless the state belongs to a simpler configuration too."""
     changes = [entry for _, entries in state.metadata for entry in entries]
     if state.elr_on:
         return any(entry.elr or entry.last_known for entry in changes)
@@ -79,7 +79,7 @@ def _shows(state: State) -> bool:
 
 
 def key(state: State) -> tuple:
-    """The same for states that differ in the names of brokers and in times only: numbers and words in an order."""
+    """Key that is equal for states which differ only in names of brokers and in times: numbers and words in order."""
     signs = [_sign(state, broker) for broker in BROKERS]
     ordered = sorted(signs)
     # Brokers that are told apart by themselves have their places; only of like ones all orders are tried.
@@ -88,7 +88,7 @@ def key(state: State) -> tuple:
 
 
 def _sign(state: State, broker: int) -> tuple:
-    """What can be told of one broker without naming another."""
+    """Description of one broker that names no other."""
     one = state.replicas[broker]
     batches = tuple(batch.name for batch in one.batches)
     start_mark = -1 if one.start_mark is None else one.start_mark

@@ -19,7 +19,7 @@ def states_of_four_events() -> list[State]:
 
 
 def wrong(states: list[State], quiesced: bool | None) -> str:
-    """What was wrong with the answers, for people."""
+    """Wrong answers, in words."""
     found = ask((state, quiesced) for state in states)
     return "\n\n".join(narrate(failure) for failure in found.nearest.values())
 

@@ -68,7 +68,7 @@ def left_open(batches: Iterable[Batch]) -> int | None:
 
 
 def hangs(batches: Iterable[Batch], known: Iterable[Batch]) -> bool:
-    """Whether a log leaves a transaction open whose marker was among the batches `known`: nobody writes it again."""
+    """True if a log leaves a transaction open whose marker was among the batches `known` and will not be written again."""
     first = left_open(batches)
     markers = {batch.part.producer_epoch for batch in known if batch.part is not None and batch.part.outcome}
     return first is not None and first + 1 in markers

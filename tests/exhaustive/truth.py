@@ -1,4 +1,4 @@
-"""What an audit of a state may say, worked out from the model alone: the five questions that every answer has to stand."""
+"""Answers that an audit of a state may give, computed from the model alone: the five questions for every answer."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Wrong(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What is true of a candidate: batches that no log holds once it leads and all others have followed."""
+    """Truth about a candidate: batches that no log holds once it leads and all others have followed."""
 
     lost: frozenset[Name]
     undeleted: frozenset[Name]
-    """Of these, not deleted by DeleteRecords, of which files may not tell yet."""
+    """Those of them not deleted by DeleteRecords, which files may not show yet."""
     committed: frozenset[Name]
-    """Of those lost, committed once."""
+    """Those of the lost batches that were committed once."""
     kept: dict[int, set[int]]
-    """Where each broker's log may end when it begins to fetch."""
+    """Possible log end of each broker when it begins to fetch."""
 
     @property
     def wanted(self) -> frozenset[Name]:
@@ -163,8 +163,7 @@ def _missed_losses(state: State, rows: Rows, choice: Choice) -> Iterator[Wrong]:
 
 def shown_but_gone(state: State) -> set[Name]:
     """Committed batches that no log has, though files show them: they lie below the checkpoint of a replica whose epoch file
-    has their epoch at their offset, and where every later leader's epoch began is known, so that it was no cut.
-    """
+    has their epoch at their offset, and where every later leader's epoch began is known, so that it was no cut."""
     held = {batch.name for replica in state.replicas for batch in replica.batches}
     gone = {name for name in state.committed - held if name[0] >= state.deleted_to}
     known = {epoch for replica in state.replicas for epoch, _ in replica.epochs}

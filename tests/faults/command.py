@@ -38,7 +38,7 @@ def run_command(directory: str, arguments: list[str], before: str, after: str) -
 
 
 def _leave_mounts() -> None:
-    """What `unshare --user --mount --map-root-user` does: who is nobody elsewhere may mount here."""
+    """Give this process mounts of its own, as `unshare --user --mount --map-root-user` does without privileges."""
     user, group = os.getuid(), os.getgid()
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_NEW_USER | _NEW_MOUNTS):

@@ -38,7 +38,7 @@ def _end(processes: BaseContext, target: Any, *arguments: Any) -> int | None:
 
 
 def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
-    """What readers find: the rows of the attempts that count, in every table."""
+    """Rows that readers find, i.e. those of finished attempts, in every table."""
     warehouse = Warehouse(str(place))
     (ingest,) = finished_attempts(warehouse, "ingest")
     audit = finished_attempts(warehouse, "audit")[-1]

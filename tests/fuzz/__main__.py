@@ -37,7 +37,7 @@ _COVERED = re.compile(r"^#\d+\t(INITED|\w+)\s+cov: (\d+)", re.MULTILINE)
 
 
 class Outcome(NamedTuple):
-    """What became of one target: places in the code that the corpus covered before and after."""
+    """Outcome of one target: places in the code that the corpus covered before and after."""
 
     target: str
     executions: int

@@ -42,7 +42,7 @@ class MemorySnapshot(Snapshot):
 
 
 def with_right_checksums(data: bytes) -> bytes:
-    """The same segment with the checksum of every entry that its lengths lead to."""
+    """The segment with a right checksum in every entry that its lengths lead to."""
     fixed, position = bytearray(data), 0
     while position + LEAST_ENTRY_BYTES <= len(fixed):
         size = int.from_bytes(fixed[position + 8 : position + 12], "big", signed=True) + PREFIX_BYTES

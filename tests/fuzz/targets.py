@@ -1,6 +1,6 @@
-"""What is fuzzed: a function of bytes for each parser, and the errors with which it says that its input is not usable.
+"""Fuzz targets: a function of bytes for each parser, and the errors with which it rejects its input.
 
-Anything else that is raised is a crash, and so is an answer that no table can hold or an error that no terminal can show.
+Any other exception is a crash, and so is an answer that no table can hold or an error that no terminal can show.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _HASHER = RecordHasher()
 
 
 class Target(NamedTuple):
-    """What reads the bytes, how it may refuse them, how many there are at most, and its share of the time.
+    """Function that reads the bytes, its permitted errors, the maximum number of bytes, and its share of the time.
 
     `runs` are the executions of one process: atheris never frees the arrays that comparisons make.
     """

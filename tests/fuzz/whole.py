@@ -49,7 +49,7 @@ NEW_NAMES = (
 
 @cache
 def snapshots() -> tuple[Files, ...]:
-    """What is changed: two textbook cases, the first with everything that may stand beside log dirs, and a capture."""
+    """Snapshots to change: two textbook cases, the first with everything that may be beside log dirs, and a capture."""
     found = []
     for name in SAMPLES:
         sample = ROOT / "data" / "samples" / name

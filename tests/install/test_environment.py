@@ -21,7 +21,7 @@ from replica_audit.install.installation import check_delta_jar
 
 
 def a_java(home: Path, release: int, status: int = 0) -> Path:
-    """A `java` in `home` that says it is `release`."""
+    """A `java` in `home` that reports version `release`."""
     executable = home / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(

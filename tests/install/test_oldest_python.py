@@ -1,4 +1,4 @@
-"""What every Python from 3.10 on has: CI runs most tests with one that is newer."""
+"""Features that every Python from 3.10 on has: CI runs most tests with a newer one."""
 
 from __future__ import annotations
 

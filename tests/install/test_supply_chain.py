@@ -1,4 +1,4 @@
-"""What an installation brings: licences that the project takes, and a checksum for everything."""
+"""Supply chain of an installation: licences that the project accepts, and a checksum for everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a local session's workers find on their path."""
+"""Path of a local session's workers."""
 
 from __future__ import annotations
 

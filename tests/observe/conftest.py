@@ -1,4 +1,4 @@
-"""Nobody waits in these tests for a broker that comes back."""
+"""These tests do not wait for a broker to come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of gaps where `observe` was not told whether the topic is compacted."""
+"""Answers on gaps if `observe` does not know whether the topic is compacted."""
 
 from __future__ import annotations
 

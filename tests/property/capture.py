@@ -81,7 +81,7 @@ def _directory(replica: Replica) -> ReplicaDir:
 
 
 def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
-    """What a source would say: a listing has no epoch, a user gives no assignment, `inferred` is nothing."""
+    """Leadership as a source would give it: a listing has no epoch, a user gives no assignment, `inferred` is nothing."""
     if source == "inferred":
         return None
     by_user = source == "user"
@@ -122,7 +122,7 @@ def to_model(
 
 
 def to_directory(cluster: Cluster, path: Path, *, quiesced: bool | None = None, epoch_known: bool = False) -> None:
-    """The same as a snapshot on disk: log dirs, manifest, a describe listing or, with the epoch, leadership.json."""
+    """Write the capture as a snapshot: log dirs, manifest, a describe listing or, with the epoch, leadership.json."""
     named = {"topic": TOPIC, "topic_id": TOPIC_ID}
     replicas = {
         replica.broker_id: snapshots.Replica(

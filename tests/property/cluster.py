@@ -45,7 +45,7 @@ class Cluster:
     zombie_fetches: int = 0
     written: int = 0
     history: list[PartitionState] = field(default_factory=list)
-    """What a controller would have written of it."""
+    """Records that a controller would have written."""
     elected: list[Elected] = field(default_factory=list)
 
     def __post_init__(self) -> None:

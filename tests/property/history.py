@@ -73,7 +73,7 @@ def histories(count: int = HISTORIES, first_seed: int = 0, **options: object) ->
 
 
 def narrate(seed: int, cluster: Cluster) -> str:
-    """What a failing property prints: seed, end state, and every event in order."""
+    """Text of a failing property: seed, end state, and every event in order."""
     state = "\n".join(
         f"  broker {replica.broker_id}: [{replica.log_start}, {replica.log_end}) cp {replica.checkpoint} "
         f"cache {replica.cache} batches "

@@ -43,7 +43,7 @@ class Leadership:
         )
 
     def holds(self, one: int) -> bool:
-        """Whether a replica holds the mark back now."""
+        """True if a replica holds the high watermark back now."""
         if one in self.isr or one in self.expanding:
             return True
         return self.time - self.caught_up[one] <= self.lag_ms and (self.version < (3, 6) or self.eligible[one])

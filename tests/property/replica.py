@@ -30,19 +30,19 @@ class Replica:
     cache: list[tuple[int, int]] = field(default_factory=list)
     high_watermark: int = 0
     checkpoint: int = 0
-    """What replication-offset-checkpoint says: a high watermark that this replica once had."""
+    """Content of replication-offset-checkpoint: a high watermark that this replica once had."""
     recovery_point: int = 0
     alive: bool = True
     deleted_to: int | None = None
     """Log start by DeleteRecords, above the first segment's base; None: that is the log start."""
     cleaned_to: int | None = None
-    """What cleaner-offset-checkpoint says; None: it has no entry."""
+    """Content of cleaner-offset-checkpoint; None without an entry."""
     follows_epoch: int = -1
     """Leader epoch for which the truncation phase of the older protocols was last done."""
 
     @property
     def disk_end(self) -> int:
-        """Where the log ends by its files: a cut inside a batch is forgotten at the next start."""
+        """Log end by the files: a cut inside a batch is forgotten at the next start."""
         return self.batches[-1].end_offset if self.batches else self.log_start
 
     def append(self, batch: Batch) -> None:
@@ -128,7 +128,7 @@ class Replica:
         return []
 
     def restart(self) -> None:
-        """What the loader does: end by the files, epoch entries past it dropped, high watermark by the checkpoint."""
+        """Restart as the loader does: end by the files, epoch entries past it dropped, high watermark by the checkpoint."""
         self.alive = True
         self.follows_epoch = -1
         self.log_end = self.disk_end

@@ -1,4 +1,4 @@
-"""What the cost matrix says of each candidate is what the simulated cluster loses when it is elected."""
+"""The cost matrix predicts for each candidate what the simulated cluster loses when it is elected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lost(cluster: Cluster, after: Cluster) -> dict[bytes, int]:
 
 
 def is_intact(cluster: Cluster) -> bool:
-    """Whether every epoch file says what the batches say, and epochs never go back: KIP-101 goes by the file."""
+    """True if every epoch file agrees with the batches, and epochs never go back: KIP-101 uses the file."""
     return all(
         list(lineage_of_cache(replica)) == list(lineage_of_batches(replica))
         and [batch.leader_epoch for batch in replica.batches] == sorted(batch.leader_epoch for batch in replica.batches)
@@ -55,7 +55,7 @@ def is_intact(cluster: Cluster) -> bool:
 
 
 def kept_of(cluster: Cluster, candidate: int, broker_id: int) -> int:
-    """Where a replica's own log parts from the candidate's: what a follower keeps of it under KIP-279 and later."""
+    """Offset at which a replica's log parts from the candidate's: what a follower keeps of it under KIP-279 and later."""
     own, theirs = cluster.replicas[broker_id], {batch.content for batch in cluster.replicas[candidate].batches}
     return next((batch.base_offset for batch in own.batches if batch.content not in theirs), own.disk_end)
 

@@ -1,8 +1,7 @@
 """The high watermark's interval on what a simulated cluster leaves behind when its worst happens: truth never outside.
 
-A power loss of the whole site: every broker loses what it had not flushed, and the checkpoint files survive. A copy that
-lacks the leader, or any other replicas. Nothing tells of a tail that a replica lost above its own checkpoints (C.2), so
-none such is lost here.
+A power loss of the whole site: every broker loses what it had not flushed, and the checkpoint files survive. A copy that lacks
+the leader, or any other replicas. Nothing tells of a tail that a replica lost above its own checkpoints (C.2), so none such is lost here.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def marked(evidence: PartitionEvidence, batches: dict) -> tuple[HighWatermark, s
 
 
 def without(evidence: PartitionEvidence, absent: set[int]) -> PartitionEvidence:
-    """The same snapshot, copied without some brokers."""
+    """The snapshot without some brokers."""
     return replace(evidence, replicas=tuple(pair for pair in evidence.replicas if pair[0].broker_id not in absent))
 
 

@@ -1,4 +1,4 @@
-"""What is done to sound logs later, and what rots: purges, cleaners, changed policies, changed epochs. Nothing is lost by it."""
+"""Later changes to sound logs, and bit rot: purges, cleaners, changed policies, changed epochs. Nothing is lost by them."""
 
 from __future__ import annotations
 

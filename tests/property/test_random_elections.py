@@ -1,4 +1,4 @@
-"""What the audit says of elections against the simulated cluster, which knows what each elected leader had."""
+"""Statements of the audit on elections, compared with the simulated cluster, which knows what each elected leader had."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ END = 40
 
 
 def _stored(dice: random.Random, odd: int | None, magics: tuple[int, ...]) -> list[bytes]:
-    """The same records every time, one of them changed; new formats come after old ones."""
+    """The same records every time, except one that is changed; new formats come after old ones."""
     entries, offset, magic = [], 0, 0
     while offset < END:
         magic = max(magic, dice.choice(magics))

@@ -1,4 +1,4 @@
-"""What one observation says beside the one before: who holds the mark, what was due, and what bounds it."""
+"""Conclusions from one observation and the one before: who holds the high watermark, what was due, and what bounds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed in which version of Kafka: the last version before each change and the first one with it."""
+"""Changes between versions of Kafka: the last version before each change and the first one with it."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_grafanas_own_types_know_every_setting_of_the_dashboard(monkeypatch: pyt
 
 
 def _lost(before: object, after: object, path: str = "") -> Iterator[str]:
-    """Where `before` has something that `after` lacks or has otherwise."""
+    """Places where `before` has something that `after` lacks or has otherwise."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key, value in before.items():
             yield from _lost(value, after[key], f"{path}/{key}") if key in after else [f"{path}/{key}"]

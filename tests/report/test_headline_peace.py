@@ -1,4 +1,4 @@
-"""What is not called peace, though no finding of medium or more stands against it."""
+"""Audits that are not called peaceful although no finding of medium or more stands against it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def markdown(found: Results) -> str:
 
 
 def html(text: str) -> str:
-    """What a Markdown engine makes of it (mistune comes with the quality gate's packages)."""
+    """HTML that a Markdown engine makes of it (mistune comes with the quality gate's packages)."""
     mistune = pytest.importorskip("mistune")
     return mistune.create_markdown(plugins=["table"])(text)
 

@@ -1,4 +1,4 @@
-"""What is lost is one number in every text: headline, terminal, page, summary.md, metrics and JUnit."""
+"""The number of lost records is the same in every text: headline, terminal, page, summary.md, metrics and JUnit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of quality, and how a baseline changes it."""
+"""Text on quality, and the effect of a baseline on it."""
 
 from __future__ import annotations
 

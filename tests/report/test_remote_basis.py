@@ -1,4 +1,4 @@
-"""What shows that remote storage has lost records, from the snapshot to headline, summary, page, plan and JSON."""
+"""Evidence that remote storage has lost records, from the snapshot to headline, summary, page, plan and JSON."""
 
 from __future__ import annotations
 

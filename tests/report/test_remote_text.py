@@ -1,4 +1,4 @@
-"""What is said of remote storage in words: in the terminal, in the answer, and in a plan."""
+"""Text on remote storage: in the terminal, in the answer, and in a plan."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def sites() -> set[Site]:
 
 
 def say_all(found: Results) -> dict[Site, set[str]]:
-    """What a report of `found` says, by the place that says it: its answer and the story of every partition."""
+    """Sentences of a report of `found`, by place: its answer and the story of every partition."""
     said: dict[Site, set[str]] = defaultdict(set)
 
     def record(*parts: str) -> tuple[str, ...]:

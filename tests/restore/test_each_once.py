@@ -30,7 +30,7 @@ def _run(
 def assert_each_once(
     cluster: FakeCluster, topic: str = "orders.salvaged", headers: bool = True, after: int = 0
 ) -> None:
-    """What should be in the target, and nothing else, `after` records that were there before."""
+    """Assert that the target has exactly the expected records `after` those that were there before."""
     for partition, count in COUNTS.items():
         found = cluster.logs["orders.salvaged", partition]
         expected = [lost_record(partition, number) for number in range(count)]

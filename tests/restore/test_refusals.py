@@ -1,4 +1,4 @@
-"""What is refused before anything is produced, and what the plan says."""
+"""Refusals before anything is produced, and the text of the plan."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Store:
         }
 
     def requests(self) -> list[dict]:
-        """What was asked of it so far."""
+        """Requests received so far."""
         with urllib.request.urlopen(f"{self.url}/requests") as answer:
             return json.load(answer)
 
@@ -73,7 +73,7 @@ def ignoring() -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def refusing() -> Iterator[Store]:
-    """A store that says that it has no conditional puts."""
+    """A store that rejects conditional puts."""
     yield from start("refuses")
 
 

@@ -249,7 +249,7 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(data):
 
 
 def _kafka_python(entry: bytes, hasher: NumberedHasher) -> list[tuple]:
-    """The same of one entry by kafka-python's decoder."""
+    """Records of one entry by kafka-python's decoder."""
     rows = []
     for batch in MemoryRecords(entry):
         for record in batch:

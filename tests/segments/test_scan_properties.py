@@ -119,7 +119,7 @@ def _sound_places(data: bytes, base: int) -> set[int]:
 
 
 def _places(data: bytes, batches: list[bytes]) -> set[int]:
-    """Where each of `batches` begins when they end the file."""
+    """Positions of `batches` at the end of the file."""
     return {len(data) - sum(map(len, batches[number:])) for number in range(len(batches))}
 
 

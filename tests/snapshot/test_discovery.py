@@ -1,4 +1,4 @@
-"""What is found in a snapshot: the captures as they are, and trees made to mislead."""
+"""Content found in a snapshot: the captures as they are, and trees made to mislead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a remote store has of tiered topics: layouts, manifests of chunks, listings, and what is no store."""
+"""Content of a remote store of tiered topics: layouts, manifests of chunks, listings, and what is no store."""
 
 from __future__ import annotations
 

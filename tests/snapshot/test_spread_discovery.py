@@ -1,4 +1,4 @@
-"""What tasks discover is what one pass discovers, whatever lies among the directories of partitions."""
+"""Discovery by tasks finds what one pass finds, whatever is among the directories of partitions."""
 
 from __future__ import annotations
 

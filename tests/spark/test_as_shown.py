@@ -33,7 +33,7 @@ class Together:
         self.jobs = 0
 
     def run(self, audits: Mapping[str, Callable[[Executor], Answer]]) -> dict[str, Answer]:
-        """What each of the audits gives with the executor that it is given."""
+        """Answers of each audit with the given executor."""
         self._running = len(audits)
         with ThreadPoolExecutor(len(audits)) as pool:
             begun = {name: pool.submit(self._one, name, audit) for name, audit in audits.items()}

@@ -1,4 +1,4 @@
-"""What is planted in a snapshot is found: odd names, what cannot be read, one other batch in a long log; no content."""
+"""Planted oddities in a snapshot are found: odd names, unreadable files, one other batch in a long log; no content."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Replica:
     error: int = 0
     hides_end: bool = False
     log_end: int = 0
-    """Where it ends behind a hole that a cleaner left."""
+    """Log end behind a hole that a cleaner left."""
 
     @property
     def end(self) -> int:
@@ -72,7 +72,7 @@ class AnsweringBrokers:
     local_start: int = 0
     """No log has anything on its disk below."""
     throttled: int = 0
-    """So many Fetch requests are answered without any partition, by a quota (`FetchContext.getThrottledResponse`)."""
+    """Number of Fetch requests answered without any partition, by a quota (`FetchContext.getThrottledResponse`)."""
     hides_sizes: bool = True
     """Sizes of logs are for those only who may describe the cluster."""
     moving: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class AnsweringBrokers:
     offline: dict[int, str] = field(default_factory=dict)
     """A log dir of each broker that failed."""
     drops: list[Exception] = field(default_factory=list)
-    """What befalls the requests to come, one after the other, in place of an answer."""
+    """Faults that replace the answers to the next requests, in order."""
     delays: dict[int, float] = field(default_factory=dict)
     waited_ms: float = 0.0
     sent: list[tuple[int, str]] = field(default_factory=list)
@@ -94,7 +94,7 @@ class AnsweringBrokers:
         return KafkaBrokers(self, self.brokers, properties or read_client_properties(None))
 
     def plan(self, asked: Asked = ALL) -> ReadingPlan:
-        """What there is to be read of them."""
+        """Plan of what to read from them."""
         return plan_observation(self.client(), asked)
 
     def observe(
@@ -347,9 +347,8 @@ def _time_of(batch: bytes) -> int:
 
 
 def _sent(replica: Replica, offset: int, max_bytes: int, is_first: bool) -> bytes:
-    """Batches below the high watermark from that with `offset` on, as many bytes as there is room for. At least one batch comes of
-    the first partition with data; of others nothing, where their first one is longer (`ReplicaManager.readFromLog`).
-    """
+    """Batches below the high watermark from that with `offset` on, as many bytes as there is room for. At least one batch comes
+    of the first partition with data; of others nothing, where their first one is longer (`ReplicaManager.readFromLog`)."""
     found = [one for one in replica.batches if _span(one)[1] > offset and _span(one)[1] <= replica.high_watermark]
     if not found or (len(found[0]) > max_bytes and not is_first):
         return b""
@@ -357,13 +356,13 @@ def _sent(replica: Replica, offset: int, max_bytes: int, is_first: bool) -> byte
 
 
 def in_sync(batches: Sequence[bytes], brokers: Iterable[int] = (1, 2, 3)) -> dict[int, Replica]:
-    """The same log on each broker, all of it committed."""
+    """Cluster with the same log on each broker, all of it committed."""
     end = max([0, *(_span(one)[1] for one in batches)])
     return {broker: Replica(list(batches), end) for broker in brokers}
 
 
 def write_observed(path: Path) -> Path:
-    """What `observe` writes of a cluster: a follower that differs, one that may go on, and a group."""
+    """Write the snapshot of `observe` for a cluster with a follower that differs, one that may go on, and a group."""
     copies = {broker: Replica(batches_of(0, 0, 1), mark) for broker, mark in ((1, 30), (2, 20), (3, 30))}
     copies[3].batches[0] = batches_of(0, mark="other")[0]
     place = ("orders", 0)

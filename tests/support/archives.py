@@ -56,7 +56,7 @@ def manifest_of(files: Files) -> str:
 
 
 def manifest_path(archive: Path) -> Path:
-    """Where the manifest of an archive lies: beside it."""
+    """Path of an archive's manifest, beside it."""
     return archive.with_name(archive.name.removesuffix(SUFFIX) + ".manifest.txt")
 
 

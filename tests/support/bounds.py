@@ -1,4 +1,4 @@
-"""What every answer has to keep to, however hostile its input: types that tables can hold, whole text, bounded time."""
+"""Limits for every answer, however hostile its input: types that tables can hold, valid text, bounded time."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def audit_capture(capture: str, protocol: str = "fetch", leadership_source: str 
 
 
 def audit_by_listing(capture: str) -> dict[str, Results]:
-    """The same without the metadata log: leadership comes from the describe listing alone, and has no history."""
+    """Audit without the metadata log: leadership comes from the describe listing alone, and has no history."""
     return audit_capture(capture, leadership_source="topics_describe")
 
 

@@ -8,7 +8,7 @@ from replica_audit.schema import REPORT_ROWS, GoneRecordsRow
 
 
 def _words(kind: object) -> set[str]:
-    """Those that a column of this type can have; none where its type is no closed set."""
+    """Values that a column of this type can have; empty if its type is no closed set."""
     if get_origin(kind) is Literal:
         return set(get_args(kind))
     return {word for part in get_args(kind) for word in _words(part)}

@@ -101,7 +101,7 @@ def collect_snapshot(snapshot: Path, target: Path, *arguments: str) -> Path:
 
 
 def is_same_evidence(one: Path, other: Path) -> bool:
-    """Whether two collections have the same archives, but for the files that are written last: how they were asked for, and when."""
+    """True if two collections have the same archives, except for the files written last: how they were requested, and when."""
     return all(_members(path)[:-1] == _members(other / path.name)[:-1] for path in sorted(one.glob("evidence-*.tar")))
 
 
@@ -149,9 +149,8 @@ def answers(snapshot: Path, found: Results | None = None) -> dict:
 
 
 def forget_unchecked(found: dict, expected: dict) -> tuple[dict, dict]:
-    """The answers of headers alone, and those of the copy, without what rests on checksums that nobody computed: how many these are,
-    the plan, and what is INCONCLUSIVE for them, since it is not certain who leads.
-    """
+    """The answers of headers alone, and those of the copy, without what rests on checksums that nobody computed: how many these
+    are, the plan, and what is INCONCLUSIVE for them, since it is not certain who leads."""
 
     def place_of(row: dict) -> tuple[str, int]:
         return row["topic"], row["partition"]

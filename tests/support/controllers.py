@@ -11,7 +11,7 @@ BEGINNING = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)
 
 
 def first_batches(epoch: int = 1) -> bytes:
-    """Offsets 0 to 2: the leader's first record, topic t, its partition."""
+    """Batches at offsets 0 to 2: the leader's first record, topic t, its partition."""
     return write.leader_change(0, 100, VOTERS, epoch=epoch) + write.batch(1, BEGINNING, epoch=epoch)
 
 

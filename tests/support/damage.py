@@ -1,4 +1,4 @@
-"""What has to be told of each damaged copy of the sound partition (`corrupted-*`)."""
+"""Expected findings for each damaged copy of the sound partition (`corrupted-*`)."""
 
 from __future__ import annotations
 

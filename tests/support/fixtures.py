@@ -36,8 +36,7 @@ def archives(directory: Path) -> list[Path]:
 def damaged_copy(sound: Files, changes: list[dict]) -> Files:
     """The files of a sound partition with one copy's changes.
 
-    A change takes a file away (`gone`), or replaces `drop` bytes from position `at` by those of `put` (hex) or by as
-    many `zeros`.
+    A change takes a file away (`gone`), or replaces `drop` bytes from position `at` by those of `put` (hex) or by as many `zeros`.
     """
     files = dict(sound)
     for change in changes:
@@ -106,8 +105,6 @@ EXPECTED = json.loads((ARCHIVED / "expected.json").read_text(encoding="utf-8"))
 
 @cache
 def truth(capture: str) -> dict:
-    """What is true of a capture: what was produced and acknowledged, what clients saw, what brokers logged.
-
-    Decoded once, since some tests ask for each row: nobody may change it.
-    """
+    """Truth about a capture: records produced and acknowledged, what clients saw, what brokers logged. Decoded once and shared,
+    so it must not be changed."""
     return json.loads((ARCHIVED / "truth" / f"{capture}.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What objects a piece of code has made and holds, however many the run of the tests has."""
+"""Objects that a piece of code creates and holds, independent of those of the test run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What modules import, and on which step each room is."""
+"""Imports of modules, and the step of each room."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def imports(path: Path) -> list[tuple[int, str]]:
 
 
 def is_there(parts: list[str]) -> bool:
-    """Whether the parts name a package, a module, or something that a module binds at its top."""
+    """True if the parts name a package, a module, or something that a module binds at its top."""
     place = LIBRARY.joinpath(*parts)
     if place.is_dir() or place.with_suffix(".py").is_file():
         return True

@@ -10,7 +10,7 @@ from replica_audit.report.layout import set_colour
 
 
 def in_colour(render: Callable[..., str], *arguments: Any) -> str:
-    """What `render` returns where text is coloured."""
+    """Return value of `render` with colours on."""
     context = copy_context()
     context.run(set_colour, True)
     return context.run(render, *arguments)

@@ -1,4 +1,4 @@
-"""Where files of tests cost least: the file system in memory of Linux, on which making a file takes a tenth of the time."""
+"""Cheapest place for files of tests: Linux's file system in memory, where creating a file takes a tenth of the time."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def run_in_process(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Ran:
-    """What `run` leaves of a snapshot, and its answers."""
+    """Snapshot and answers after `run`."""
 
     warehouse: Warehouse
     snapshot_id: str

@@ -1,7 +1,6 @@
 """Parts of snapshots, of which something was taken away, and what an answer on such a part must not say.
 
-Less is never more: of a part the audit may know less than of the whole, but it never contradicts the whole with more
-confidence.
+Less is never more: of a part the audit may know less than of the whole, but it never contradicts the whole with more confidence.
 """
 
 from __future__ import annotations
@@ -86,9 +85,8 @@ CALMING = re.compile("All is well|Nothing is lost|captured replicas agree|Bring 
 
 
 def without(source: Path, target: Path, *, brokers: Collection[int] = (), names: Collection[str] = ()) -> Path:
-    """A copy of the capture `source` at `target` without the directories of `brokers` and without files and directories
-    called one of `names`, wherever they lie. What lies beside a capture and is not part of it is left out too.
-    """
+    """A copy of the capture `source` at `target` without the directories of `brokers` and without files and directories called
+    one of `names`, wherever they lie. What lies beside a capture and is not part of it is left out too."""
     gone = {"dump", "recovered"} | {f"broker-{broker_id}" for broker_id in brokers} | set(names)
     shutil.copytree(source, target, ignore=lambda _, entries: gone.intersection(entries), copy_function=link)
     return target
@@ -105,9 +103,9 @@ def holders(results: Results) -> set[int]:
 
 
 def too_sure(whole: Results, part: Results) -> Iterator[str]:
-    """What the answer on a part says with more confidence than that on the whole, which lost committed records.
+    """Statements on a part that are more certain than those on the whole, which lost committed records.
 
-    The part may not know of the loss where it names all brokers that hold the records, and says nothing that calms.
+    The part may be ignorant of the loss if it names all brokers that hold the records, and does not claim peace.
     """
     lost = lost_places(whole)
     unseen = {(*_place(row), row["broker_id"]) for row in part.rows("captures") if row["state"] != "whole"}

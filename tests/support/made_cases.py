@@ -90,8 +90,10 @@ def segment(base: int, end: int, *starts: tuple[int, int], **fields: Any) -> Seg
 def log(
     broker_id: int, *starts: tuple[int, int], end: int = 40, segments: Iterable[SegmentSummary] = (), **changes: Any
 ) -> ReplicaFacts:
-    """A replica whose batches have these epochs up to `end`, in one file unless `segments` are given, and whose epoch
-    file says the same; what else is said is of `ReplicaDir` or, where it has no such field, of `ReplicaFacts`."""
+    """A replica whose batches have these epochs up to `end`, in one file unless `segments` are given, with a matching epoch file.
+
+    Other arguments are fields of `ReplicaDir` or else of `ReplicaFacts`.
+    """
     named = {field.name for field in fields(ReplicaDir)}
     said = {"checkpoint_epochs": starts} | {name: value for name, value in changes.items() if name in named}
     files = tuple(segments) or (segment(starts[0][1] if starts else 0, end, *starts),)
@@ -119,7 +121,7 @@ def batch(base: int, last: int, crc: int = 7, epoch: int = 0, *, control: bool =
 def divergent(
     kind: DifferenceKind = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any
 ) -> DivergentRange:
-    """Offsets 30 to 39, which are cut; the reference has records there."""
+    """Run at offsets 30 to 39, which are cut; the reference has records there."""
     held = {name: Batches.of(changes.pop(name, ())) for name in ("batches", "written_again")}
     made = DivergentRange(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
     return replace(made, **changes)
@@ -153,12 +155,12 @@ def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | N
 
 
 def _taken(changes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Those of `names`, which are taken out of `changes`."""
+    """Remove `names` from `changes` and return their values."""
     return {name: changes.pop(name) for name in names if name in changes}
 
 
 def found(findings: Iterable[Finding], code: str) -> list[Finding]:
-    """Those of one code."""
+    """Findings of one code."""
     return [item for item in findings if item.code == code]
 
 
@@ -168,7 +170,7 @@ def place(item: Finding) -> tuple[int | None, int | None, int | None]:
 
 
 def texts(item: Finding, kind: str) -> list[str]:
-    """Of its evidence of one kind."""
+    """Texts of a finding's evidence of one kind."""
     return [one.text for one in item.evidence if one.kind == kind]
 
 

@@ -212,7 +212,7 @@ class MetadataLog:
     cluster_id: str | None = None
     directory_id: str | None = None
     log_dir: str | None = None
-    """Where it lies; by default controller-<id> from node 100 on, and broker-<id> below."""
+    """Directory of the log; by default controller-<id> from node 100 on, and broker-<id> below."""
 
 
 def write_metadata_log(root: Path, node: int, copy: MetadataLog | bytes) -> Path:

@@ -85,7 +85,7 @@ def _mutated(parsed: Any, node: Any, operator: Any, number: int) -> str:
 
 
 def same_code(source: str, original: CodeType, name: str) -> bool:
-    """Whether the interpreter sees no difference, or no program at all."""
+    """True if the interpreter sees no difference, or no program at all."""
     try:
         return compile(source, name, "exec") == original
     except SyntaxError:

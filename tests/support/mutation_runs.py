@@ -66,7 +66,7 @@ class Runner:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Of a test with many cases some, drawn evenly: the others would notice the same."""
+        """Select some cases of a test with many, drawn evenly: the others would notice the same."""
         cases: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
             cases[item.nodeid.partition("[")[0]].append(item)
@@ -198,7 +198,7 @@ class Runner:
 
 
 def _try_apart(mutant: Mutant, tests: list[str]) -> str | None:
-    """The same for what a module computes when it is imported: a process of its own."""
+    """Try a mutant of code that a module runs when it is imported, in a process of its own."""
     if not tests:
         return None
     with tempfile.TemporaryDirectory() as place:
@@ -284,7 +284,7 @@ def _changed_functions(original: CodeType, changed: CodeType) -> dict[tuple[int,
 
 
 def _outside(code: CodeType) -> tuple:
-    """What of a module belongs to no function."""
+    """Code of a module outside functions."""
     consts = (const if isinstance(const, CodeType) else repr(const) for const in code.co_consts)
     inner = [one if isinstance(one, str) else None if _is_function(one) else _outside(one) for one in consts]
     return code.co_code, code.co_names, *inner
@@ -326,7 +326,7 @@ def _file(test: str) -> str:
 
 @functools.cache
 def _digest(test_file: str) -> str:
-    """Of the library, of what tests share, and of one file of tests."""
+    """Digest of the library, of what tests share, and of one file of tests."""
     shared = [
         *(ROOT / "lib").rglob("*.py"),
         *(one for one in (ROOT / "tests").rglob("*.py") if one.stem[:5] != "test_"),
@@ -345,9 +345,9 @@ def _compiled(path: str) -> CodeType:
 
 
 def _fork(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, Any] | None, float]:
-    """What work says in a process of its own, and the seconds of a processor that it takes; None where that ends badly.
+    """Result of `work` in a process of its own, and its seconds of CPU; None if that fails.
 
-    These seconds are limited, not those of the clock: the machine may have other work.
+    CPU time is limited rather than elapsed time, since the machine may have other work.
     """
     reader, writer = os.pipe()
     child = os.fork()

@@ -14,17 +14,17 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, make_uuid
 
 
 def segment_id(start: int, end: int, *epochs: tuple[int, int], number: int = 0) -> str:
-    """As `remote_log.copied` gives it."""
+    """Segment id in the form of `remote_log.copied`."""
     return make_uuid(f"{start} {end} {epochs} {number}")
 
 
 def plain_path(segment: str, start: int, kind: str = "log", topic_id: str = TOPIC_ID) -> str:
-    """Of LocalTieredStorage."""
+    """Path in LocalTieredStorage."""
     return f"kafka-tiered-storage/{TOPIC}-0-{topic_id}/{start:020d}-{segment}.{kind}"
 
 
 def chunked_path(segment: str, start: int, kind: str = "log", topic_id: str = TOPIC_ID) -> str:
-    """Of Aiven's plugin, with a prefix."""
+    """Path in Aiven's plugin, with a prefix."""
     return f"some/prefix-{TOPIC}-{topic_id}/0/{start:020d}-{segment}.{kind}"
 
 

@@ -1,4 +1,4 @@
-"""What the captures' own records of production say that a salvage has to give back, worked out with another decoder."""
+"""Records that a salvage has to return, from the captures' own records of production, computed with another decoder."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ class Sample:
     verdict: str
     exit_status: int
     cuts: tuple[int, ...] = ()
-    """Offsets that batches begin at besides multiples of five and the starts of epochs."""
+    """Offsets at which batches begin, besides multiples of five and the starts of epochs."""
     answers: dict[str, object] = field(default_factory=dict)
     """Further columns of `high_watermarks` that are settled."""
     codes: tuple[str, ...] = ()
     """Findings that must be among those of the partition."""
     configs: dict[str, str] = field(default_factory=lambda: {"min.insync.replicas": "1"})
     states: dict[int, CaptureKind] = field(default_factory=dict)
-    """What each broker did while it was copied, where the story says it."""
+    """State of each broker while it was copied, if the story has it."""
 
 
 TEXTBOOK = {

@@ -144,7 +144,7 @@ def costs(answer: Answer, candidate: int) -> tuple[int, int, int]:
 
 
 def asked_costs(path: Path) -> dict[int, tuple[int, int, int]]:
-    """Of each candidate, where the snapshot's partition is asked for whether or not there is anything to decide."""
+    """Costs of each candidate if the snapshot's partition is asked for, whether or not there is anything to decide."""
     rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).rows("elections")
     return {
         row["candidate_id"]: (row["lost_records"], row["lost_committed"], row["lost_possible"])

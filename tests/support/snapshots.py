@@ -58,7 +58,7 @@ class Replica:
     clean_shutdown: bool = False
     """The log dir has the flag of a clean stop."""
     suffix: str = ""
-    """What Kafka appended to the directory's name when it put the replica aside: checkpoints have no entry of it then."""
+    """Suffix of the directory's name after Kafka put the replica aside: checkpoints have no entry of it then."""
     tail: bytes = b""
     """Bytes after the last batch."""
     remove: Sequence[str] = ()
@@ -68,7 +68,7 @@ class Replica:
 
     @property
     def name(self) -> str:
-        """Of its directory."""
+        """Name of the directory."""
         return f"{self.topic}-{self.partition}{self.suffix}"
 
     @property
@@ -154,7 +154,7 @@ def write_snapshot(
 
 
 def write_pair(path: Path, leader: Replica, follower: Replica, **more: Any) -> Path:
-    """A snapshot of brokers 1, which leads, and 2, both in sync, as a describe listing says; `more` is what `write_snapshot` takes."""
+    """Write a snapshot of brokers 1, which leads, and 2, both in sync by a describe listing; `more` are arguments of `write_snapshot`."""
     return write_snapshot(path, {1: leader, 2: follower}, [Listed(1, (1, 2), (1, 2))], **more)
 
 

@@ -1,4 +1,4 @@
-"""What a Spark that lives for seconds is started with, by spark-submit too: nothing that pays off only later."""
+"""Settings of a short-lived Spark, by spark-submit too: nothing that pays off only later."""
 
 from __future__ import annotations
 

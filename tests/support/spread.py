@@ -19,7 +19,7 @@ from replica_audit.snapshot.packed_replicas import SpreadReplicas
 
 
 class Job(NamedTuple):
-    """What tasks were started for at once."""
+    """Tasks started at once."""
 
     tasks: int
     sent: int

@@ -19,7 +19,7 @@ Steps = Counter[str]
 
 
 def _counter() -> tuple[Callable, Callable[[], int]]:
-    """What Python calls for each line of a function, and for each return; and how often it did."""
+    """Function that Python calls for each line and return of a function, and its number of calls."""
     steps = 0
 
     def step(frame: FrameType, event: str, _: Any) -> Callable:

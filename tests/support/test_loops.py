@@ -17,7 +17,7 @@ _AS_MANY = {"enumerate", "sorted", "list", "tuple", "set", "reversed", "zip", "p
 
 
 def _has_things(node: ast.expr, known: set[str]) -> bool:
-    """Whether there is a thing in it for certain: written down here, a constant (checked where it is used), or `some`."""
+    """True if an iterable certainly has items: written down here, a constant (checked where it is used), or `some`."""
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         return bool(node.elts)
     if isinstance(node, ast.Dict):
@@ -63,7 +63,7 @@ def _is_some(node: ast.expr) -> bool:
 
 
 def _of_all(test: ast.expr, known: set[str]) -> ast.expr | None:
-    """What `all(… for … in …)` goes over, where that may be empty."""
+    """Iterable of `all(… for … in …)`, which may be empty."""
     if isinstance(test, ast.Call) and getattr(test.func, "id", "") == builtins.all.__name__:
         over = test.args[0]
         if isinstance(over, (ast.GeneratorExp, ast.ListComp)) and not _has_things(over.generators[0].iter, known):

@@ -1,4 +1,4 @@
-"""What the mutation run does itself: functions exchanged in place, statements with a probe, the list of survivors."""
+"""The mutation run itself: functions exchanged in place, statements with a probe, the list of survivors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plans predict from captures beside what real brokers did when they were carried out (tests/brokers)."""
+"""Predictions of plans from captures, compared with what real brokers did when they were carried out (tests/brokers)."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _as_leader(epochs: list[Any], end: int, seen: dict[str, Any]) -> Lineage:
 def _expected(
     one: dict[str, Any], hit: bool, log: Lineage, end: int, lost: list[list[int]]
 ) -> tuple[str, int | None, int | None]:
-    """Where a group stands on the later log, from where it parts from what it read, and what a Java client reads next."""
+    """Expected position of a group in the later log, from where it parts from what it read, and what a Java client reads next."""
     at, epoch = one["committed_offset"], one["leader_epoch"]
     goes_on = at if at < end else None
     passed = [start for start, _ in lost if start < at]

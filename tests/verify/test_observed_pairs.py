@@ -16,7 +16,7 @@ PLACE = ("orders", 0)
 
 
 def _verify(after: dict[int, Replica], path: Path, asked: Asked = ALL) -> Verification:
-    """Of three replicas with the same 30 records before."""
+    """Verify three replicas with the same 30 records before."""
     for name, copies, wanted in (("before", in_sync(batches_of(0, 0, 1)), ALL), ("after", after, asked)):
         AnsweringBrokers({PLACE: copies}, {PLACE: 1}).observe(path / name, wanted)
     return verify_snapshots(str(path / "before"), str(path / "after"), Settings(quiet=True))

@@ -1,4 +1,4 @@
-"""What a driver reads of earlier audits and of damaged files: rows that it needs, however many there are."""
+"""Reads of a driver from earlier audits and damaged files: only the rows that it needs, however many there are."""
 
 from __future__ import annotations
 

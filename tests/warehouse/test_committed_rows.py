@@ -40,7 +40,7 @@ def unclean():
 
 
 def write(warehouse: Warehouse, results, *, counted: bool) -> None:
-    """What an ingest and an audit leave, with or without counts (as an earlier version)."""
+    """Write the rows of an ingest and an audit, with or without counts (as an earlier version)."""
     of_ingest = {"cluster_id": "c", "snapshot_id": "s", "ingest_id": "i"}
     of_audit = {"cluster_id": "c", "snapshot_id": "s", "audit_id": "a"}
     rows = {table: results.table(table) for table in INGESTED}

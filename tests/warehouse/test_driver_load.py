@@ -1,4 +1,4 @@
-"""What the driver hands to tasks and gets from them: as much as there are segments, however many chunks these have. No JVM."""
+"""Data between the driver and tasks: proportional to segments, however many chunks these have. No JVM."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tables(results):
 
 
 def days(path, step):
-    """What the driver sent and got, byte by byte: a first ingest, one that knows all of it, audits whole and above the first."""
+    """Bytes that the driver sent and received: a first ingest, one that knows everything, complete audits and audits above the first."""
     executor, warehouse = _Counting(), Warehouse(str(path / "warehouse"))
     settings = Settings()
     first = ingest(executor, warehouse, str(write_long_logs(path / "1", step)), settings, SILENT)

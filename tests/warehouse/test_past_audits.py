@@ -1,4 +1,4 @@
-"""What earlier audits saw, out of a warehouse: only of finished ones, of this cluster, with something to lose."""
+"""Losses from earlier audits of a warehouse: only of finished ones, of this cluster, with something to lose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `run` tells through its tables is what `show` tells from the files: a snapshot for each kind of input there is.
+"""`run` answers through its tables as `show` answers from the files: a snapshot for each kind of input.
 
 That tasks on executors answer as this process does, for every capture, is in tests/spark/test_as_shown.py.
 """

@@ -37,7 +37,7 @@ CAPTURES = ["retention-skewed", "txn-failover-1-unclean", "last-replica-elr-2-cu
 
 
 class Told(Unseen):
-    """What an ingest says of its reading."""
+    """Report of an ingest on its reading."""
 
     def tell_reading(self, reading):
         self.reading = reading
@@ -75,7 +75,7 @@ class Ingested(NamedTuple):
 
 @pytest.fixture(scope="module")
 def in_one_pass(tmp_path_factory):
-    """Of a capture, by its name: what a driver has that reads all."""
+    """Rows of a capture, by its name, from a driver that reads everything."""
 
     @cache
     def ingested(name: str) -> Ingested:

@@ -54,7 +54,7 @@ def whole_and_told(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, 
 
 
 def everything(results: Results, directory: Path) -> Mapping[str, object]:
-    """Whatever is told of an audit, by name; its report is at `directory` for as long as it takes to read it."""
+    """Everything reported on an audit, by name; its report is at `directory` while it is read."""
     write_report(results, str(directory), "high")
     files = {path.name: path.read_bytes() for path in directory.iterdir()}
     shutil.rmtree(directory)

@@ -1,4 +1,4 @@
-"""What an operator reads of records that are lost: how many, which, who holds or held them, and what proves it."""
+"""Text of findings on lost records: how many, which, who holds or held them, and the proof."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def lost(
     version: tuple[int, ...] | None = None,
     **named: Any,
 ) -> Finding:
-    """Of broker 2, at [40, 48)."""
+    """A run of broker 2 at [40, 48)."""
     batches = tuple(batch(base, base, control=True) for base in named.pop("bases", ()))
     named |= {"batches": batches, "committed_end": 48, "committed_records": records, "proof": proof}
     item = compared(copy(2), divergent(start_offset=40, end_offset=50, **named), doubt=doubt)

@@ -1,4 +1,4 @@
-"""What an operator reads of a high watermark or a recovery point that a log or its in-sync replicas contradict."""
+"""Text of findings on a high watermark or recovery point that a log or its in-sync replicas contradict."""
 
 from __future__ import annotations
 

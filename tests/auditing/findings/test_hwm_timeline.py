@@ -1,4 +1,4 @@
-"""What an operator reads of a stretch of deviating observations: when, whose, how many wait, and who holds it."""
+"""Text of findings on a stretch of deviating observations: time, broker, number waiting, and the limiting replica."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THEN, LATER = "2023-11-14T22:13:20.000Z", "2023-11-14T22:13:25.000Z"
 
 
 def stretch(deviation: str, observed: tuple[int, int], recomputed: tuple[int, int], **named: Any) -> DeviationRun:
-    """Of one observation, broker 1 leads in epoch 3."""
+    """A stretch of one observation; broker 1 leads in epoch 3."""
     values = {
         "held": False,
         "leader_id": 1,

@@ -1,4 +1,4 @@
-"""What an operator reads of one replica's own log: where it is damaged or odd, what a restart does, who can repair it."""
+"""Text of findings on one replica's own log: damage and oddities, the effect of a restart, and who can repair it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def log(
 
 
 def found(*replicas: ReplicaFacts, **changes: Any) -> list[Finding]:
-    """Of a partition that the first replica leads."""
+    """Findings on a partition that the first replica leads."""
     return list(log_rules.judge(case(replicas[0], *map(compared, replicas[1:]), **changes)))
 
 

@@ -18,7 +18,7 @@ from replica_audit.snapshot.log_dir_names import deleted_in
 
 
 def state(number: int, leader_id: int | None, epoch: int, isr: tuple[int, ...]) -> PartitionState:
-    """Of brokers 1 and 2."""
+    """State with brokers 1 and 2."""
     occasion = "changed" if number else "created"
     return PartitionState(
         number, number, occasion, leader_id, epoch, number, isr, (), (), (1, 2), (), (), (), False, {}

@@ -32,7 +32,7 @@ LOCAL_FROM_40 = Replica(
 def told(
     *, states: tuple[int | None, ...] = (None, None, None), extra: tuple[list[bytes], ...] = ()
 ) -> list[list[bytes]]:
-    """Of each span: copied, in a later state, or (-1) not told."""
+    """Segments with these spans: copied, in a later state, or (-1) unknown to the metadata."""
     found = [
         copied(*span, at=(10_000 * number + 1, 10_000 * number + 2), **({} if state is None else {"state": state}))
         for number, (span, state) in enumerate(zip(SPANS, states, strict=True))

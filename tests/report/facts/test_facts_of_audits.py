@@ -1,4 +1,4 @@
-"""What the rows of an audit come to: each kind of agreement, difference, truncation, leadership and outcome, by rows alone."""
+"""Facts from the rows of an audit: each kind of agreement, difference, truncation, leadership and outcome, by rows alone."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def listings_of(capture: str, kinds: tuple[str, ...]) -> dict[str, list[DumpList
 
 
 def logs_of(capture: str, kinds: tuple[str, ...]) -> dict[Path, SecondHandLog]:
-    """What the text says of each segment file that is still there."""
+    """Content of the text for each segment file that still exists."""
     paths = {FIXTURES / capture / name: listings for name, listings in listings_of(capture, kinds).items()}
     return {
         path: assemble_dumped_log(listings, int(path.name[:20])) for path, listings in paths.items() if path.is_file()

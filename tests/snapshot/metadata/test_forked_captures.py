@@ -48,7 +48,7 @@ def raw_batches(log: Path) -> dict[int, bytes]:
 
 
 def histories(capture: str, nodes: tuple[int, ...]) -> tuple[QuorumHistory, ...]:
-    """Those that the copies of these nodes hold; the partitions' directories of all brokers are there."""
+    """Histories that the copies of these nodes hold; the partitions' directories of all brokers are there."""
     snapshot = Snapshot.open(str(ATTACKS / CLASS / capture))
     inventory = discover(snapshot)
     copies = [read_copy(snapshot, log, None) for log in inventory.metadata_logs if log.node_id in nodes]

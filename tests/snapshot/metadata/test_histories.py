@@ -28,7 +28,7 @@ def snapshot(
 
 
 def reason(inventory: Inventory, node: int | None = None) -> str:
-    """Of the one fork that is told, of the copy of `node`."""
+    """Reason for the reported fork, for the copy of `node`."""
     (row,) = inventory.quarantine
     assert row.code == "META-FORK" and node in (None, row.broker_id), row
     return row.reason
