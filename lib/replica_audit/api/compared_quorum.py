@@ -10,8 +10,7 @@ from replica_audit.elect.kafka_commands import BOOTSTRAP
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.paths import check_outside
 from replica_audit.quorum.answer_model import QuorumAnswer, answer_object, read_answer
-from replica_audit.quorum.moved_copies import moved_since
-from replica_audit.quorum.quorum_answer import answer_quorum
+from replica_audit.quorum.quorum_answer import answer_quorum, moved_since
 from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved
 from replica_audit.report.quorum_text import render_quorum

@@ -1,4 +1,4 @@
-"""The answer of `quorum` for one snapshot: all copies, the choice, what it loses, and the plan."""
+"""The answer of `quorum` for one snapshot: all copies, the choice, what it loses, and the plan; and what has changed since."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 from replica_audit import __version__
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Tools
+from replica_audit.elect.premises import ChangedPremise
 from replica_audit.errors import UsageError
 from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.quorum.answer_model import (
@@ -161,7 +162,7 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
     if isinstance(own, str):
         return None
     others, differences = [], []
-    for other, is_spliced in _ends(held, copy):
+    for other, is_spliced in _newest_elsewhere(held, copy):
         state = held.contents(other)
         if not isinstance(state, str):
             others.append(other)
@@ -181,7 +182,7 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
     return replace(lost, stray=tuple(sorted(stray, key=astuple)))
 
 
-def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[tuple[MetadataCopy, bool]]:
+def _newest_elsewhere(held: HeldMetadata, copy: MetadataCopy) -> Iterator[tuple[MetadataCopy, bool]]:
     """The newest copy of each history with records that `copy` lacks, and whether that history is spliced."""
     for history in held.histories:
         newest = newest_copy(history.copies)
@@ -213,3 +214,29 @@ def _unusable(held: HeldMetadata) -> Iterator[Unusable]:
     for row in held.inventory.quarantine:
         if row.path.endswith("meta.properties") and row.code in codes_with("unreadable") and row.path not in known:
             yield Unusable(row.path, row.position, row.reason)
+
+
+def moved_since(before: QuorumAnswer, now: QuorumAnswer) -> Iterator[ChangedPremise]:
+    """Premises that changed between the snapshot of a plan and a later one."""
+    if before.cluster_id != now.cluster_id:
+        yield ChangedPremise(None, None, None, "cluster", before.cluster_id, now.cluster_id)
+    known = {one.path: one for one in now.rests_on}
+    for was in before.rests_on:
+        one = known.pop(was.path, None)
+        if one is None:
+            yield ChangedPremise(
+                None, None, was.node_id, f"metadata log {was.path}", "in the snapshot", "not in this one"
+            )
+            continue
+        for name, of, value in (
+            ("directory.id", was.directory_id, one.directory_id),
+            ("metadata log's end", was.end_offset, one.end_offset),
+            ("metadata log's last epoch", was.last_epoch, one.last_epoch),
+            ("quorum-state's epoch", was.leader_epoch, one.leader_epoch),
+        ):
+            if of != value:
+                yield ChangedPremise(None, None, was.node_id, name, of, value)
+        if was.digest != one.digest and was.end_offset == one.end_offset:
+            yield ChangedPremise(None, None, was.node_id, "metadata log's records", was.digest, one.digest)
+    for path, one in known.items():
+        yield ChangedPremise(None, None, one.node_id, f"metadata log {path}", "not in the snapshot", "in this one")
