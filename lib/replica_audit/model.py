@@ -278,7 +278,7 @@ class RemoteSegment:
     updated_by: int
     """The broker that set its present state."""
     copied_ms: int | None
-    """End of its copy, whatever became of it since; None if it was never finished."""
+    """Time at which its copy was finished, whatever its state since; None if it never was."""
     deleting_ms: int | None
     """First beginning of its deletion."""
     deletions: int
@@ -529,7 +529,7 @@ class PartitionState:
     sole_isr: SoleIsr | None = None
     """Set on the state from which the leader was alone in the ISR."""
     leader_stopped: bool = False
-    """True if nobody leads, and the last leader was in controlled shutdown when it ceased to: it flushed its log."""
+    """True if there is no leader, and the last one ended in a controlled shutdown, so that it flushed its log."""
     crashed: tuple[int, ...] = ()
     """Replicas that registered again since the state before without having announced their stop: they may have lost the end of
     their log."""

@@ -224,7 +224,7 @@ class Case:
 
     @property
     def undecided_below(self) -> OffsetRange | None:
-        """Offsets of the reference's log that lie below its files: in remote storage, or deleted, which nothing decides."""
+        """Offsets of the reference's log below its files, if it is undecided whether they are in remote storage or deleted."""
         facts = self.reference.facts
         if self.evidence.tiering is not None:
             return None

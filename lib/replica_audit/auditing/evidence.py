@@ -105,7 +105,7 @@ class PartitionEvidence:
 
     @cached_property
     def tiering(self) -> Tiering:
-        """True if older segments of the topic may be in remote storage only, None if nothing decides that."""
+        """True if older segments of the topic may be in remote storage only; None if undecided."""
         return decide_tiering(self.replicas, self.leadership, self.side.remote_segments, self.side.store)
 
     @property

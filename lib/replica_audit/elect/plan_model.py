@@ -174,7 +174,7 @@ class Prediction:
     partition: int
     broker_id: int
     leader_id: int | None
-    """None while nobody leads."""
+    """Leader in this prediction; None without one."""
     leader_epoch: int | None
     truncate_to: int | None
     """Offset at which its log is cut as it begins to follow; None if it is not cut, or leads."""

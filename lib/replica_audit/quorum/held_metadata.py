@@ -77,7 +77,7 @@ class HeldMetadata:
 
     @cached_property
     def unapplied(self) -> Mapping[str, str]:
-        """For contradicting histories that are not spliced and cannot be applied: the reason, by their nodes."""
+        """Reasons why contradicting histories that are not spliced cannot be applied, by their nodes."""
         found = self.compared.found
         forked = self.histories if found is not None and found.quorum.forks else ()
         states = ((one, self.contents(newest_copy(one.copies))) for one in forked if not one.is_spliced)

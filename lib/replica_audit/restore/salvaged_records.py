@@ -30,7 +30,7 @@ class SalvagedRecord:
     headers: Headers
     sha256: str
     later_value: bool | None
-    """For a compacted topic: True if its leader had a later record of the key when the snapshot was taken."""
+    """True if the leader of a compacted topic had a later record of the key in the snapshot; None for other topics."""
 
 
 class SalvagedRecords:

@@ -315,7 +315,7 @@ class ComparedLog:
     stays: bool = True
     """True if it leads already: of remote storage it then lacks only other histories."""
     everyone: bool = False
-    """True if it lacks whatever any copy holds past its end: it leads from now on, and nobody else led in between."""
+    """True if it lacks everything that a copy holds past its end: it leads from now on, and no other broker led in between."""
 
     def lacks_tail(self, copy: CopyKey) -> bool:
         """True if it lacks the records that a copy has past its end, whatever their epoch."""

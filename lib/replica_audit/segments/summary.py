@@ -58,11 +58,11 @@ class IrregularityFinder:
         return tuple(sorted(kept, key=lambda one: (one.position, one.kind)))
 
     def first_sequences(self) -> tuple[tuple[int, int, int], ...]:
-        """As `SegmentSummary.first_sequences`."""
+        """Value of `SegmentSummary.first_sequences`."""
         return tuple(self._first_sequences)
 
     def last_sequences(self) -> tuple[tuple[int, int, int], ...]:
-        """As `SegmentSummary.last_sequences`."""
+        """Value of `SegmentSummary.last_sequences`."""
         latest = nlargest(GREATEST_KEPT, self._producers.items(), key=lambda one: one[1].last_offset)
         return tuple((*key, known.greatest % _SEQUENCES) for key, known in reversed(latest))
 

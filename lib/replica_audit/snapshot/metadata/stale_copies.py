@@ -162,7 +162,7 @@ class _LaterState(NamedTuple):
     partition: Leadership
     state: PartitionState
     begins_epoch: bool
-    """True if the partition's leader epoch began with it, so that nobody can know it from an earlier one."""
+    """True if the partition's leader epoch began with it, so that no earlier record has it."""
 
 
 def _later_states(one: Leadership, above: int) -> Iterator[_LaterState]:
