@@ -82,6 +82,25 @@ def test_values_of_every_type_are_as_pyarrow_has_them(data: st.DataObject) -> No
     assert [value_to_arrow(row, kind) for row in rows] == [pa.scalar(row, kind) for row in plain]
 
 
+class _File(NamedTuple):
+    state: str
+    path: str | None
+
+
+class _Directory(NamedTuple):
+    name: str
+    file: _File | None
+
+
+def test_equal_structs_of_rows_are_one_object() -> None:
+    rows = [_Directory(str(n), None if n == 2 else _File("present", "" if n < 4 else None)) for n in range(6)]
+    kind = pa.schema([("name", pa.string()), ("file", pa.struct([("state", pa.string()), ("path", pa.string())]))])
+    found = list(arrow_to_rows(rows_to_arrow(rows, kind), _Directory))
+    assert found == rows
+    assert found[0].file is found[1].file is found[3].file
+    assert found[4].file is found[5].file
+
+
 @pytest.mark.parametrize("width", ["?", "i1", "i2", "i4", "i8"])
 def test_numbers_are_as_pyarrow_has_them(width: str) -> None:
     rows = np.zeros(20, [("other", "i8"), ("one", width)])

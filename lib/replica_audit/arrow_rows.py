@@ -66,8 +66,8 @@ _STEP = 1 << 12
 def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
     """The rows of class `kind`, from columns named for its fields; other columns are ignored.
 
-    Maps become dicts in the order of their keys. Equal texts become one object, and so do equal lists of neighbouring rows,
-    which Arrow would repeat for every row: lists of a row must not be changed.
+    Maps become dicts in the order of their keys. Equal texts become one object, and so do equal structs and lists of neighbouring
+    rows, which Arrow would repeat for every row: lists of a row must not be changed.
     """
     readers = value_readers(kind)
     texts: dict[str | None, str | None] = {}
@@ -79,6 +79,8 @@ def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
 def _values(
     column: pa.Array, read: Callable[[object], object] | None, texts: dict[str | None, str | None]
 ) -> list[object]:
+    if read is not None and pa.types.is_struct(column.type):
+        return list(_structs(column, read))
     values = column.to_pylist()
     if pa.types.is_string(column.type):
         return [texts.setdefault(value, value) for value in values]
@@ -87,6 +89,20 @@ def _values(
     if read is not None:
         values = list(map(read, values))
     return _shared(values) if pa.types.is_list(column.type) else values
+
+
+def _structs(column: pa.StructArray, read: Callable[[object], object]) -> Iterator[object]:
+    """What `read` makes of each struct, of equal ones one object: of the files of a log dir each partition tells the same."""
+    names = [field.name for field in column.type]
+    if any(pa.types.is_nested(field.type) for field in column.type):
+        yield from map(read, column.to_pylist())
+        return
+    known: dict[tuple[object, ...], object] = {}
+    parts = [child.to_pylist() for child in column.flatten()]
+    for is_there, values in zip(column.is_valid().to_pylist(), zip(*parts, strict=True), strict=True):
+        if is_there and values not in known:
+            known[values] = read(dict(zip(names, values, strict=True)))
+        yield known[values] if is_there else None
 
 
 def _shared(values: list[Any]) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import defaultdict
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -23,8 +22,8 @@ from tests.support.scenes import change, scene
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
-from replica_audit.auditing.compare.aligned_pair import batches_in
 from replica_audit.auditing.compare.distinct_records import RecordRange
+from replica_audit.auditing.compare.loaded_batches import batches_in
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
@@ -431,7 +430,7 @@ def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too
 
 
 PAST_END = CommittedRange(RecordRange((1, "d"), (0,), 10, 14, 4, 12, 0, exact=True), 14, 0, is_ahead=True)
-BELOW = replace(PAST_END, is_ahead=False)
+BELOW = PAST_END._replace(is_ahead=False)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,8 @@ def _loss(audit: PartitionAudit) -> Loss:
     shorter |= {item.follower.key for item in lost_tails}
     # A copy of an earlier moment that shows that the leader lost its tail has records up to this offset.
     shown = max((item.follower.log_end_offset for item in lost_tails if item.follower.is_earlier), default=0)
-    shorter |= {item.follower.key for item in case.comparisons if 0 < item.ahead.ends.max(initial=0) <= shown}
+    if shown:
+        shorter |= {item.follower.key for item in case.comparisons if 0 < item.ahead.ends.max(initial=0) <= shown}
     remote = [one.piece for stretches in case.lost_remotely for one in stretches]
     counted = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter, remote)
     loss = _with_unseen(counted, case)

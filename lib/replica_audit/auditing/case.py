@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """All that the rules know about one partition."""
+    """All that the rules know about one partition. What follows from it is worked out once: rules ask repeatedly."""
 
     evidence: PartitionEvidence
     leadership: Leadership | None
@@ -73,6 +75,8 @@ class Case:
     """Content of `__remote_log_metadata` for the reference's topic id."""
     store: StoreDeviations = StoreDeviations()
     """Deviations of the remote store from its metadata; empty if it was not checked."""
+    planned: Candidates | None = None
+    """The plan's candidates, which differ only if nothing is concluded from one of its copies."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -82,17 +86,30 @@ class Case:
     def options(self) -> AuditOptions:
         return self.evidence.options
 
-    @property
+    @cached_property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
         """The reference and all replicas compared with it, by broker id."""
         strangers = (item.follower for item, _ in self.strangers)
         everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
         return tuple(sorted(everyone, key=lambda facts: facts.key))
 
-    @property
+    @cached_property
     def copies(self) -> tuple[ReplicaFacts, ...]:
         """`replicas`, then the copies in `beside`."""
         return (*self.replicas, *(item.follower for item in self.beside))
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The replicas as leaders, and the copies beside them."""
+        replicas = (self.reference.facts, *(item.follower for item in self.comparisons))
+        found = Candidates(
+            self.reference,
+            tuple(sorted(replicas, key=lambda facts: facts.broker_id)),
+            tuple(item.follower for item in self.beside),
+            self.options.protocol,
+            self.is_tiered,
+        )
+        return self.planned if self.planned is not None and self.planned.has_just(found) else found
 
     def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
         """Comparison of a copy with the reference; None for the reference itself and for copies that were not compared."""
@@ -155,7 +172,7 @@ class Case:
         """True if a copy in `beside` is a move of the reference's log to another disk."""
         return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
 
-    @property
+    @cached_property
     def lost_remotely(self) -> OtherHistory:
         """Ranges in remote storage that belong to another history, and that the leader is known not to have."""
         return self.remote.other if self.is_leaders else OtherHistory()
@@ -243,7 +260,7 @@ class Case:
         everything = (*self.comparisons, *self.beside)
         return [(item, *one) for item in everything for one in differing_epochs(item.follower, lineage, below)]
 
-    @property
+    @cached_property
     def unread_replicas(self) -> tuple[int, ...]:
         """Brokers with, or assigned, a replica whose log is unknown because files are missing or unreadable."""
         copies = (*self.replicas, *self.set_aside)
@@ -251,7 +268,7 @@ class Case:
         known = {facts.broker_id for facts in copies if facts.end_is_known}
         return tuple(sorted(({facts.broker_id for facts in copies} | named) - known))
 
-    @property
+    @cached_property
     def captured(self) -> frozenset[int]:
         """Brokers with a copy whose log end is known, including stray or deleted directories, and directories of another topic id.
 
@@ -267,13 +284,13 @@ class Case:
         )
         return frozenset(facts.broker_id for facts in (*(one for one in known if one.end_is_known), *self.foreign))
 
-    @property
+    @cached_property
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
         orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
         return needed_replicas(self.leadership, self.reference, self.captured, orphaned, self.replicas)
 
-    @property
+    @cached_property
     def orphaned_marks(self) -> tuple[OrphanedMark, ...]:
         """Committed offsets proven lost by checkpoint files that name the partition on brokers without its directory."""
         copies = (*self.replicas, *self.set_aside, *self.foreign, *self.duplicates)
@@ -281,7 +298,7 @@ class Case:
         orphans = {key: mark for key, mark in self.evidence.orphans.items() if key[0] not in present}
         return tuple(orphaned_marks(orphans, self.leadership, self.reference))
 
-    @property
+    @cached_property
     def is_alone(self) -> bool:
         """True if the snapshot has one copy only and no source names others.
 
@@ -291,7 +308,7 @@ class Case:
         others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
         return assigned is None and not self.options.has_metadata_log and not others
 
-    @property
+    @cached_property
     def stopped(self) -> bool:
         """True if there is no leader because all brokers were stopped cleanly; then ISR membership no longer matters."""
         return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)

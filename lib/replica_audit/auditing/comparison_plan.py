@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparable import why_not_comparable
 from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs
-from replica_audit.auditing.compare.replays import cuts_of_candidates, replay_all
+from replica_audit.auditing.compare.replays import replay_all
 from replica_audit.auditing.compare.wanted_chunks import (
     chunks_for_keys,
-    chunks_of_candidates,
     differing_chunks,
     needed_chunks,
     verified_chunks,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.auditing.replicas.replica_facts import CopyKey, CorruptEpoch
     from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
+    from replica_audit.protocol.truncation import Replay
 
 
 _NO_TIMES = CaptureTimes()
@@ -203,11 +204,14 @@ def plan_audit(evidence: PartitionEvidence) -> ComparisonPlan:
 
 
 class Pair(NamedTuple):
-    """Two copies to compare, and the chunks whose batches their comparison needs."""
+    """Two copies to compare."""
 
     reference: Reference
     follower: ReplicaFacts
+    replays: Mapping[str, Replay]
+    """By protocol."""
     chunks: set[int]
+    """Those that their comparison wants to see."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +249,11 @@ class ComparisonPlan:
         return tuple(self._pairs_of(self.grouping))
 
     @cached_property
+    def candidates(self) -> Candidates | None:
+        """The replicas as leaders, and the copies beside them; None without a replica."""
+        return self._candidates_of(self.grouping)
+
+    @cached_property
     def batches(self) -> dict[CopyKey, set[int]]:
         """Chunks whose batches `conclude` needs, by copy; empty if digests and lineages suffice."""
         wanted: dict[CopyKey, set[int]] = {}
@@ -255,13 +264,15 @@ class ComparisonPlan:
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
             pairs = self.pairs if grouping is self.grouping else self._pairs_of(grouping)
-            for reference, follower, chunks in pairs:
+            for reference, follower, _, chunks in pairs:
                 if chunks:
                     of_reference, of_follower = chunks_for_keys(reference.facts, follower)
                     wanted.setdefault(reference.facts.key, set()).update(chunks, of_reference)
                     wanted.setdefault(follower.key, set()).update(chunks, of_follower)
-            for key, chunks in self._candidates_of(grouping).items():
-                wanted.setdefault(key, set()).update(chunks)
+            candidates = self.candidates if grouping is self.grouping else self._candidates_of(grouping)
+            if candidates is not None:
+                for key, chunks in candidates.chunks.items():
+                    wanted.setdefault(key, set()).update(chunks)
         leads = self.grouping.reference
         if leads is not None and (beside := self._beside_store(leads.facts)):
             wanted.setdefault(leads.facts.key, set()).update(beside)
@@ -276,12 +287,12 @@ class ComparisonPlan:
         """Chunks of a log that are compared with segments in the remote store."""
         return set().union(*(one.chunks for one in self.evidence.side.contents)) & facts.chunks.keys()
 
-    def _candidates_of(self, grouping: ReplicaGrouping) -> dict[CopyKey, set[int]]:
+    def _candidates_of(self, grouping: ReplicaGrouping) -> Candidates | None:
         if grouping.reference is None:
-            return {}
-        asked = (grouping.reference, grouping.compared)
-        cuts = partial(cuts_of_candidates, *asked, self.evidence.options.protocol, self.evidence.is_tiered)
-        return chunks_of_candidates(grouping.reference, (*grouping.compared, *grouping.beside), cuts)
+            return None
+        replicas = tuple(sorted(grouping.compared, key=lambda facts: facts.broker_id))
+        given = self.evidence
+        return Candidates(grouping.reference, replicas, grouping.beside, given.options.protocol, given.is_tiered)
 
     def _pairs_of(self, grouping: ReplicaGrouping) -> Iterator[Pair]:
         reference = grouping.reference
@@ -290,7 +301,7 @@ class ComparisonPlan:
         for follower in (*grouping.followers, *grouping.beside):
             replays = replay_all(reference, follower, self.evidence.is_tiered)
             verified = verified_chunks(self.evidence.side.verified, reference.facts, follower)
-            yield Pair(reference, follower, needed_chunks(reference, follower, replays, verified))
+            yield Pair(reference, follower, replays, needed_chunks(reference, follower, replays, verified))
 
 
 def _by_copy(doubts: Iterable[CorruptEpoch]) -> dict[CopyKey, list[CorruptEpoch]]:

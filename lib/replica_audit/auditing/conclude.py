@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,10 +11,11 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with, worst_verdict
-from replica_audit.auditing.compare.aligned_pair import Records, align_pair, batches_in
+from replica_audit.auditing.compare.aligned_pair import Records, align_pair
 from replica_audit.auditing.compare.comparable import other_life
 from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
-from replica_audit.auditing.compare.epoch_corruption import confirm_rot, restore_epochs
+from replica_audit.auditing.compare.epoch_corruption import confirm_rot
+from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.remote_storage import find_contradictory
 from replica_audit.auditing.compare.replays import whole_lineage
@@ -57,7 +57,6 @@ from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, RemoteSegment, TransactionState
 from replica_audit.protocol.election import elections, last_led
 from replica_audit.protocol.versions import cleans_below_mark
-from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 if TYPE_CHECKING:
@@ -102,9 +101,8 @@ def conclude(
     `records` gives the records of compacted replicas and of batches that differ at equal offsets; without it they are compared
     by their headers. `transactions` are the coordinator's latest states of the plan's producers.
     """
-    rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
-    if rot := confirm_rot(plan.doubts, rows):
-        rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
+    loaded = LoadedBatches.of(batches or {})
+    if rot := confirm_rot(plan.doubts, loaded):
         plan = ComparisonPlan(plan.evidence, rot)
     evidence = plan.evidence
     grouping = plan.grouping
@@ -112,7 +110,7 @@ def conclude(
     if reference is None:
         return _without_replicas(plan)
     leadership = None if evidence.leadership is None else evidence.leadership.believed
-    pairs = list(_compare(plan, rows, records))
+    pairs = list(_compare(plan, loaded, records))
     waiting = tuple(item for item in pairs if item.awaits_records)
     followers = [item for item in pairs[: len(grouping.followers)] if not item.awaits_records]
     copies = [
@@ -139,7 +137,7 @@ def conclude(
         or (not one_moment and may_lack_tail(reference, item, replicas, leadership, evidence.options.times))
         for item in compared
     )
-    store = look_into_store(evidence, reference, rows[reference.facts.key])
+    store = look_into_store(evidence, reference, loaded.rows_of(reference.facts))
     remote = remote_facts(
         evidence.side.remote_segments,
         evidence.side.remote_logs if evidence.is_tiered else None,
@@ -197,6 +195,7 @@ def conclude(
                 one_moment=one_moment or evidence.was_at_rest,
             )
         ),
+        planned=plan.candidates,
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
     findings = unsettled(case, merge_findings(judge(case)), codes_with("two_moments"))
@@ -267,22 +266,20 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
     return worst_verdict(item.verdict for item in findings if item.verdict is not None)
 
 
-def _compare(
-    plan: ComparisonPlan, rows: Mapping[CopyKey, NDArray[np.void]], records: RecordSource | None
-) -> Iterator[Comparison]:
+def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource | None) -> Iterator[Comparison]:
     """Compare each follower, then each copy in `beside`, with the reference by batches.
 
     `rows` may have more batches of the reference than a pair needs (for another follower); chunks outside the pair are known to
     be equal, and must not look like holes.
     """
     tiered = plan.evidence.is_tiered
-    for reference, follower, chunks in plan.pairs:
-        own = rows[follower.key]
-        theirs = rows[reference.facts.key]
-        read = None if records is None else Records(records, own, theirs)
-        sides = (batches_in(theirs, chunks), batches_in(own, chunks))
+    for reference, follower, replays, chunks in plan.pairs:
+        read = None
+        if records is not None:
+            read = Records(records, loaded.rows_of(follower), loaded.rows_of(reference.facts))
+        sides = (loaded.batches_of(reference.facts, chunks), loaded.batches_of(follower, chunks))
         pair = align_pair(reference, follower, *sides, chunks, tiered, read)
-        yield compare(reference, follower, plan.evidence.options.protocol, pair, tiered)
+        yield compare(reference, follower, plan.evidence.options.protocol, pair, replays, tiered)
 
 
 def _apart(

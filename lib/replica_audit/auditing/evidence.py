@@ -95,7 +95,7 @@ class PartitionEvidence:
         """Copies that Kafka serves from, then those put aside."""
         return (*self.replicas, *self.put_aside)
 
-    @property
+    @cached_property
     def was_at_rest(self) -> bool:
         """True if nothing was written while the copies were made: the manifest declares it, or every log dir was stopped
         cleanly (F.0)."""
@@ -108,7 +108,7 @@ class PartitionEvidence:
         """True if older segments of the topic may be in remote storage only; None if undecided."""
         return decide_tiering(self.replicas, self.leadership, self.side.remote_segments, self.side.store)
 
-    @property
+    @cached_property
     def is_tiered(self) -> bool:
         """True if older segments of the topic are known to be in remote storage, if anywhere."""
         return self.tiering is True
@@ -179,13 +179,18 @@ def partition_evidence(
     options: AuditOptions,
 ) -> PartitionEvidence:
     """Gather the evidence on one partition; `summaries` are those of the segments in each of `directories`."""
-    copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
+    served: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
+    put_aside: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
+    for one in directories:
+        is_served = kind_of_copy(one.path, one.log_dir) == "current"
+        copy = one, tuple(summaries.get((one.broker_id, one.log_dir), ()))
+        (served if is_served else put_aside).append(copy)
     return PartitionEvidence(
         topic_partition=topic_partition,
-        replicas=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) == "current"),
+        replicas=tuple(served),
         leadership=leadership,
         options=options,
         side=side,
         orphans=orphans,
-        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
+        put_aside=tuple(put_aside),
     )

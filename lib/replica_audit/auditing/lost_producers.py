@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
-import numpy as np
-
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.compare.loss import is_lost
@@ -24,7 +22,7 @@ def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
         written: dict[int, list[tuple[DivergentRange, Batches]]] = defaultdict(list)
         for run in filter(is_lost, item.runs):
             sent = run.batches.where(~run.batches.control & (run.batches.rows["record_count"] != 0))
-            for producer in np.unique(sent.rows["producer_id"]).tolist():
+            for producer in set(sent.rows["producer_id"].tolist()):
                 written[producer].append((run, sent.where(sent.rows["producer_id"] == producer)))
         for producer, parts in sorted(written.items(), key=itemgetter(0)):
             sums = [tally_batches(batches) for _, batches in parts]

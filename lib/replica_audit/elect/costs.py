@@ -10,19 +10,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from replica_audit.auditing.case import Case
-from replica_audit.auditing.compare.aligned_pair import batches_in
-from replica_audit.auditing.compare.distinct_records import Count, RecordRange, count_beyond
-from replica_audit.auditing.compare.epoch_corruption import restore_epochs
+from replica_audit.auditing.compare.distinct_records import ByIdentity, Count, RecordRange, by_identity, count_beyond
+from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.remote_storage import REMOTE, epoch_parts, stretches
-from replica_audit.auditing.compare.replays import CandidateCuts, answering_lineage, cuts_of_candidates, replay_lineage
+from replica_audit.auditing.compare.replays import answering_lineage, replay_lineage
 from replica_audit.auditing.compare.tallies import Tally
-from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -31,7 +30,6 @@ from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerRe
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
 from replica_audit.literals import REMOTE_BASES, SEEN, RemoteBasis, StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteSegment, without
-from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 
 
@@ -43,12 +41,15 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
     if stays:
         orphans = (*case.lost_remotely.orphans, *case.lost_remotely.gone_orphans)
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in orphans]
+    stored = list(_stored(case))
+    if not stored:
+        return []
     # If segments are known, `known_start` tells which replicas' log starts are the partition's.
     own_start = 0 if case.remote.segments else candidate.log_start_offset
     floor = max(case.reference.facts.log_start_offset, own_start, case.remote.start_offset)
     served = _served(candidate)
     found = []
-    for epoch, ranges, is_counted in _stored(case):
+    for epoch, ranges, is_counted in stored:
         above = [OffsetRange(max(one.start_offset, floor), one.end_offset) for one in ranges]
         left = without(
             [one for one in above if one.start_offset < one.end_offset],
@@ -207,15 +208,14 @@ def candidate_costs(
         return ()
     shorter = brokers_past_leader(audit.findings)
     is_doubtful = may_have_lost_tail(case)
-    replicas = replicas_of(case)
-    beside = copies_beside(case)
-    cuts = cuts_of_candidates(case.reference, replicas, case.options.protocol, case.is_tiered, beside)
-    found = holdings_of(case, batches, cuts)
-    holdings = {facts.broker_id: found[facts.key] for facts in replicas}
-    aside = [found[facts.key] for facts in beside]
+    candidates = case.candidates
+    cuts = candidates.cuts
+    found = holdings_of(case, batches)
+    holdings = {facts.broker_id: found[facts.key] for facts in candidates.replicas}
+    aside = [found[facts.key] for facts in candidates.beside]
     costs = []
     markers = MarkerReader(read)
-    for facts in replicas:
+    for facts in candidates.replicas:
         cost = _cost(case, facts, holdings, aside, cuts.as_found[facts.key], shorter, is_doubtful, markers)
         if facts.may_recover:
             recovered = cuts.recovered[facts.key]
@@ -238,38 +238,21 @@ def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCos
     )
 
 
-def replicas_of(case: Case) -> list[ReplicaFacts]:
-    """The candidates, by broker id."""
-    replicas = (case.reference.facts, *(item.follower for item in case.comparisons))
-    return sorted(replicas, key=lambda facts: facts.broker_id)
-
-
-def copies_beside(case: Case) -> list[ReplicaFacts]:
-    """Copies that Kafka does not serve from. They cannot lead, so records that only they hold are lost."""
-    return [item.follower for item in case.beside]
-
-
-def holdings_of(
-    case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: CandidateCuts
-) -> dict[CopyKey, ReplicaRecords]:
-    """Records of each replica and of each other copy, by copy; `cuts` are those of the candidates."""
-    copies = (*replicas_of(case), *copies_beside(case))
-    wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
+def holdings_of(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, ReplicaRecords]:
+    """Records of each replica and of each other copy, by copy."""
+    loaded = LoadedBatches.of(batches)
     found = {}
-    for facts in copies:
-        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
-        loaded = frozenset(wanted.get(facts.key, ()))
-        found[facts.key] = holding(case, facts, batches_in(rows, loaded), loaded)
+    for facts in case.candidates.copies:
+        chunks = frozenset(case.candidates.chunks.get(facts.key, ()))
+        found[facts.key] = holding(case, facts, loaded.batches_of(facts, chunks), chunks)
     return found
 
 
 def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
     """Ranges [start, end) of proven committed records, by copy; `batches` as for `candidate_costs`."""
-    beside = copies_beside(case)
-    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.options.protocol, case.is_tiered, beside)
     return {
         key: [(item.piece.start_offset, min(item.piece.committed_end, item.piece.end_offset)) for item in one.marked]
-        for key, one in holdings_of(case, batches, cuts).items()
+        for key, one in holdings_of(case, batches).items()
     }
 
 
@@ -315,12 +298,13 @@ def _cost(
         may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
         cut_producers.update(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
     mine = own.parted(end)[0]
-    held = [*mine, *(item for log in logs.values() for item in log.held)]
+    kept = [*mine, *(item for log in logs.values() for item in log.held)]
+    held = _pieces(kept)
     remote = unserved(case, candidate, stays=stays)
     lost = [item for log in logs.values() for item in log.dropped]
     lost += [*(item for items in beside.values() for item in items), *remote, *_vanished(case, candidate, stays=stays)]
     count, at_most = _count(lost, held)
-    possible, _ = count_beyond(as_possible(lost), as_possible(held) if lost else ())
+    possible, _ = count_beyond(as_possible(lost), by_identity(as_possible(kept if lost else ())))
     in_store = _in_store(case, remote)
     leaving = list(_deleted_as_it_leads(case, candidate, in_store))
     remote_records = _count(in_store, held)[0].records
@@ -352,7 +336,7 @@ def _cost(
             for one in aside
             if (held_there := _count(beside[one.facts.key], held)[0].records)
         ),
-        hidden_records=_count((item for log in logs.values() for item in log.hidden), mine)[0].records,
+        hidden_records=_count((item for log in logs.values() for item in log.hidden), _pieces(mine))[0].records,
         remote_records=remote_records,
         remote_unread=remote_records - readable if is_open else 0,
         remote_encrypted=with_plugin - readable if is_open else 0,
@@ -379,11 +363,11 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
 
 
 def _deleted_as_it_leads(
-    case: Case, candidate: ReplicaFacts, in_store: Iterable[CommittedRange]
+    case: Case, candidate: ReplicaFacts, in_store: Sequence[CommittedRange]
 ) -> Iterator[CommittedRange]:
     """The parts of `in_store` that Kafka deletes once the candidate leads, regardless of retention: segments all of whose
     epochs precede the leader's first (J4). A log without records begins with the epoch in which it leads."""
-    served = _served(candidate)
+    served = _served(candidate) if in_store else []
     first = served[0][0] if served else None
     staying: dict[int, list[OffsetRange]] = {}
     for segment in case.remote.sound:
@@ -438,7 +422,7 @@ def _has_basis(case: Case, bases: Collection[RemoteBasis], segment: RemoteSegmen
 
 
 def _shares(
-    case: Case, in_store: Sequence[CommittedRange], held: Sequence[CommittedRange], records: int
+    case: Case, in_store: Sequence[CommittedRange], held: ByIdentity, records: int
 ) -> tuple[tuple[RemoteBasis, int], ...]:
     """(basis, records) of the `records` that remote storage has of `in_store`, weakest basis first, each by the strongest that it has."""
     if not records:
@@ -532,7 +516,7 @@ def _only_here(
     cleaned = [one.facts for one in others if one.facts.compacted]
     own_items = [item for item in own.marked if not any(_was_cleaned(facts, item) for facts in cleaned)]
     beyond = list(_beyond_store(case, own_items))
-    return _count(beyond, [item for one in others for item in one.marked])[0].records
+    return _count(beyond, _pieces(item for one in others for item in one.marked))[0].records
 
 
 def _beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
@@ -579,9 +563,12 @@ def _cuts(
     return own | {broker: cuts[one.facts.key] for broker, one in holdings.items() if broker != candidate.broker_id}
 
 
-def _count(items: Iterable[CommittedRange], held: Iterable[CommittedRange] = ()) -> tuple[Count, bool]:
-    pieces = [item.piece for item in items]
-    return count_beyond(pieces, [item.piece for item in held] if pieces else ())
+def _count(items: Iterable[CommittedRange], held: ByIdentity = MappingProxyType({})) -> tuple[Count, bool]:
+    return count_beyond((item.piece for item in items), held)
+
+
+def _pieces(items: Iterable[CommittedRange]) -> ByIdentity:
+    return by_identity(item.piece for item in items)
 
 
 def _was_cleaned(facts: ReplicaFacts, item: CommittedRange) -> bool:

@@ -94,7 +94,7 @@ class CandidateTransactions:
         """
         ours = self.own.batches
         theirs = holding.batches
-        has_markers = ours.control.any() and theirs.control.any()
+        has_markers = ours.has_markers and theirs.has_markers
         if not (has_markers and self.markers.can_read(self.candidate, holding.facts)):
             return
         ours, theirs = ours.where((ours.starts >= cut) & (ours.ends <= self.end)), theirs.where(theirs.ends > cut)

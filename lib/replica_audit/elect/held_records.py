@@ -8,7 +8,8 @@ acks=all, leave that open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,7 @@ from replica_audit.segments.batch_rows import Batches, find_rows
 from replica_audit.segments.open_transactions import next_part
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedRange:
+class CommittedRange(NamedTuple):
     """A range of records, with the offset below which they may have been committed (`committed_end`: proven committed).
 
     Consecutive batches with a record at every offset, the same epoch and the same marks form one range.
@@ -174,8 +174,9 @@ class Places:
             for twice in (inside & (run != -1)).nonzero()[0].tolist():
                 several.setdefault(twice, [runs[run[twice]]] if run[twice] >= 0 else []).append(one)
             run[inside] = np.where(run[inside] == -1, number, -2)
-            again[_are_among(place, one.written_again)] = number
-        if item is not None:
+            if one.written_again:
+                again[_are_among(place, one.written_again)] = number
+        if item is not None and item.alignment.ahead:
             ahead |= _are_among(place, item.alignment.ahead)
         return cls(runs, run, several, again, ahead)
 
@@ -241,7 +242,7 @@ def _pieces(
             is_here = _key(batch) == _key(own)
             runs, is_ahead = (places.runs_at(low), bool(places.ahead[low])) if is_here else ((), False)
             for one in _marked(case, facts, batch, runs, is_ahead):
-                yield replace(one, place=place)
+                yield one._replace(place=place)
 
 
 def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
@@ -291,7 +292,7 @@ def _marked(
     """A batch from the log start on, in pieces: the parts shared with the reference, and those of runs, in order."""
     start = max(batch.base_offset, facts.log_start_offset)
     if is_ahead:
-        yield replace(_piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch)), is_ahead=True)
+        yield _piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch))._replace(is_ahead=True)
         return
     for run in runs:
         begin = max(start, run.start_offset)
@@ -311,7 +312,7 @@ def _as_other(part: CommittedRange, facts: ReplicaFacts) -> CommittedRange:
     """Mark records as different from the reference's at the same offsets and epoch: the batch's CRC identifies them, except in
     compacted logs, where every cleaner writes its own batches."""
     piece = part.piece
-    return replace(part, piece=replace(piece, identity=(*piece.identity, 0 if facts.compacted else piece.crc)))
+    return part._replace(piece=piece._replace(identity=(*piece.identity, 0 if facts.compacted else piece.crc)))
 
 
 def _piece(
@@ -357,6 +358,6 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> CommittedR
     return CommittedRange(piece, max(possible, committed), None)
 
 
-def as_possible(items: Sequence[CommittedRange]) -> list[RecordRange]:
+def as_possible(items: Iterable[CommittedRange]) -> Iterator[RecordRange]:
     """The ranges with possibly committed records counted as proven."""
-    return [item.piece.committed_to(item.possible_end) for item in items]
+    return (item.piece.committed_to(item.possible_end) for item in items)

@@ -69,13 +69,14 @@ class Lineage:
 
     def truncate_from_end(self, end_offset: int) -> Lineage:
         """The lineage without entries that start at or after `end_offset` (`LeaderEpochFileCache.truncateFromEndAsyncFlush`)."""
-        return Lineage(self.entries[: bisect_left(self.entries, end_offset, key=_start)])
+        kept = bisect_left(self.entries, end_offset, key=_start)
+        return self if kept == len(self.entries) else Lineage(self.entries[:kept])
 
     def truncate_from_start(self, start_offset: int) -> Lineage:
         """The lineage without entries before `start_offset`, the last of which now starts there
         (`LeaderEpochFileCache.truncateFromStartAsyncFlush`)."""
         below = bisect_right(self.entries, start_offset, key=_start)
-        if not below:
+        if not below or self.entries[0][1] == start_offset:
             return self
         return Lineage(((self.entries[below - 1][0], start_offset), *self.entries[below:]))
 

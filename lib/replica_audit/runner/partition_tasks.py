@@ -100,6 +100,7 @@ def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Ite
 def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> tuple[ReportRows, frozenset[int]]:
     """Rows of one partition, or the producers that it waits for."""
     from replica_audit.auditing.answer_rows import failure_rows
+    from replica_audit.auditing.compare.loaded_batches import LoadedBatches
     from replica_audit.auditing.conclude import conclude
     from replica_audit.elect.choice import decided_rows
 
@@ -112,7 +113,7 @@ def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> t
     if work.transactions is None and producers:
         return ReportRows(), producers
     try:
-        batches, read = reader.read_batches(examined), reader.read_records()
+        batches, read = LoadedBatches(reader.read_batches(examined)), reader.read_records()
         audit = conclude(examined.plan, batches, read, work.transactions or {})
         rows = decided_rows(audit, batches, work.asked, work.up, read)
     except Exception as error:

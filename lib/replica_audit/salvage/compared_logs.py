@@ -17,7 +17,7 @@ from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts, replica_facts
 from replica_audit.batch_header import CONTROL
-from replica_audit.elect.costs import may_have_lost_tail, replicas_of
+from replica_audit.elect.costs import may_have_lost_tail
 from replica_audit.errors import FormatError
 from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import CHUNK_OFFSETS, Damage, ReplicaDir, SegmentFile
@@ -106,7 +106,7 @@ def copies_of(
         for directory, summaries in audit.evidence.put_aside
     ]
     present = (case.reference.facts.directory.topic_id, None)
-    replicas = [("replica", facts) for facts in replicas_of(case) if not _is_whole(log, facts)]
+    replicas = [("replica", facts) for facts in case.candidates.replicas if not _is_whole(log, facts)]
     replicas += [("replica", facts) for facts in case.set_aside]
     replicas += [("earlier" if facts.is_earlier else "duplicate", facts) for facts in case.duplicates]
     replicas += [(facts.kind, facts) for facts in aside if facts.directory.topic_id in present]
@@ -335,7 +335,7 @@ def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
     None if the snapshot has no comparable replica of that broker.
     """
     case = audit.case
-    replicas = [] if case is None else replicas_of(case)
+    replicas = [] if case is None else case.candidates.replicas
     candidate = next((facts for facts in replicas if facts.broker_id == candidate_id), None)
     if case is None or candidate is None:
         return None

@@ -11,9 +11,10 @@ from typing import get_args
 import numpy as np
 
 from replica_audit.auditing.case import Case
-from replica_audit.auditing.compare.aligned_pair import Records, align_pair, batches_in
+from replica_audit.auditing.compare.aligned_pair import Records, align_pair
 from replica_audit.auditing.compare.comparison import Comparison, compare
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
+from replica_audit.auditing.compare.loaded_batches import batches_in
 from replica_audit.auditing.compare.record_comparison import RecordProblem, RecordSource
 from replica_audit.auditing.compare.replays import replay_all
 from replica_audit.auditing.compare.wanted_chunks import needed_chunks
@@ -84,7 +85,8 @@ class Pairing:
     def _compare(self, reference: Reference, old: ReplicaFacts) -> Comparison:
         new = reference.facts
         tiered = self.after.is_tiered
-        chunks = _chunks(reference, old, tiered)
+        replays = replay_all(reference, old, tiered)
+        chunks = needed_chunks(reference, old, replays)
         theirs = self.batches_after(new)
         own = self.batches_before(old)
         # Ranges and epochs show what a cleaner did in between; its records need not be read for that.
@@ -100,7 +102,7 @@ class Pairing:
             tiered,
             read,
         )
-        return compare(reference, old, self.after.options.protocol, pair, tiered)
+        return compare(reference, old, self.after.options.protocol, pair, replays, tiered)
 
 
 def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], dict[CopyKey, set[int]]]:
@@ -112,7 +114,8 @@ def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], d
     for old in before.replicas:
         now = successors.get(old.broker_id)
         for reference in (after.reference, *([as_reference(now)] if now is not None else ())):
-            chunks = _chunks(reference, old, tiered) | chunks_in_holes(old, after)
+            replays = replay_all(reference, old, tiered)
+            chunks = needed_chunks(reference, old, replays) | chunks_in_holes(old, after)
             old_chunks.setdefault(old.key, set()).update(chunks)
             new_chunks.setdefault(reference.facts.key, set()).update(chunks)
     # Search every replica for records that the leader lacks.
@@ -131,10 +134,6 @@ def as_reference(facts: ReplicaFacts) -> Reference:
         isr=None,
         elr=(),
     )
-
-
-def _chunks(reference: Reference, old: ReplicaFacts, tiered: bool) -> set[int]:
-    return needed_chunks(reference, old, replay_all(reference, old, tiered))
 
 
 def _at(moment: str, facts: ReplicaFacts) -> ReplicaFacts:

@@ -224,7 +224,7 @@ def read_batches(
             for rows in _open_file(directory, one.batch_file).rows(one.batch_row, one.batch_count):
                 if len(chosen := rows_of_chunks(rows, chunks)):
                     found[one.broker_id, one.log_dir].append(chosen)
-    return {key: np.concatenate(parts) for key, parts in found.items()}
+    return {key: parts[0] if len(parts) == 1 else np.concatenate(parts) for key, parts in found.items()}
 
 
 def check_batch_files(directory: str, names: Collection[str | None]) -> None:

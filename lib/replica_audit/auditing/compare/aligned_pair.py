@@ -31,7 +31,6 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import DifferenceKind
 from replica_audit.segments.batch_rows import Batches
-from replica_audit.segments.digests import rows_of_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,11 +153,6 @@ class AlignedPair:
     """Batches whose records were needed but unavailable."""
 
 
-def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:
-    """Select the batches of `rows` (`BATCH_DTYPE`) with base offsets in `chunks`, in order of base offset."""
-    return Batches.in_order(rows_of_chunks(rows, chunks))
-
-
 def align_pair(
     reference: Reference,
     follower: ReplicaFacts,
@@ -201,6 +195,8 @@ def align_pair(
 
 def _unchecked(reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment) -> list[RecordProblem]:
     """Differing batches whose checksums were never computed."""
+    if not (reference.unchecked_batches or follower.unchecked_batches):
+        return []
     named = [alignment.own_unchecked, *(item.batches.unchecked for item in alignment.differences)]
     return [
         RecordProblem(

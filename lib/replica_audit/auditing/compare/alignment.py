@@ -66,7 +66,7 @@ def changed_magic(
     reference: ReplicaFacts, follower: ReplicaFacts, own: Batches, theirs: Batches
 ) -> Iterator[CorruptPair]:
     """Yield equal batches of which one has a magic byte that no Kafka version writes; that byte is outside the checksum."""
-    if not any((side.rows["magic"] > _GREATEST_MAGIC).any() for side in (own, theirs)):
+    if own == theirs or not any((side.rows["magic"] > _GREATEST_MAGIC).any() for side in (own, theirs)):
         return
     known = {(batch.base_offset, batch.crc, batch.size): batch for batch in theirs if batch.crc_valid}
     for batch in own:
@@ -104,9 +104,11 @@ def changed_headers(
     Equal bytes alone prove nothing: a producer that retries after a failover writes them again in a new epoch. So the odd
     header must also contradict its neighbours in its own log.
     """
+    pairs: list[CorruptPair] = []
+    if not (unmatched and foreign):
+        return pairs, unmatched, foreign
     own_odd = _are_odd(follower, unmatched)
     their_odd = _are_odd(reference, foreign)
-    pairs: list[CorruptPair] = []
     if not own_odd.any() and not their_odd.any():
         return pairs, unmatched, foreign
     kept_own = np.ones(len(unmatched), bool)
@@ -238,9 +240,12 @@ def align(
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
     unmatched, foreign = unmatched_batches(own, theirs, floor, compacted)
+    magic = list(changed_magic(reference, follower, own, theirs))
+    if not unmatched and not foreign:
+        return Alignment((), tuple(magic), NO_BATCHES, own, theirs)
     unchecked = unmatched.unchecked, foreign.where(foreign.starts < follower.log_end_offset).unchecked
     blind, unmatched, foreign = changed_headers(reference, follower, unmatched, foreign)
-    corrupt = [*blind, *changed_magic(reference, follower, own, theirs)]
+    corrupt = [*blind, *magic]
     if not unmatched and not foreign:
         return Alignment((), tuple(corrupt), NO_BATCHES, own, theirs, *unchecked)
     alone = _alone(reference, unmatched, theirs)

@@ -71,6 +71,8 @@ class Comparison:
 
     def problems_by_broker(self, kind: RecordProblemKind) -> list[list[RecordProblem]]:
         """Problems of a kind, grouped by broker."""
+        if not self.problems:
+            return []
         of_kind = sorted((one for one in self.problems if one.kind == kind), key=lambda one: one.broker_id)
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 
@@ -97,8 +99,8 @@ class Comparison:
 
     def split_by(self, offset: int) -> Batch | None:
         """Batch of the follower that spans a cut at `offset` and is dropped completely; None without one."""
-        own = self.alignment.own
-        return own.first((own.starts < offset) & (own.ends > offset))
+        rest = self.alignment.own.above(offset)
+        return rest[0] if rest and rest.starts[0] < offset else None
 
     @property
     def conflicts(self) -> bool:
@@ -111,13 +113,17 @@ class Comparison:
 
 
 def compare(
-    reference: Reference, follower: ReplicaFacts, protocol: str, pair: AlignedPair, tiered: bool = False
+    reference: Reference,
+    follower: ReplicaFacts,
+    protocol: str,
+    pair: AlignedPair,
+    replays: Mapping[str, Replay],
+    tiered: bool = False,
 ) -> Comparison:
-    """Compare a follower, aligned with the reference, under every protocol.
+    """Compare a follower, aligned with the reference, under every protocol; `replays` are those of `replay_all`.
 
     The high watermark is known only once all followers are compared; `with_high_watermark` adds what depends on it.
     """
-    replays = replay_all(reference, follower, tiered)
     leader = reference.facts
     alignment = pair.alignment
     stretches = conflicting_ranges(alignment.differences)
@@ -187,6 +193,6 @@ def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int
     """Upper bound of the records in [start, end) of the common prefix that the follower drops: the number of offsets, or all it
     drops minus those of its runs and past the reference's end."""
     ahead = comparison.alignment.ahead
-    others = tally_batches(ahead.where(ahead.ends > start)).record_count
+    others = tally_batches(ahead.above(start)).record_count
     others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)
     return max(0, min(end - start, dropped.record_count - others))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import CopyKey
@@ -14,8 +16,7 @@ if TYPE_CHECKING:
 _Holder = TypeVar("_Holder", tuple[int, str], int)
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(NamedTuple):
     """Numbers of records, and of those proven committed."""
 
     records: int = 0
@@ -26,8 +27,7 @@ class Count:
 Share = tuple[Count, Count]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRange:
+class RecordRange(NamedTuple):
     """A batch or a part of it in one copy; ranges with the same `identity` hold the same records at equal offsets."""
 
     copy: CopyKey
@@ -56,6 +56,9 @@ class RecordRange:
         return RecordRange(self.copy, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
 
 
+_PLACE = attrgetter("start_offset", "end_offset")
+
+
 def piece_of(copy: CopyKey, batch: Batch, start: int, end: int, committed_end: int) -> RecordRange:
     """Make a range of the part of a batch in [start, end), with the records below `committed_end` proven committed."""
     start = max(batch.base_offset, start)
@@ -75,45 +78,57 @@ def has_data(batch: Batch) -> bool:
     return batch.crc_valid and batch.record_count != 0 and not batch.is_control
 
 
-def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()) -> tuple[Count, bool]:
+#: Pieces by what they hold.
+ByIdentity = Mapping[tuple, Sequence[RecordRange]]
+
+
+def by_identity(pieces: Iterable[RecordRange]) -> ByIdentity:
+    """`pieces` of one identity together."""
+    grouped: dict[tuple, list[RecordRange]] = defaultdict(list)
+    for piece in pieces:
+        grouped[piece.identity].append(piece)
+    return grouped
+
+
+def count_beyond(pieces: Iterable[RecordRange], held: ByIdentity = MappingProxyType({})) -> tuple[Count, bool]:
     """Count the distinct records of `pieces` that none of `held` has; the flag is True for an upper bound."""
-    total = Count()
+    records = committed = 0
     at_most = False
-    if not pieces:
-        return total, at_most
-    kept = {id(piece) for piece in held}
-    wanted = {piece.identity for piece in pieces}
-    for cluster in overlapping((*pieces, *(piece for piece in held if piece.identity in wanted))):
-        inside = [piece for piece in cluster if id(piece) in kept]
-        if len(inside) == len(cluster):
-            continue
-        until = _committed_end(cluster)
-        whole, bound = _union(cluster, until)
-        rest, _ = _union(inside, until)
-        records = max(0, whole.records - rest.records)
-        committed = max(0, whole.committed - rest.committed)
-        total = Count(total.records + records, total.committed + committed)
-        at_most = at_most or (bound and records > 0)
-    return total, at_most
+    for identity, wanted in by_identity(pieces).items():
+        same = held.get(identity, ())
+        kept = {id(piece) for piece in same}
+        for cluster in _overlapping([*wanted, *same]):
+            inside = [piece for piece in cluster if id(piece) in kept]
+            if len(inside) == len(cluster):
+                continue
+            until = _committed_end(cluster)
+            whole, bound = _union(cluster, until)
+            rest, _ = _union(inside, until)
+            more = max(0, whole.records - rest.records)
+            records += more
+            committed += max(0, whole.committed - rest.committed)
+            at_most = at_most or (bound and more > 0)
+    return Count(records, committed), at_most
 
 
 def overlapping(pieces: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Group ranges of one identity that overlap, directly or through others."""
-    grouped: dict[tuple, list[RecordRange]] = defaultdict(list)
-    for piece in pieces:
-        grouped[piece.identity].append(piece)
-    for same in grouped.values():
-        same.sort(key=lambda piece: (piece.start_offset, piece.end_offset))
-        cluster: list[RecordRange] = []
-        end = -1
-        for piece in same:
-            if cluster and piece.start_offset >= end:
-                yield cluster
-                cluster = []
-            cluster.append(piece)
-            end = max(end, piece.end_offset)
-        if cluster:
+    for same in by_identity(pieces).values():
+        yield from _overlapping(same)
+
+
+def _overlapping(same: Sequence[RecordRange]) -> Iterator[list[RecordRange]]:
+    """`overlapping` of pieces of one identity."""
+    cluster: list[RecordRange] = []
+    end = -1
+    for piece in sorted(same, key=_PLACE):
+        if cluster and piece.start_offset >= end:
             yield cluster
+            cluster = []
+        cluster.append(piece)
+        end = max(end, piece.end_offset)
+    if cluster:
+        yield cluster
 
 
 @dataclass(frozen=True, slots=True)

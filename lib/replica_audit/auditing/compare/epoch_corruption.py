@@ -48,9 +48,11 @@ def doubtful_epochs(
     `at_rest`: all copies are of one moment, so that no file was copied before its log's last batches were written.
     """
     found: dict[tuple, CorruptEpoch] = {}
-    for facts in copies:
-        for other in (one for one in copies if one is not facts):
-            for part in _differing(facts, other):
+    stretches = [_stretches(facts) for facts in copies]
+    for facts, of_facts in zip(copies, stretches, strict=True):
+        own = list(_split_by_file(facts, of_facts))
+        for other, theirs in zip(copies, stretches, strict=True):
+            for part in _differing(facts, own, theirs) if other is not facts else ():
                 confidence = confidence_of(_signs(facts, other, part, copies, leadership, at_rest))
                 if confidence is not None:
                     found[facts.key, other.key, part.start_offset] = CorruptEpoch(
@@ -128,26 +130,29 @@ def _contents(rows: NDArray[np.void]) -> Iterator[tuple]:
     return zip(*(rows[name].tolist() for name in ("base_offset", "last_offset", "crc", "size")), sound.tolist())
 
 
-def _stretches(facts: ReplicaFacts) -> list[tuple[int, int, int]]:
+#: (start, end, epoch).
+_Place = tuple[int, int, int]
+
+
+def _stretches(facts: ReplicaFacts) -> list[_Place]:
     """(start, end, epoch) of the replica's batches above its log start, neighbours of one epoch joined."""
     starts = [*facts.epoch_starts, (-1, facts.found_end_offset)]
     floor = facts.local_start_offset
     return [(max(start, floor), end, epoch) for (epoch, start), (_, end) in pairwise(starts) if end > floor]
 
 
-def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
-    """`_stretches`, split where the replica's epoch file starts an epoch, so that a batch changed to its neighbour's epoch
+def _split_by_file(facts: ReplicaFacts, stretches: Iterable[_Place]) -> Iterator[_Place]:
+    """A replica's `stretches`, split where its epoch file starts an epoch, so that a batch changed to its neighbour's epoch
     stays separate."""
     starts = sorted(start for _, start in facts.directory.checkpoint_epochs or ())
-    for start, end, epoch in _stretches(facts):
+    for start, end, epoch in stretches:
         places = [start, *starts[bisect_right(starts, start) : bisect_left(starts, end)], end]
         yield from ((low, high, epoch) for low, high in zip(places, places[1:]))
 
 
-def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
-    """Ranges that the two copies have in different epochs; batches that go back in offset are left out."""
-    own = list(_split_by_file(facts))
-    theirs = _stretches(other)
+def _differing(facts: ReplicaFacts, own: Sequence[_Place], theirs: Sequence[_Place]) -> Iterator[_Stretch]:
+    """Ranges that a copy has in another epoch than a second one, from its `_split_by_file` and the other's `_stretches`; batches
+    that go back in offset are left out."""
     at = 0
     for index, (start, end, epoch) in enumerate(own):
         falls = index + 1 < len(own) and 0 <= own[index + 1][2] < epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,15 +151,15 @@ def _pieces(held: Sequence[_Held], remote: Sequence[RecordRange] = ()) -> list[R
         if not (piece.dense and piece.exact):
             odd.add(piece.identity[0])
     for one in held:
-        for epoch, is_plain in one.batches.epochs_of_data():
+        for epoch, is_plain in one.batches.epochs_of_data.items():
             ends[epoch].add(one.committed_end)
             if not is_plain:
                 odd.add(epoch)
-    plain = [epoch for epoch, known in ends.items() if epoch is not None and len(known) == 1 and epoch not in odd]
+    plain = {epoch for epoch, known in ends.items() if epoch is not None and len(known) == 1 and epoch not in odd}
     return [*remote, *(piece for one in held for piece in _pieces_of(one, plain))]
 
 
-def _pieces_of(held: _Held, plain: Sequence[int]) -> Iterator[RecordRange]:
+def _pieces_of(held: _Held, plain: Set[int]) -> Iterator[RecordRange]:
     batches = held.batches
     for low, high in batches.data_stretches(plain):
         piece = piece_of(held.copy, batches[low], *held[2:])

@@ -31,6 +31,8 @@ def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, 
 def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage) -> set[int]:
     """Chunks of the follower in `remote_range` whose epochs differ from the reference's `lineage`."""
     low, high = remote_range(reference, follower)
+    if low >= high:
+        return set()
     wanted = set()
     for start, end, epoch in _stretches(follower, low, high):
         if any(had != epoch for _, _, had in epoch_parts(lineage, start, end)):
@@ -43,6 +45,8 @@ def differences_below(
 ) -> Iterator[Difference]:
     """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's there."""
     low, high = remote_range(reference, follower)
+    if low >= high:
+        return
     for batch in batches.where((batches.starts < high) & (batches.ends > low)):
         start = max(batch.base_offset, low)
         end = min(batch.end_offset, high)

@@ -59,9 +59,12 @@ def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | N
     return follower.following_state(replay_lineage(follower, tiered), high_watermark)
 
 
-def leader_state(reference: Reference, lineage: Lineage, protocol: str) -> ReplicaState:
-    """State of the reference as a leader with `lineage`; for kip-279 and fetch with its own epoch added (B.5)."""
-    return reference.facts.state(reference.complete(lineage) if protocol in ("kip-279", "fetch") else lineage)
+def leader_states(reference: Reference, lineage: Lineage) -> dict[str, ReplicaState]:
+    """State of the reference as a leader with `lineage`, by protocol; for kip-279 and fetch with its own epoch added (B.5)."""
+    found = reference.facts.state(lineage)
+    whole = reference.complete(lineage)
+    complete = found if whole is lineage else reference.facts.state(whole)
+    return {name: complete if name in ("kip-279", "fetch") else found for name in PROTOCOLS}
 
 
 def replay_all(
@@ -69,8 +72,8 @@ def replay_all(
 ) -> dict[str, Replay]:
     """Replay of each protocol, by name; `high_watermark` as in `follower_state`."""
     own = follower_state(follower, tiered, high_watermark)
-    lineage = answering_lineage(reference.facts, tiered)
-    return {name: replay_one(name, follower, own, leader_state(reference, lineage, name)) for name in PROTOCOLS}
+    leaders = leader_states(reference, answering_lineage(reference.facts, tiered))
+    return {name: replay_one(name, follower, own, leaders[name]) for name in PROTOCOLS}
 
 
 def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
@@ -97,7 +100,8 @@ def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> 
         return None
     if reference.facts.empty:
         theirs = answering_lineage(reference.facts, tiered=False)
-    return replay_one(protocol, follower, follower.following_state(own), leader_state(reference, theirs, protocol))
+    leader = leader_states(reference, theirs)[protocol]
+    return replay_one(protocol, follower, follower.following_state(own), leader)
 
 
 def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
@@ -148,7 +152,7 @@ def cuts_of_candidates(
 
     def cuts_under(candidate: ReplicaFacts) -> dict[CopyKey, int]:
         elected = as_leader(reference, candidate, replicas)
-        leader = leader_state(elected, answering_lineage(elected.facts, tiered), protocol)
+        leader = leader_states(elected, answering_lineage(elected.facts, tiered))[protocol]
         return {
             facts.key: replay_one(protocol, facts, followers[facts.key], leader).kept_to
             for facts in copies

@@ -48,7 +48,7 @@ def with_resent(
     twins = twins_of(
         chosen, fork, LogOfPair(follower, alignment.own), LogOfPair(reference, alignment.reference), reading
     )
-    return replace(alignment, differences=tuple(_with_twins(alignment.differences, twins)))
+    return replace(alignment, differences=tuple(_with_twins(alignment.differences, twins))) if twins else alignment
 
 
 def twins_of(

@@ -6,13 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from replica_audit.segments.batch_rows import Batches
-from replica_audit.segments.digests import rows_of_chunks
-
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.segments.batch_rows import Batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +31,15 @@ class Tally:
 
 def tally_batches(batches: Batches) -> Tally:
     """Sum over complete `batches`."""
-    rows = batches.rows
-    if not len(rows):
-        return Tally()
-    records = int(np.maximum(rows["record_count"], 0).sum(dtype=np.int64))
-    size = int(rows["size"].sum())
-    times = batches.timestamps()
-    return Tally(records, size, int(times.min()), int(times.max())) if len(times) else Tally(records, size)
+    return Tally(*batches.sums)
 
 
 def tally_from(facts: ReplicaFacts, offset: int, batches: Batches, loaded: Collection[int]) -> Tally:
     """Records and bytes that truncation to `offset` drops: every batch whose last offset is at or above it.
 
-    `batches` include those of the chunks in `loaded`; every other chunk is on one side of `offset`, and its digest has its numbers.
+    `batches` are those of the chunks in `loaded`; every other chunk is on one side of `offset`, and its digest has its numbers.
     """
-    dropped = batches.ends > offset
-    total = tally_batches(Batches(rows_of_chunks(batches.rows[dropped], loaded))) if dropped.any() else Tally()
+    total = tally_batches(batches.above(offset))
     for number, chunk in facts.chunks.items():
         if number not in loaded and chunk.last_offset >= offset:
             total += Tally(chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms)

@@ -147,7 +147,7 @@ def chunks_of_candidates(
     | a cut of a copy goes through its own | yes |
     | any other: the reference and whoever else holds it have the same | no: its digest counts it |
 
-    `cuts_of` returns `cuts_of_candidates`, and is called only if logs differ.
+    `cuts_of` returns `cuts_of_candidates`, and is called only if logs differ and some chunk is not wanted anyway.
     """
     holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
     for facts in replicas:
@@ -156,15 +156,16 @@ def chunks_of_candidates(
     wanted = {number for number, some in holders.items() if _is_unlike(number, some, reference.facts)}
     if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
         return {}
-    edges = _edges(replicas)
-    cuts: dict[CopyKey, set[int]] = defaultdict(set)
-    for ways in cuts_of():
-        for of_candidate in ways.values():
-            for key, cut in of_candidate.items():
-                cuts[key].add(cut)
-    for facts in replicas:
-        for offset in edges | cuts[facts.key]:
-            wanted |= chunks_at(facts, offset)
+    if not wanted >= holders.keys():
+        edges = _edges(replicas)
+        cuts: dict[CopyKey, set[int]] = defaultdict(set)
+        for ways in cuts_of():
+            for of_candidate in ways.values():
+                for key, cut in of_candidate.items():
+                    cuts[key].add(cut)
+        for facts in replicas:
+            for offset in edges | cuts[facts.key]:
+                wanted |= chunks_at(facts, offset)
     found: dict[CopyKey, set[int]] = defaultdict(set)
     for facts in replicas:
         found[facts.key] |= wanted & facts.chunks.keys()

@@ -47,11 +47,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
-    directory = facts.directory
-    file = directory.epoch_file
-    place = Evidence(
-        "lineage", text=entries_text(directory.checkpoint_epochs), broker_id=facts.broker_id, path=file.path
-    )
+    file = facts.directory.epoch_file
     if file.is_unknown:
         return
     if file.state == "malformed":
@@ -59,7 +55,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             EPO_FILE_CORRUPT,
             f"broker {facts.broker_id}: {file.problem}; a broker refuses to start on it",
             broker_id=facts.broker_id,
-            evidence=[place],
+            evidence=[_place(facts)],
         )
         return
     if file.state == "empty" and facts.lineage:
@@ -67,10 +63,10 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             EPO_FILE_CORRUPT,
             f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs",
             broker_id=facts.broker_id,
-            evidence=[place, considered("empty log: no, it has batches with epochs")],
+            evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
         return
-    entries = directory.checkpoint_epochs or ()
+    entries = facts.directory.checkpoint_epochs or ()
     for one, two in zip(entries, entries[1:]):
         if one[0] >= two[0] or one[1] >= two[1]:
             yield finding(
@@ -78,9 +74,9 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 f"broker {facts.broker_id}: {file.path} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}",
                 broker_id=facts.broker_id,
                 start_offset=two[1],
-                evidence=[place],
+                evidence=[_place(facts)],
             )
-    yield from _contradictions(case, facts, place)
+    yield from _contradictions(case, facts)
     outside = tuple(entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open)
     is_below = len(entries) > 1 and all(start < facts.log_start_offset for _, start in entries)
     # In a log that may continue in remote storage they are not outside.
@@ -92,13 +88,19 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             f"broker {facts.broker_id}: {file.path} has entries outside the log {entries_text(outside)}",
             broker_id=facts.broker_id,
             evidence=[
-                place,
+                _place(facts),
                 considered("truncation writes this file later than the log; the loader drops such entries"),
             ],
         )
 
 
-def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
+def _place(facts: ReplicaFacts) -> Evidence:
+    directory = facts.directory
+    text = entries_text(directory.checkpoint_epochs)
+    return Evidence("lineage", text=text, broker_id=facts.broker_id, path=directory.epoch_file.path)
+
+
+def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     """EPO-CACHE-MISSING for epochs of batches that the file does not give for their offsets, one finding for the whole file."""
     if not facts.has_epochs:
         return
@@ -138,7 +140,7 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         broker_id=facts.broker_id,
         start_offset=min(start for _, start in wrong or claimed),
         evidence=[
-            place,
+            _place(facts),
             epochs_of_batches(facts),
             considered(
                 excuse

@@ -255,16 +255,16 @@ class ReplicaFacts:
         """True if the entries of leader-epoch-checkpoint increase throughout, as Kafka writes them; also without entries."""
         return increases(self.directory.checkpoint_epochs or ())
 
-    @property
+    @cached_property
     def broker_id(self) -> int:
         return self.directory.broker_id
 
-    @property
+    @cached_property
     def key(self) -> CopyKey:
         """Identity of the copy within its partition."""
         return self.directory.broker_id, self.directory.log_dir
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Kind of the copy by `names.kind_of_copy`; "earlier" if its broker was collected again since."""
         return "earlier" if self.is_earlier else kind_of_copy(self.directory.path, self.directory.log_dir)
@@ -418,11 +418,11 @@ class ReplicaFacts:
         """True if the input includes the log dir's checkpoint, or shows that there is none."""
         return not self.directory.high_watermark_file.is_unknown
 
-    @property
+    @cached_property
     def empty(self) -> bool:
         return self.log_end_offset <= self.local_start_offset
 
-    @property
+    @cached_property
     def last_leader_epoch(self) -> int | None:
         """Leader epoch of the last batch with one."""
         return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)

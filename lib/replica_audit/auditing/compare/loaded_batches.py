@@ -1,0 +1,51 @@
+"""The batches that were read of a partition's copies: those of equal copies are one object, so that what is worked out of them is once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.epoch_corruption import restore_epochs
+from replica_audit.segments.batch_rows import NO_BATCHES, Batches
+from replica_audit.segments.digests import rows_of_chunks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from replica_audit.auditing.replicas.replica_facts import CopyKey, CorruptEpoch, ReplicaFacts
+
+
+def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:
+    """Batches among `rows` (`BATCH_DTYPE`) whose base offsets are in `chunks`, in order of base offset."""
+    return Batches.in_order(rows_of_chunks(rows, chunks))
+
+
+class LoadedBatches(dict["CopyKey", "NDArray[np.void]"]):
+    """Rows (`BATCH_DTYPE`) by copy, as they were found; of a copy that is not among them none."""
+
+    def __init__(self, rows: Mapping[CopyKey, NDArray[np.void]]) -> None:
+        super().__init__(rows)
+        self._known: dict[tuple[CopyKey, tuple[CorruptEpoch, ...], frozenset[int]], Batches] = {}
+
+    @classmethod
+    def of(cls, rows: Mapping[CopyKey, NDArray[np.void]]) -> LoadedBatches:
+        """`rows`, if these are no `LoadedBatches` as yet."""
+        return rows if isinstance(rows, LoadedBatches) else cls(rows)
+
+    def __missing__(self, key: CopyKey) -> NDArray[np.void]:
+        return NO_BATCHES.rows
+
+    def rows_of(self, facts: ReplicaFacts) -> NDArray[np.void]:
+        """The rows of a copy, changed epochs restored."""
+        return restore_epochs(self[facts.key], facts.rot)
+
+    def batches_of(self, facts: ReplicaFacts, chunks: Collection[int]) -> Batches:
+        """The batches of a copy, of those of its `chunks` that were read, in order of base offset."""
+        key = facts.key, facts.rot, frozenset(chunks)
+        found = self._known.get(key)
+        if found is None:
+            found = batches_in(self.rows_of(facts), chunks)
+            found = next((known for known in self._known.values() if known == found), found)
+            self._known[key] = found
+        return found

@@ -1,0 +1,84 @@
+"""What the audit of a partition works out once: replays of truncation, cuts under candidates, and batches of equal copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.auditing.test_batch_rows import Entry, rows_of
+from tests.support.scenario import audit, written
+from tests.support.snapshots import Replica
+
+from replica_audit.auditing.compare import replays
+from replica_audit.auditing.compare.loaded_batches import LoadedBatches
+from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
+from replica_audit.literals import PROTOCOLS
+
+
+def test_each_replay_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader, an equal follower, and one that has other records of a deposed leader."""
+    made = []
+    replay = replays.replay
+
+    def counted(*given: Any) -> object:
+        made.append(given)
+        return replay(*given)
+
+    monkeypatch.setattr(replays, "replay", counted)
+    common = written(0, 20, 0)
+    led = Replica([*common, *written(20, 40, 1)], high_watermark=20)
+    left = Replica([*common, *written(20, 40, 0, "left")], high_watermark=20)
+    answer = audit(tmp_path, {1: led, 2: led, 3: left}, isr=[1, 2])
+    candidates = {row["candidate_id"] for row in answer.rows("elections")}
+    assert candidates == {1, 2, 3}, answer
+    by_logs = 2 * len(PROTOCOLS)
+    by_files = 2
+    under_candidates = len(candidates) * 2
+    assert len(made) == by_logs + by_files + under_candidates
+
+
+def _facts(broker: int, *rot: CorruptEpoch) -> Any:
+    return SimpleNamespace(key=(broker, "data"), rot=rot)
+
+
+def test_equal_copies_share_their_batches() -> None:
+    rows = rows_of([Entry(base, base + 4, 0, base, 5) for base in range(0, 50, 5)])
+    other = rows.copy()
+    other["crc"][3] += 1
+    loaded = LoadedBatches.of({(1, "data"): rows, (2, "data"): rows.copy(), (3, "data"): other})
+    assert LoadedBatches.of(loaded) is loaded
+    one, two, three, four = (loaded.batches_of(_facts(broker), {0}) for broker in (1, 2, 3, 4))
+    assert one is two is loaded.batches_of(_facts(1), [0])
+    assert three.rows.tolist() == other.tolist()
+    assert len(four) == len(loaded.batches_of(_facts(1), {1})) == 0
+
+
+def test_changed_epochs_are_restored_in_batches_and_rows() -> None:
+    rows = rows_of([Entry(base, base + 4, 7 if base == 10 else 0, base, 5) for base in range(0, 20, 5)])
+    rot = CorruptEpoch((1, "data"), 10, 15, 7, 0, (2, "data"), "proven", False)
+    loaded = LoadedBatches({(1, "data"): rows})
+    assert loaded.batches_of(_facts(1), {0}).epochs.tolist() == [0, 0, 7, 0]
+    assert loaded.batches_of(_facts(1, rot), {0}).epochs.tolist() == [0, 0, 0, 0]
+    assert loaded.rows_of(_facts(1, rot))["leader_epoch"].tolist() == [0, 0, 0, 0]
+    assert rows["leader_epoch"].tolist() == [0, 0, 7, 0]
+
+
+def _logs() -> Iterator[np.ndarray]:
+    """Batches in order of base offset, some of which overlap."""
+    dice = np.random.default_rng(7)
+    for _ in range(200):
+        bases = np.sort(dice.integers(0, 60, dice.integers(1, 20)))
+        yield rows_of([Entry(base, base + int(dice.integers(0, 12)), 0, base, 1) for base in bases.tolist()])
+
+
+def test_batches_above_an_offset_are_those_that_reach_it() -> None:
+    for rows in _logs():
+        batches = LoadedBatches({(1, "data"): rows}).batches_of(_facts(1), {0})
+        for offset in range(75):
+            expected = [one for one in rows.tolist() if one[list(rows.dtype.names).index("last_offset")] >= offset]
+            assert batches.above(offset).rows.tolist() == expected
+            assert batches.above(offset) is batches.above(offset)
