@@ -1,9 +1,9 @@
 """Measures what the driver does and holds itself: `.venv/bin/python benchmarks/serial.py [--partitions 2000] [--twice] [--bounded]`.
 
 Ingest, audit and report of the partitions of `partitions.py`, each task in a process of its own that ends with it, as on Spark's executors,
-but without a JVM. Prints of each step the driver's processor time a partition and the peak of its memory; with --twice also of twice as
-many partitions, and what a further partition adds. With --bounded the report is bounded as above 10,000 partitions: a fifth of the fewer
-partitions are told in detail.
+but without a JVM. Prints of each step the driver's processor time a partition, the peak of its memory, and the time of tasks by function;
+with --twice also of twice as many partitions, and what a further partition adds. With --bounded the report is bounded as above 10,000
+partitions: a fifth of the fewer partitions are told in detail.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,13 +34,14 @@ from replica_audit.warehouse.delta_tables import Warehouse
 
 
 class Forked(InProcess):
-    """A process for each task; counts the bytes that go there and back, and the tasks."""
+    """A process for each task; counts the bytes that go there and back, the tasks, and their processor time by function."""
 
     is_apart = True
     parallelism = 2
 
     def __init__(self) -> None:
         self.sent = self.got = self.tasks = 0
+        self.seconds: Counter[str] = Counter()
 
     def cut(self, items, cost, least):
         return list(cut_stretches(items, cost, max(least, sum(map(cost, items)) // 4)))
@@ -49,14 +51,15 @@ class Forked(InProcess):
         for task in tasks:
             self.sent += len(cloudpickle.dumps((work, task)))
             self.tasks += 1
-            answer = self._run(task, work)
+            answer, seconds = self._run(task, work)
+            self.seconds[getattr(work, "func", work).__qualname__.rpartition(".")[2]] += seconds
             self.got += len(answer)
             found += pickle.loads(answer)
             if ended is not None:
                 ended(task)
         return found
 
-    def _run(self, task, work) -> bytes:
+    def _run(self, task, work) -> tuple[bytes, float]:
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
@@ -70,9 +73,10 @@ class Forked(InProcess):
         os.close(writing)
         with os.fdopen(reading, "rb") as stream:
             answer = stream.read()
-        if os.waitpid(child, 0)[1]:
+        _, status, used = os.wait4(child, 0)
+        if status:
             raise SystemExit("a task failed")
-        return answer
+        return answer, used.ru_utime + used.ru_stime
 
 
 class Watch:
@@ -102,7 +106,7 @@ class Watch:
         self.peaks[self._step] = max(self.peaks.get(self._step, 0), pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int]]]:
+def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int], Counter[str]]]:
     """Each step with its processor time, its peak, and what `Forked` counted, in a process of its own: memory of a step before would
     hide what it needs.
     """
@@ -124,7 +128,7 @@ def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int]]]:
                 executor, watch = Forked(), Watch()
                 watch.run(step, lambda: function(executor, Warehouse(f"{directory}/warehouse")))  # noqa: B023
                 counts = [executor.sent, executor.got, executor.tasks]
-                os.write(writing, pickle.dumps((watch.seconds[step], watch.peaks[step], counts)))
+                os.write(writing, pickle.dumps((watch.seconds[step], watch.peaks[step], counts, executor.seconds)))
                 os._exit(0)
             os.close(writing)
             with os.fdopen(reading, "rb") as stream:
@@ -145,15 +149,20 @@ def main() -> int:
     seen = []
     for partitions in (arguments.partitions, 2 * arguments.partitions)[: 1 + arguments.twice]:
         found = list(measure(partitions))
-        seconds = {step: took for step, took, _, _ in found}
-        peaks = {step: peak for step, _, peak, _ in found}
-        sent, got, tasks = (sum(numbers) for numbers in zip(*(counts for *_, counts in found)))
+        seconds = {step: took for step, took, *_ in found}
+        peaks = {step: peak for step, _, peak, *_ in found}
+        sent, got, tasks = (sum(numbers) for numbers in zip(*(counts for *_, counts, _ in found)))
+        of_tasks = {step: by_function for step, *_, by_function in found}
         seen.append((partitions, seconds, peaks))
         print(
             f"{partitions} partitions, {tasks} tasks; each {sent / partitions:.0f} B to tasks and {got / partitions:.0f} B back"
         )
         for step, took in seconds.items():
-            print(f"  {step}: {took / partitions * 1e3:.2f} ms of CPU a partition, {peaks[step]:.0f} MB", flush=True)
+            parts = "".join(f", {name} {one / partitions * 1e3:.2f}" for name, one in of_tasks[step].items())
+            print(
+                f"  {step}: {took / partitions * 1e3:.2f} ms of CPU a partition, {peaks[step]:.0f} MB; tasks{parts}",
+                flush=True,
+            )
     if len(seen) > 1:
         (few, before, low), (many, after, high) = seen
         for step in before:

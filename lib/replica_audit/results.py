@@ -206,7 +206,10 @@ class Results(ReportRows):
 
     def at(self, place: FindingPlace) -> PartitionRows:
         """The rows of one partition."""
-        return PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))
+        found = self._found_at.get(place)
+        if found is None:
+            found = self._found_at[place] = PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))
+        return found
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Rows of `table` as the dicts of audit.json; empty if it was not computed. Raises KeyError for an unknown table."""
@@ -267,6 +270,10 @@ class Results(ReportRows):
     @cached_property
     def remembered(self) -> dict[str, object]:
         """Cached conclusions from these rows, by name."""
+        return {}
+
+    @cached_property
+    def _found_at(self) -> dict[FindingPlace, PartitionRows]:
         return {}
 
     @cached_property

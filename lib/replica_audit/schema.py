@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache, partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -893,7 +893,7 @@ FACT_TABLES: dict[str, tuple[Column, ...]] = {
     "replica_facts": columns(ReplicaFactsRow),
     "partition_facts": columns(PartitionFactsRow),
 }
-#: Columns that rows are sorted by, if a table has them; null sorts first.
+#: Columns that rows are sorted by, if a table has them, its partition first; null sorts first.
 SORT_KEYS = (
     "topic",
     "partition",
@@ -925,32 +925,45 @@ _LACKING = (False, 0)
 
 
 #: For each key whether there is a value, and the value.
-SortKey = list[tuple[bool, Any]]
+SortKey = tuple[tuple[bool, Any], ...]
 
 
-def row_order(rows: Sequence[Row]) -> Callable[[Row], SortKey]:
-    """The sort key for `rows` of one table: rows without a value for a key come first."""
+def sort_keys(rows: Sequence[Row]) -> list[SortKey]:
+    """The sort key of each of `rows` of one table: rows without a value for a key come first."""
     names = [name for name in SORT_KEYS if rows and name in rows[0]._fields]
-    return lambda row: [_LACKING if (value := getattr(row, name)) is None else (True, value) for name in names]
+    columns = (map(attrgetter(name), rows) for name in names)
+    keys = [[_LACKING if value is None else (True, value) for value in column] for column in columns]
+    return list(zip(*keys, strict=True)) if keys else [()] * len(rows)
 
 
 def to_dict(row: Row) -> dict[str, Any]:
     """A row as JSON: structs are dicts, too."""
-    return {name: value if type(value) in _SCALARS else _plain(value) for name, value in zip(row._fields, row)}
+    return {name: value if type(value) in _SCALARS else plain(value) for name, value in zip(row._fields, row)}
 
 
 #: Types of most values of a row, which need no conversion.
 _SCALARS = frozenset((type(None), bool, int, float, str))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value of a row as JSON."""
     if type(value) in _SCALARS:
         return value
     if isinstance(value, (list, tuple)):
-        return to_dict(value) if hasattr(value, "_fields") else [_plain(one) for one in value]
+        return to_dict(value) if hasattr(value, "_fields") else [plain(one) for one in value]
     if is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value
+
+
+def render_column(values: Sequence[object], render: Callable[[object], str]) -> list[str]:
+    """The text of each value of a column, as JSON has it; of equal values one is rendered."""
+    kinds = set(map(type, values)) - {type(None)}
+    # True equals 1 and 1.0, and other values have no hash: these go by what they are, and equal ones are often one object.
+    keys: Iterable[object] = values if kinds <= {str} or kinds <= {int} or kinds <= {bool} else map(id, values)
+    keys = list(keys)
+    texts = {key: render(plain(value)) for key, value in dict(zip(keys, values)).items()}
+    return [texts[key] for key in keys]
 
 
 def read_row(kind: type[AnyRow], row: RawRow) -> AnyRow:
@@ -996,4 +1009,5 @@ def _read_structs(struct: Any, value: object) -> object:
 
 def sort_rows(rows: Sequence[AnyRow]) -> list[AnyRow]:
     """Rows of one table in the order of `SORT_KEYS`."""
-    return sorted(rows, key=row_order(rows))
+    keys = sort_keys(rows)
+    return [rows[number] for number in sorted(range(len(rows)), key=keys.__getitem__)]

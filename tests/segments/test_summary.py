@@ -56,9 +56,9 @@ def test_a_regular_segment_has_nothing_irregular_and_all_its_facts():
 def test_replicas_with_the_same_batches_are_summed_up_once(monkeypatch: pytest.MonkeyPatch):
     summed_up: list[int] = []
 
-    def digest(batches):
+    def digest(batches, starts):
         summed_up.append(len(batches))
-        return digest_chunks(batches)
+        return digest_chunks(batches, starts)
 
     monkeypatch.setattr(summary_module, "digest_chunks", digest)
 
@@ -288,10 +288,14 @@ def _batches(data: bytes) -> np.ndarray:
     return batches_of(list(scan_segment(io.BytesIO(data), len(data), 0)))
 
 
+def _digests(batches):
+    return digest_chunks(batches, [0])[0]
+
+
 def test_a_digest_depends_on_neither_segment_nor_order_of_adding_but_on_every_field():
     parts = [encode_batch(number, 1, 0, mark=str(number)) for number in range(6)]
-    whole = digest_chunks(_batches(b"".join(parts)))
-    halves = merge_chunks([digest_chunks(_batches(b"".join(parts[3:]))), digest_chunks(_batches(b"".join(parts[:3])))])
+    whole = _digests(_batches(b"".join(parts)))
+    halves = merge_chunks([_digests(_batches(b"".join(parts[3:]))), _digests(_batches(b"".join(parts[:3])))])
     assert list(halves.values()) == whole
     digests = set()
     for name, value in [
@@ -304,21 +308,18 @@ def test_a_digest_depends_on_neither_segment_nor_order_of_adding_but_on_every_fi
     ]:
         changed = _batches(b"".join(parts))
         changed[name][2] = value
-        digests.add(digest_chunks(changed)[0].digest)
+        digests.add(_digests(changed)[0].digest)
     assert len(digests) == 6 and whole[0].digest not in digests
 
 
 def test_a_batch_that_is_there_twice_changes_the_digest():
     parts = [encode_batch(0, 1, 0), encode_batch(1, 1, 0)]
-    assert (
-        digest_chunks(_batches(parts[0]))[0].digest
-        != digest_chunks(_batches(b"".join([parts[0], *parts[1:] * 2])))[0].digest
-    )
+    assert _digests(_batches(parts[0]))[0].digest != _digests(_batches(b"".join([parts[0], *parts[1:] * 2])))[0].digest
 
 
 def test_digests_are_those_of_earlier_versions():
     # They are stored in warehouses: a change here makes every stored one useless.
-    (digest,) = digest_chunks(_batches(encode_batch(7, 3, 2)))
+    (digest,) = _digests(_batches(encode_batch(7, 3, 2)))
     assert digest.digest == STORED_DIGEST
 
 
@@ -327,7 +328,7 @@ STORED_DIGEST = 8274016240125737085
 
 def test_a_batch_belongs_to_the_chunk_of_its_base_offset():
     last = CHUNK_OFFSETS - 1
-    digests = digest_chunks(_batches(encode_batch(last, 5, 0) + encode_batch(last + 5, 1, 0)))
+    digests = _digests(_batches(encode_batch(last, 5, 0) + encode_batch(last + 5, 1, 0)))
     assert [(one.chunk, one.base_offset, one.last_offset) for one in digests] == [
         (0, last, last + 4),
         (1, last + 5, last + 5),

@@ -194,8 +194,11 @@ def test_lines_of_one_process_are_packed_one_by_one_and_nothing_is_pickled(
     whole = show(str(FIXTURES / "diverged-multi")).results
     assert whole.stored is None
     rendered: list[str] = []
-    order = audit_lines.in_order
-    monkeypatch.setattr(audit_lines, "in_order", lambda name, *given: (rendered.append(name), order(name, *given))[1])
+    texts = audit_lines.texts_by_place
+    monkeypatch.setattr(audit_lines, "STRETCH", 1)
+    monkeypatch.setattr(
+        audit_lines, "texts_by_place", lambda name, *given: (rendered.append(name), texts(name, *given))[1]
+    )
     monkeypatch.setattr(audit_lines, "pickle", None)
     counts: list[int] = []
     write = audit_lines.write_file

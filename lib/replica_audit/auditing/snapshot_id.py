@@ -27,10 +27,11 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
-from replica_audit.schema import Row, to_dict
+from replica_audit.schema import Row, render_column
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.storage import Snapshot
 
@@ -97,10 +98,16 @@ def _of_manifest(manifest: Manifest) -> dict[str, object]:
 def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
     """Lines for rows by table, in the form of `bronze_rows`."""
     for table, of_table in rows.items():
-        for row in map(to_dict, of_table):
-            given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
-            given.pop("reason", None)
-            yield _line(table, given)
+        known = list(of_table)
+        named = dict(zip(known[0]._fields, zip(*known, strict=True), strict=True)) if known else {}
+        named.pop("reason", None)
+        columns = (render_column(named[name], partial(_render_member, name)) for name in sorted(named))
+        head = json.dumps(table)
+        yield from (f"[{head},{{{','.join(filter(None, members))}}}]" for members in zip(*columns, strict=True))
+
+
+def _render_member(name: str, value: object) -> str:
+    return "" if value is None or value in ([], {}) else f'"{name}":{_ENCODER.encode(value)}'
 
 
 def segment_lines(segments: Iterable[SegmentDigest]) -> Iterator[str]:

@@ -14,12 +14,15 @@ from typing import NamedTuple
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Decision, Plan
 from replica_audit.model import Place
-from replica_audit.report.audit_json import SCHEMA_VERSION, in_order, render_value, told_audit
+from replica_audit.report.audit_json import SCHEMA_VERSION, in_order, render_value, texts_by_place, told_audit
 from replica_audit.report.whole_files import LINES, write_file
 from replica_audit.results import Results, by_place
-from replica_audit.schema import REPORT_TABLES, Row
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.typed_json import to_object
 from replica_audit.warehouse.left_parts import LeftParts
+
+#: Partitions whose texts are held at once.
+STRETCH = 128
 
 #: gzip level: level 6 takes 2.4 times as long for 0.7 of the size.
 _LEVEL = 3
@@ -105,25 +108,31 @@ def _head(results: Results, advice: Plan) -> str:
         "schema_version": render_value(SCHEMA_VERSION, "schema_version"),
         "audit": render_value(told_audit(results), "audit"),
     }
-    members.update((table, _in_one(table, rows)) for table, rows in results.unplaced(REPORT_TABLES).items() if rows)
+    members.update(
+        (table, _in_one(in_order(table, rows))) for table, rows in results.unplaced(REPORT_TABLES).items() if rows
+    )
     return _line({**members, "steps": render_value(list(map(to_object, advice.steps)), "steps")})
 
 
 def _lines(part: Results, decisions: _Decisions) -> Iterator[str]:
-    grouped = {table: by_place(part.table(table)) for table in REPORT_TABLES}
-    audited = grouped.pop("partitions")
-    for place in sorted(audited):
-        found = {"partitions": audited[place]}
-        found.update((name, rows[place]) for name, rows in grouped.items() if place in rows)
-        members = {name: _in_one(name, rows) for name, rows in found.items()}
-        if place in decisions:
-            members["decisions"] = render_value(list(map(to_object, decisions[place])), "decisions")
-        yield _line(members)
+    grouped = {table: by_place(part.table(table)) for table in ("partitions", *REPORT_TABLES)}
+    places = sorted(grouped["partitions"])
+    for start in range(0, len(places), STRETCH):
+        stretch = places[start : start + STRETCH]
+        texts = {
+            table: texts_by_place(table, [row for place in stretch for row in rows.get(place, ())])
+            for table, rows in grouped.items()
+        }
+        for place in stretch:
+            members = {table: _in_one(found[place]) for table, found in texts.items() if place in found}
+            if place in decisions:
+                members["decisions"] = render_value(list(map(to_object, decisions[place])), "decisions")
+            yield _line(members)
 
 
 def _line(members: Mapping[str, str]) -> str:
     return "{" + ", ".join(f'"{name}": {text}' for name, text in members.items()) + "}\n"
 
 
-def _in_one(name: str, rows: Sequence[Row]) -> str:
-    return f"[{', '.join(in_order(name, rows))}]"
+def _in_one(texts: Iterable[str]) -> str:
+    return f"[{', '.join(texts)}]"

@@ -89,7 +89,7 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
         attempt["options"] = json.dumps({"full": settings.full, **read._asdict()}, sort_keys=True)
         texts = hash_texts(executor, snapshot, text_files(inventory))
         digests = (digest for part in scanned for digest in part.digests)
-        runs += (part.lines for part in scanned if part.lines is not None)
+        runs += (*inventory.spread.lines, *(part.lines for part in scanned if part.lines is not None))
         snapshot_id = identify_snapshot(lines, digests, texts, runs)
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = snapshot_row(snapshot, inventory, changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.bronze_tables import SegmentNames
+    from replica_audit.runner.segment_scan import OpenSegment, ScannedSegment
     from replica_audit.snapshot.storage import Snapshot
     from replica_audit.warehouse.known_batches import EarlierSegments
     from replica_audit.warehouse.table_files import BatchFileWriter, RowFiles
@@ -56,7 +57,7 @@ class ScannedFiles:
     """One for each segment of `works`."""
     read: ReadBytes
     lines: bytes | None = None
-    """Inputs of the snapshot's id for packed replicas and segments (`snapshot_id.pack_lines`)."""
+    """Inputs of the snapshot's id for the segments of packs (`snapshot_id.pack_lines`)."""
 
 
 def scan_files(
@@ -91,7 +92,7 @@ def scan_packs(
 ) -> ScannedFiles:
     """`scan_task` for all segments of packs; the rows of their replicas are written too."""
     from replica_audit.auditing.bronze_rows import COPY_TABLES, copy_rows
-    from replica_audit.auditing.snapshot_id import pack_lines, row_lines, segment_lines
+    from replica_audit.auditing.snapshot_id import pack_lines, segment_lines
     from replica_audit.warehouse.table_files import RowFiles
 
     held = [one for pack in task.replicas for one in pack.unpack()]
@@ -103,7 +104,7 @@ def scan_packs(
     writer = RowFiles({table: directories[table] for table in COPY_TABLES}, constants, _COPY_GROUP_ROWS)
     writer.add(rows)
     found = scan_task(snapshot, works, directories, constants)
-    lines = pack_lines([*row_lines(rows), *segment_lines(found.digests)])
+    lines = pack_lines(segment_lines(found.digests))
     return ScannedFiles({**found.files, **writer.close()}, [], found.read, lines)
 
 
@@ -147,19 +148,14 @@ def _scan(
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.bronze_tables import SegmentNames
     from replica_audit.errors import FormatError
-    from replica_audit.runner.segment_scan import open_segment, scan_segment_file
-    from replica_audit.snapshot.read_ahead import run_ahead
 
     digests, read = [], ReadBytes()
-    opening_one = partial(open_segment, snapshot, directories["segments"])
-    for work, opening in run_ahead(opening_one, works, snapshot.opens_ahead):
+    for work, scan in _scans(snapshot, works, directories):
         file, digest = work.file, None
         start = writer.row
-        write = _write_to(
-            writer, SegmentNames(file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)
-        )
+        names = SegmentNames(file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)
         try:
-            one = scan_segment_file(snapshot, work, opening.result(), directories["batches"], write)
+            one = scan(_write_to(writer, names))
         except _NotWritten as error:
             raise error.reason from None
         except (OSError, FormatError) as error:
@@ -173,6 +169,31 @@ def _scan(
             digest = one.summary.digest
         digests.append(SegmentDigest(file.broker_id, file.path, file.size_bytes, digest))
     return digests, read
+
+
+def _scans(
+    snapshot: Snapshot, works: Sequence[SegmentWork], directories: Mapping[str, str]
+) -> Iterator[tuple[SegmentWork, Callable[[Callable[[np.ndarray], None]], ScannedSegment]]]:
+    """Each of `works`, in their order, with what gives its batches to a function and summarises them; small ones are read together."""
+    from replica_audit.runner.segment_scan import in_stretches, open_segment, scan_segment_file, scan_together
+    from replica_audit.snapshot.read_ahead import run_ahead
+
+    opening_one = partial(open_segment, snapshot, directories["segments"])
+
+    def scan_opened(work: SegmentWork, open_one: Callable[[], OpenSegment | None], write) -> ScannedSegment:
+        return scan_segment_file(snapshot, work, open_one(), directories["batches"], write)
+
+    for are_small, stretch in in_stretches(works):
+        openings = run_ahead(opening_one, stretch, snapshot.opens_ahead)
+        if not are_small:
+            yield from ((work, partial(scan_opened, work, opening.result)) for work, opening in openings)
+            continue
+        found = scan_together(stretch, (opening for _, opening in openings))
+        for number, work in enumerate(stretch):
+            if number in found:
+                yield work, found[number].pass_on
+            else:
+                yield work, partial(scan_opened, work, partial(opening_one, work))
 
 
 class _NotWritten(Exception):

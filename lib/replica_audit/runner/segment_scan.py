@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
+from replica_audit.errors import FormatError
 from replica_audit.model import Damage, SegmentSummary
-from replica_audit.runner.task_planning import SegmentWork
+from replica_audit.runner.task_planning import SegmentWork, cut_stretches
 from replica_audit.segments.frames import FrameStream
 from replica_audit.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
-from replica_audit.segments.summary import Summariser
+from replica_audit.segments.scan import decode_small
+from replica_audit.segments.summary import Summariser, sum_up
 from replica_audit.snapshot.segment_sources import open_source, scan_source
 from replica_audit.warehouse.known_batches import known_batches, known_summary
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
     from replica_audit.snapshot.storage import Snapshot
 
 
@@ -140,6 +148,72 @@ def scan_segment_file(
         headers = hash_headers(stream, last_position)
         marks = SegmentMarks(opened.last_change, last_position, headers)
         return ScannedSegment(summariser.finish(), marks, stream.count, _taken_over(opened.before))
+
+
+#: Larger files are scanned one by one.
+_SMALL_BYTES = 64 << 10
+#: Bytes of small files that are held at once.
+_TOGETHER_BYTES = 1 << 20
+
+
+def in_stretches(works: Iterable[SegmentWork]) -> Iterator[tuple[bool, list[SegmentWork]]]:
+    """`works` in their order, those of small files of which nothing is known apart (True), as many as are scanned together."""
+    for are_small, some in groupby(works, key=_is_small):
+        limit = _TOGETHER_BYTES if are_small else sys.maxsize
+        yield from ((are_small, stretch) for stretch in cut_stretches(some, _size, limit))
+
+
+def _is_small(work: SegmentWork) -> bool:
+    return work.known is None and work.file.source == "segment" and work.file.size_bytes <= _SMALL_BYTES
+
+
+def _size(work: SegmentWork) -> int:
+    return work.file.size_bytes
+
+
+class SmallSegment(NamedTuple):
+    """A segment that was scanned with others, and its batches."""
+
+    scanned: ScannedSegment
+    batches: NDArray[np.void]
+
+    def pass_on(self, write: Callable[[np.ndarray], None]) -> ScannedSegment:
+        """As `scan_segment_file`."""
+        write(self.batches)
+        return self.scanned
+
+
+def scan_together(
+    works: Sequence[SegmentWork], openings: Iterable[Future[OpenSegment | None]]
+) -> dict[int, SmallSegment]:
+    """Segments of `works`, by their number, that are sound throughout and could be read; `scan_segment_file` says what the others are."""
+    contents = [_read_small(opening, work.file.size_bytes) for work, opening in zip(works, openings, strict=True)]
+    found = decode_small([content for content, _ in contents])
+    summarisers = [
+        Summariser(works[number].file.path, works[number].file.base_offset, len(contents[number][0]))
+        for number in found.numbers
+    ]
+    sum_up(summarisers, found.batches, found.starts)
+    segments = {}
+    for (number, batches), summariser in zip(found.each(), summarisers, strict=True):
+        content, last_change = contents[number]
+        last_position = int(batches["position"][-1])
+        marks = SegmentMarks(last_change, last_position, hash_headers(io.BytesIO(content), last_position))
+        segments[number] = SmallSegment(ScannedSegment(summariser.finish(), marks, len(content)), batches)
+    return segments
+
+
+def _read_small(opening: Future[OpenSegment | None], size_bytes: int) -> tuple[bytes, str | None]:
+    """The content and the last change of a segment that is a file; nothing where it is not as it should be."""
+    try:
+        opened = opening.result()
+        if opened is None:
+            return b"", None
+        with closing(opened.stream) as stream:
+            content = b"" if opened.evidence is not None else stream.read(size_bytes)
+    except (OSError, FormatError):
+        return b"", None
+    return (content, opened.last_change) if len(content) == size_bytes else (b"", None)
 
 
 def _pass_on(items, summariser: Summariser, write: Callable[[np.ndarray], None]) -> int | None:

@@ -27,17 +27,15 @@ class SpreadTasks:
 
 def _read(reader: DirReader, stretch: DirStretch) -> list[tuple[PackedDirs, int | None]]:
     from replica_audit.auditing.bronze_rows import copy_rows
-    from replica_audit.auditing.snapshot_id import row_lines, sum_lines
+    from replica_audit.auditing.snapshot_id import pack_lines, row_lines, sum_lines
     from replica_audit.snapshot.packed_replicas import pack_replicas
 
     found = reader.read(stretch)
     files = [(file.path, file.size_bytes) for one in found.held for file in one.segments]
     changes = reader.snapshot.last_changes([path for path, _ in files])
-    total = None
-    if None not in changes:
-        rows = copy_rows(one.replica for one in found.held)
-        total = sum_lines([*row_lines(rows), *file_lines(files, changes)])
-    return [(PackedDirs(replace(found, held=()), *pack_replicas(found.held)), total)]
+    lines = list(row_lines(copy_rows(one.replica for one in found.held)))
+    total = None if None in changes else sum_lines([*lines, *file_lines(files, changes)])
+    return [(PackedDirs(replace(found, held=()), *pack_replicas(found.held), pack_lines(lines)), total)]
 
 
 def file_lines(files: Iterable[tuple[str, int]], changes: Iterable[str | None]) -> Iterable[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,20 +36,23 @@ class ContentDigest:
         if isinstance(item, Damage):
             self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         else:
-            self._hash.update(_kept_bytes(item))
+            self.add_kept(kept_bytes(item))
+
+    def add_kept(self, rows: NDArray[np.uint8]) -> None:
+        """Take `kept_bytes` of the next batches."""
+        self._hash.update(rows.data)
 
     def hex_digits(self) -> str:
         """The digest of everything so far."""
         return self._hash.hexdigest()
 
 
-def _kept_bytes(batches: NDArray[np.void]) -> bytes:
-    """The bytes of every field except the last, which is encoded as a third value of `crc_valid`."""
-    rows = np.ascontiguousarray(batches).view(np.uint8).reshape(len(batches), BATCH_DTYPE.itemsize)[:, :_UNCHECKED_AT]
-    if batches["crc_unchecked"].any():
-        rows = rows.copy()
-        rows[batches["crc_unchecked"], _VALID_AT] = 2
-    return rows.tobytes()
+def kept_bytes(batches: NDArray[np.void]) -> NDArray[np.uint8]:
+    """A row of bytes for each of `batches`: every field except the last, which is encoded as a third value of `crc_valid`."""
+    whole = np.ascontiguousarray(batches).view(np.uint8).reshape(len(batches), BATCH_DTYPE.itemsize)
+    rows = whole[:, :_UNCHECKED_AT].copy()
+    rows[batches["crc_unchecked"], _VALID_AT] = 2
+    return rows
 
 
 def hash_batches(batches: NDArray[np.void]) -> NDArray[np.uint64]:
@@ -88,16 +91,18 @@ def count_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
     return np.where(batches["crc_valid"] & ~batches["crc_unchecked"], count, np.minimum(count, span))
 
 
-def digest_chunks(batches: NDArray[np.void]) -> list[ChunkDigest]:
-    """Digests of the chunks that an array of `BATCH_DTYPE` touches, in ascending order of chunk."""
-    if not len(batches):
-        return []
+def digest_chunks(batches: NDArray[np.void], starts: Sequence[int]) -> list[list[ChunkDigest]]:
+    """Digests of the chunks that an array of `BATCH_DTYPE` touches, in ascending order of chunk: apart for each group of batches,
+    which begin at `starts` and have one batch at least.
+    """
     chunk = batches["base_offset"] // CHUNK_OFFSETS
-    firsts = np.zeros(1, np.int64)
-    if (chunk != chunk[0]).any():
-        order = np.argsort(chunk, kind="stable")
+    group = np.repeat(np.arange(len(starts)), np.diff([*starts, len(batches)]))
+    turns = (chunk[1:] < chunk[:-1]) & (group[1:] == group[:-1])
+    if turns.any():
+        order = np.lexsort((chunk, group))
         batches, chunk = batches[order], chunk[order]
-        firsts = np.concatenate((firsts, (chunk[1:] != chunk[:-1]).nonzero()[0] + 1))
+    begins = (chunk[1:] != chunk[:-1]) | (group[1:] != group[:-1])
+    firsts = np.concatenate(([0], begins.nonzero()[0] + 1))
     columns = (
         chunk[firsts],
         np.concatenate((firsts[1:], [len(batches)])) - firsts,
@@ -109,7 +114,10 @@ def digest_chunks(batches: NDArray[np.void]) -> list[ChunkDigest]:
         np.minimum.reduceat(least_timestamps(batches), firsts),
         np.maximum.reduceat(batches["max_timestamp"], firsts),
     )
-    return [_digest(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    found: list[list[ChunkDigest]] = [[] for _ in starts]
+    for number, *row in zip(group[firsts].tolist(), *(column.tolist() for column in columns), strict=True):
+        found[number].append(_digest(*row))
+    return found
 
 
 def _digest(

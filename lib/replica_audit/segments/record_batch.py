@@ -94,9 +94,10 @@ def decode_headers(
 
 
 def decode_batches(
-    data: bytes, starts: NDArray[np.int64], file_position: int
+    data: bytes, starts: NDArray[np.int64], file_position: int | NDArray[np.int64]
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-    """Batches of magic 2 at `starts` of `data`, which lies at `file_position` of its file and contains each batch completely.
+    """Batches of magic 2 at `starts` of `data`, which contains each batch completely and lies at `file_position` of its file; an array
+    has the position in the file of each batch.
 
     Returns the `BATCH_DTYPE` array with `crc_valid` set, and the mask of `decode_headers`.
     """

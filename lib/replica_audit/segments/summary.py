@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import nlargest
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES, Batch
+from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES, TRANSACTIONAL, Batch
 from replica_audit.literals import IrregularityKind, SegmentSource, TailKind
 from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
-from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_chunks
+from replica_audit.segments.digests import ContentDigest, digest_chunks, kept_bytes, merge_chunks
 from replica_audit.segments.open_transactions import TransactionFinder
 from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN
 
@@ -66,11 +66,21 @@ class IrregularityFinder:
         latest = nlargest(GREATEST_KEPT, self._producers.items(), key=lambda one: one[1].last_offset)
         return tuple((*key, known.greatest % _SEQUENCES) for key, known in reversed(latest))
 
+    @property
+    def before(self) -> tuple[int | None, int]:
+        """Last offset of the batches until now, None before the first, and the latest epoch of any, -1 without one."""
+        return self._last_offset, self._leader_epoch
+
+    def pass_regular(self, last_offset: int, leader_epoch: int) -> None:
+        """Say what batches end with that `irregular_groups` has nothing of, after `watch_producers` saw them."""
+        self._last_offset, self._leader_epoch = last_offset, leader_epoch
+        self._after_damage = False
+
     def watch(self, batches: NDArray[np.void]) -> None:
         """Check the next array of `BATCH_DTYPE`, which must not be empty."""
         wrong = ~batches["crc_valid"]
         self._keep("crc", batches, wrong, None, lambda b, _: f"stored CRC {b['crc']} is not that of the bytes")
-        self._watch_producers(batches)
+        self.watch_producers(batches)
         self._watch_offsets(batches)
         self._watch_epochs(batches)
         self._watch_fields(batches)
@@ -125,16 +135,9 @@ class IrregularityFinder:
         self._leader_epoch = int(carried[-1])
 
     def _watch_fields(self, batches: NDArray[np.void]) -> None:
-        magic, attributes, count = batches["magic"], batches["attributes"], batches["record_count"]
-        new = (magic < 0) | (magic >= 2)
-        span = batches["last_offset"] - batches["base_offset"] + 1
-        codec = attributes & CODEC_MASK
-        wrong = (count < 0) | (new & (count > span)) | (magic < 0) | (magic > 2)
-        wrong |= np.where(new, (attributes & ~KNOWN_ATTRIBUTES) != 0, (attributes & 0xF0) != 0)
-        wrong |= np.where(new, codec > 4, codec > 3)
-        self._keep("field", batches, wrong, None, _describe_fields)
+        self._keep("field", batches, _wrong_fields(batches), None, _describe_fields)
 
-    def _watch_producers(self, batches: NDArray[np.void]) -> None:
+    def watch_producers(self, batches: NDArray[np.void]) -> None:
         """Find repeated sequences: same producer id, epoch and sequence at another offset.
 
         Known sequences are kept as one range for each producer and epoch: in a sound log they only grow, so a base sequence
@@ -178,6 +181,35 @@ class IrregularityFinder:
             self.counts["sequence_gap"] += skipped
         self._keep("producer_duplicate", batches, repeats, None, _describe_producer)
         self._keep("producer_duplicate", batches, begun_anew, last_before, _describe_producer)
+
+
+def _wrong_fields(batches: NDArray[np.void]) -> NDArray[np.bool_]:
+    magic, attributes, count = batches["magic"], batches["attributes"], batches["record_count"]
+    new = (magic < 0) | (magic >= 2)
+    span = batches["last_offset"] - batches["base_offset"] + 1
+    codec = attributes & CODEC_MASK
+    wrong = (count < 0) | (new & (count > span)) | (magic < 0) | (magic > 2)
+    wrong |= np.where(new, (attributes & ~KNOWN_ATTRIBUTES) != 0, (attributes & 0xF0) != 0)
+    return wrong | np.where(new, codec > 4, codec > 3)
+
+
+def irregular_groups(
+    batches: NDArray[np.void], starts: NDArray[np.int64], files: Sequence[tuple[int, IrregularityFinder]]
+) -> list[bool]:
+    """For each group of batches, from each of `starts` on, whether the finder of its file (base offset, finder) has to look at them; what
+    producers repeat is not seen here.
+    """
+    base, last, epoch = (batches[name] for name in ("base_offset", "last_offset", "leader_epoch"))
+    before = [finder.before for _, finder in files]
+    first = np.repeat(
+        np.array([base_offset for base_offset, _ in files], np.int64), np.diff(starts, append=len(batches))
+    )
+    due, least = np.concatenate(([0], last[:-1] + 1)), np.concatenate(([0], epoch[:-1]))
+    due[starts] = [int(base[at]) if end is None else end + 1 for at, (end, _) in zip(starts.tolist(), before)]
+    least[starts] = [latest for _, latest in before]
+    found = ~batches["crc_valid"] | (base < first) | (last - first > GREATEST_SPAN)
+    found |= (base != due) | (last < base) | (epoch < least) | _wrong_fields(batches)
+    return np.logical_or.reduceat(found, starts).tolist()
 
 
 def _describe_offsets(batch: np.void, previous: int | None) -> str:
@@ -252,16 +284,10 @@ class Summariser:
                 self._sum_up()
 
     def _sum_up(self) -> None:
-        if not self._waiting:
-            return
-        batches = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
-        self._waiting, self._waiting_rows = [], 0
-        self._content.add(batches)
-        self._finder.watch(batches)
-        self._transactions.watch(batches)
-        self._add_facts(batches)
-        self._add_epochs(batches)
-        self._chunks = merge_chunks((self._chunks.values(), digest_chunks(batches)))
+        if self._waiting:
+            batches = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+            self._waiting, self._waiting_rows = [], 0
+            sum_up([self], batches, np.zeros(1, np.int64))
 
     def finish(self) -> SegmentSummary:
         """The summary of everything added.
@@ -324,36 +350,121 @@ class Summariser:
             digest=self._content.hex_digits(),
         )
 
-    def _add_facts(self, batches: NDArray[np.void]) -> None:
-        if self._first is None:
-            self._first = Batch._make(batches[0].item())
-        sound = batches["crc_valid"]
-        if sound.any():
-            self._last_sound = Batch._make(batches[sound.nonzero()[0][-1]].item())
+    def _take(self, batches: NDArray[np.void], facts: _Facts) -> None:
+        self._content.add_kept(facts.kept)
+        if facts.is_irregular:
+            self._finder.watch(batches)
+        else:
+            if facts.has_producers:
+                self._finder.watch_producers(batches)
+            self._finder.pass_regular(facts.end.last_offset, facts.end.leader_epoch)
+        if facts.has_transactions:
+            self._transactions.watch(batches)
+        self._first, self._last_sound = self._first or facts.first, facts.last_sound or self._last_sound
         self._batch_count += len(batches)
-        self._unchecked_count += int(batches["crc_unchecked"].sum())
-        magic = batches["magic"]
-        self._magics |= {int(magic.min()), int(magic.max())}
-        new = magic == 2
-        span = batches["last_offset"] - batches["base_offset"] + 1
-        end = batches[-1]
-        is_open = end["crc_unchecked"] and new[-1] and end["record_count"] < span[-1]
-        self._unchecked_end = int(end["position"]) if is_open else None
-        # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
-        sound_new = new & sound
-        self._has_epochs |= bool((new & (batches["leader_epoch"] >= 0)).any())
-        self._has_delete_horizon |= bool((sound_new & (batches["attributes"] & DELETE_HORIZON != 0)).any())
-        self._has_sparse_batch |= bool((sound_new & (batches["record_count"] < span)).any())
+        self._unchecked_count += facts.unchecked_count
+        self._unchecked_end = facts.end.position if facts.is_open else None
+        self._magics |= facts.magics
+        self._has_epochs |= facts.has_epochs
+        self._has_delete_horizon |= facts.has_delete_horizon
+        self._has_sparse_batch |= facts.has_sparse_batch
+        for start in facts.epoch_starts:
+            if not self._epoch_starts or start.leader_epoch != self._epoch_starts[-1].leader_epoch:
+                self._epoch_starts.append(start)
+        self._chunks = merge_chunks((self._chunks.values(), facts.chunks))
 
-    def _add_epochs(self, batches: NDArray[np.void]) -> None:
-        epochs = batches["leader_epoch"]
-        changes = np.concatenate(([not self._epoch_starts], epochs[1:] != epochs[:-1]))
-        if self._epoch_starts:
-            changes[0] = int(epochs[0]) != self._epoch_starts[-1].leader_epoch
-        for index in np.flatnonzero(changes).tolist():
-            batch = batches[index]
-            start = EpochStart(int(batch["leader_epoch"]), int(batch["base_offset"]), int(batch["position"]))
-            self._epoch_starts.append(start)
+
+class _Facts(NamedTuple):
+    """Of an array of batches of one file."""
+
+    kept: NDArray[np.uint8]
+    is_irregular: bool
+    has_producers: bool
+    has_transactions: bool
+    first: Batch
+    end: Batch
+    last_sound: Batch | None
+    unchecked_count: int
+    is_open: bool
+    """The checksum of its last batch was not computed, and it has fewer records than offsets."""
+    magics: frozenset[int]
+    has_epochs: bool
+    has_delete_horizon: bool
+    has_sparse_batch: bool
+    epoch_starts: list[EpochStart]
+    chunks: list[ChunkDigest]
+
+
+def sum_up(summarisers: Sequence[Summariser], batches: NDArray[np.void], starts: NDArray[np.int64]) -> None:
+    """Give each of `summarisers` the next batches of its file: those of an array of `BATCH_DTYPE` from its start on, one at least.
+
+    For many small files a call of numpy would else cost more than their batches.
+    """
+    if not summarisers:
+        return
+    ends = [*starts[1:].tolist(), len(batches)]
+    for one, start, end, facts in zip(
+        summarisers, starts.tolist(), ends, _facts(summarisers, batches, starts, ends), strict=True
+    ):
+        one._take(batches[start:end], facts)
+
+
+def _facts(
+    summarisers: Sequence[Summariser], batches: NDArray[np.void], starts: NDArray[np.int64], ends: list[int]
+) -> Iterator[_Facts]:
+    sound, magic, attributes, epochs = (batches[name] for name in ("crc_valid", "magic", "attributes", "leader_epoch"))
+    new, lasts = magic == 2, np.array(ends) - 1
+    sparse = batches["record_count"] < batches["last_offset"] - batches["base_offset"] + 1
+
+    def any_of(mask: NDArray[np.bool_]) -> list[bool]:
+        return np.logical_or.reduceat(mask, starts).tolist()
+
+    last_sound = np.maximum.reduceat(np.where(sound, np.arange(len(batches)), -1), starts)
+    begins = np.concatenate(([True], epochs[1:] != epochs[:-1]))
+    begins[starts] = True
+    changes = begins.nonzero()[0]
+    names = ("leader_epoch", "base_offset", "position")
+    epoch_starts = [EpochStart(*row) for row in zip(*(batches[name][changes].tolist() for name in names), strict=True)]
+    bounds = [*np.searchsorted(changes, starts).tolist(), len(changes)]
+    kept = kept_bytes(batches)
+    # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
+    sound_new = new & sound
+    columns = (
+        irregular_groups(batches, starts, [(one._base_offset, one._finder) for one in summarisers]),
+        any_of((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0)),
+        any_of(sound_new & (attributes & TRANSACTIONAL != 0)),
+        batches[starts].tolist(),
+        batches[lasts].tolist(),
+        [None if at < 0 else row for at, row in zip(last_sound.tolist(), batches[last_sound].tolist(), strict=True)],
+        np.add.reduceat(batches["crc_unchecked"], starts, dtype=np.int64).tolist(),
+        (batches["crc_unchecked"] & new & sparse)[lasts].tolist(),
+        zip(np.minimum.reduceat(magic, starts).tolist(), np.maximum.reduceat(magic, starts).tolist(), strict=True),
+        any_of(new & (epochs >= 0)),
+        any_of(sound_new & (attributes & DELETE_HORIZON != 0)),
+        any_of(sound_new & sparse),
+        digest_chunks(batches, starts.tolist()),
+    )
+    for number, (irregular, producers, transactions, first, end, last, *others) in enumerate(
+        zip(*columns, strict=True)
+    ):
+        unchecked, is_open, magics, has_epochs, horizon, is_sparse, chunks = others
+        yield _Facts(
+            kept[starts[number] : ends[number]],
+            irregular,
+            producers,
+            transactions,
+            Batch._make(first),
+            Batch._make(end),
+            None if last is None else Batch._make(last),
+            unchecked,
+            is_open,
+            frozenset(magics),
+            has_epochs,
+            horizon,
+            is_sparse,
+            epoch_starts[bounds[number] : bounds[number + 1]],
+            chunks,
+        )
 
 
 @lru_cache(maxsize=64)

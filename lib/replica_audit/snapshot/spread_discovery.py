@@ -94,6 +94,8 @@ class PackedDirs(NamedTuple):
     found: FoundDirs
     packs: Sequence[PackedReplicas]
     large: Sequence[PackedSegments]
+    lines: bytes
+    """What the snapshot's id is made of, of these replicas (`auditing.snapshot_id.pack_lines`)."""
 
 
 class Spreading(Protocol):
@@ -248,7 +250,7 @@ def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading:
         counts.update(part.found.counts)
     return SpreadTree(
         whole,
-        SpreadReplicas(packs, large),
+        SpreadReplicas(packs, large, tuple(part.lines for part in parts)),
         counts,
         sum(part.found.size_bytes for part in parts),
         tuple(row for part in parts for row in part.found.quarantine),

@@ -59,7 +59,6 @@ def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directo
     entries: list[TreeEntry] = []
     problems: list[Problem] = []
     unlisted: dict[str, tuple[str, ...]] = {}
-    top = os.path.realpath(root)
     pending = [start]
     while pending:
         folder = pending.pop()
@@ -76,7 +75,7 @@ def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directo
             if child.name in left:
                 continue
             path = f"{folder}/{child.name}" if folder else child.name
-            entry, problem = _look_at(child, path, top)
+            entry, problem = _look_at(child, path, root)
             if problem is not None:
                 problems.append(problem)
             if entry is not None:
@@ -96,8 +95,7 @@ def list_directory(root: str, folder: str, prefix: str = "") -> tuple[TreeEntry,
         return ()
     except OSError as error:
         raise OSError(f"{folder}: the directory could not be listed: {error.strerror}") from None
-    top = os.path.realpath(root)
-    looked_at = (_look_at(child, f"{folder}/{child.name}" if folder else child.name, top) for child in children)
+    looked_at = (_look_at(child, f"{folder}/{child.name}" if folder else child.name, root) for child in children)
     return tuple(sorted(entry for entry, _ in looked_at if entry is not None))
 
 
@@ -147,7 +145,7 @@ def _directory_name(child: os.DirEntry) -> str | None:
         return None
 
 
-def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[TreeEntry | None, Problem | None]:
+def _look_at(child: os.DirEntry, path: str, root: str) -> tuple[TreeEntry | None, Problem | None]:
     """The entry for one name of a directory, and the problem with it.
 
     An unreadable file is an entry all the same: its reader gets the error on opening it.
@@ -156,7 +154,7 @@ def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[TreeEntry | None,
         return None, Problem(_shown(path), "the name is not UTF-8")
     try:
         if child.is_symlink():
-            target = os.path.realpath(child.path)
+            target, top = os.path.realpath(child.path), os.path.realpath(root)
             if not _is_below(target, top):
                 return TreeEntry(path, 0, False), Problem(path, _LEADS_OUT)
             if os.path.isdir(target):

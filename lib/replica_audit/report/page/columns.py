@@ -65,7 +65,10 @@ def pack(content: object) -> str:
 
 def _distinct(values: Sequence[object]) -> tuple[list[object], dict[object, object]]:
     """(keys, distinct values by key): a key for each value, equal for equal values, and each distinct value in portable form."""
-    keys: list[object] = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
+    # Rows that were read together share equal lists: of each the repr is made once.
+    others = {id(value): value for value in values if value.__class__ not in _PLAIN}
+    told = {number: (repr(value),) for number, value in others.items()}
+    keys = [told.get(id(value), value) for value in values] if told else list(values)
     return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
 
 

@@ -36,7 +36,7 @@ from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
 from replica_audit.results import PartitionRows, Results, by_place, place_of
-from replica_audit.schema import FindingRow, PartitionRow
+from replica_audit.schema import FindingRow, PartitionRow, Row
 
 #: Number of partitions in one compressed piece of details; the page unpacks a piece when its first partition is opened.
 PIECE = 256
@@ -221,36 +221,42 @@ def _piece(items: Sequence[tuple[PartitionRow, PartitionRows]], protocol: str, h
     details = [_detail(rows, hits.get(place_of(partition), {})) for partition, rows in items]
     tables: dict[str, object] = {}
     for table in PartitionRows._fields:
-        placed = [(number, row) for number, rows in enumerate(details) for row in rows[table]]
-        if not placed:
+        counts = [len(rows[table]) for rows in details]
+        if not any(counts):
             continue
-        counts = [0] * len(items)
-        for number, _ in placed:
-            counts[number] += 1
-        names = [name for name in placed[0][1] if name not in _LEFT_OUT]
+        placed = [base for base, count in zip(bases, counts, strict=True) for _ in range(count)]
         columns = {
-            name: encode_column(
-                [row[name] for _, row in placed], [bases[n] for n, _ in placed] if name in _OFFSETS else None
-            )
-            for name in names
+            name: encode_column(values, placed if name in _OFFSETS else None)
+            for name, values in _columns([row for rows in details for row in rows[table]]).items()
+            if name not in _LEFT_OUT
         }
         tables[table] = {"rows": encode_column(counts), "columns": columns}
     story = [[list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items]
     return {"bases": encode_column(bases), "tables": tables, "story": story}
 
 
-def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[str, list[dict[str, object]]]:
-    """Rows of one partition by table, with the page's columns."""
-    tables = {table: [row._asdict() for row in getattr(rows, table)] for table in PartitionRows._fields}
+_Told = Mapping[str, object]
+
+
+def _columns(rows: Sequence[Row | _Told]) -> Mapping[str, Sequence[object]]:
+    """Columns by name of rows of one table."""
+    first = rows[0]
+    if isinstance(first, Mapping):
+        return {name: [row[name] for row in rows if isinstance(row, Mapping)] for name in first}
+    return dict(zip(first._fields, zip(*rows, strict=True), strict=True))
+
+
+def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[str, Sequence[Row | _Told]]:
+    """Rows of one partition by table; of some tables other columns than their own."""
+    tables: dict[str, Sequence[Row | _Told]] = rows._asdict()
     groups = hit_groups_of(rows.group_offsets, hits)
     writers = writers_of(rows.lost_producers)
     tables["findings"] = number_facts(rows.findings)
-    there = [row for row in tables["remote_segments"] if row["state"] != "delete_finished"]
-    tables["remote_segments"] = [{name: row[name] for name in _DRAWN} for row in there]
+    there = [row for row in rows.remote_segments if row.state != "delete_finished"]
+    tables["remote_segments"] = [{name: getattr(row, name) for name in _DRAWN} for row in there]
     tables["group_offsets"] = [{**one.offset._asdict(), "hit_by": one.hit_by} for one in groups]
-    tables["lost_producers"] = [{**one.records._asdict(), "brokers": one.brokers} for one in writers]
-    for row in tables["lost_producers"]:
-        del row["broker_id"]
+    told = [{**one.records._asdict(), "brokers": one.brokers} for one in writers]
+    tables["lost_producers"] = [{name: row[name] for name in row if name != "broker_id"} for row in told]
     return tables
 
 
