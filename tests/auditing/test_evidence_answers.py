@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import tarfile
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.support.archives import unpack
 from tests.support.audit_json_text import audit_json_text
 from tests.support.captures import audit_whole
 from tests.support.collected import (
@@ -272,8 +272,7 @@ def test_an_archive_that_was_unpacked_answers_the_same(tmp_path: Path) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot", {1: Replica([encode_batch(0, 3, 0)], tail=b"\0" * 9)})
     packed = collect_snapshot(snapshot, tmp_path / "packed", "--raw")
     expected = answers(packed)
-    with tarfile.open(packed / "evidence-1.tar") as archive:
-        archive.extractall(packed, filter="data")
+    unpack(packed / "evidence-1.tar", packed)
     (packed / "evidence-1.tar").unlink()
     assert answers(packed) == expected
     assert "LOG-TAIL-ZERO" in {row["code"] for row in expected["findings"]}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from tests.brokers.disks import copies_of, cut_tail, digests, values_of, write_m
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.steered_cluster import SteeredCluster
 from tests.brokers.test_elections import JARS, cluster_of
-from tests.support.archives import read_archive, write_directory
+from tests.support.archives import read_archive, unpack, write_directory
 from tests.support.fixtures import FIXTURES, truth
 from tests.support.salvaged_captures import acknowledged, short_hash
 from tests.support.some import some
@@ -185,8 +184,7 @@ def test_of_a_snapshot_without_the_broker_that_holds_the_rest_it_is_what_is_copi
     shutil.copytree(FIXTURES / capture, before, ignore=shutil.ignore_patterns("broker-0", "dump"))
     with SteeredCluster(FIXTURES / capture, tmp_path / "run", JARS["4.3.1"]) as cluster:
         operator = _copy_first(cluster, before, "4.3.1")
-    with tarfile.open(operator.home / "broker-0.tgz") as archive:
-        archive.extractall(tmp_path / "copied", filter="data")
+    unpack(operator.home / "broker-0.tgz", tmp_path / "copied")
     for path in some((FIXTURES / capture / "broker-0").glob("ledger-*/*.log")):
         assert (tmp_path / "copied" / path.parent.name / path.name).read_bytes() == path.read_bytes()
 

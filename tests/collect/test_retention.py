@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.archives import unpack
 from tests.support.collected import OLD, answers, collect_into, same_times, two_segments
 from tests.support.encoder import encode_batch
 
@@ -317,8 +318,7 @@ def test_what_was_unpacked_names_files_too_and_is_not_deleted(nights: Nights) ->
     _name_the_first_only(nights)
     before = answers(nights.evidence)
     latest = nights.evidence / "evidence-1-night-98.tar"
-    with tarfile.open(latest) as tar:
-        tar.extractall(nights.evidence)
+    unpack(latest, nights.evidence)
     latest.unlink()
     _prune(nights, 7)
     assert nights.names() == ["night-59.tar"]

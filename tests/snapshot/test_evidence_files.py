@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.support.archives import unpack
 from tests.support.collected import answers, collect_into
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_snapshot
@@ -91,8 +92,7 @@ def test_an_archive_that_broke_off_is_refused_wherever_it_ends(archive: Path) ->
 
 
 def test_unpacked_evidence_without_its_last_file_is_refused(archive: Path) -> None:
-    with tarfile.open(archive) as tar:
-        tar.extractall(archive.parent, filter="data")
+    unpack(archive, archive.parent)
     (archive.parent / "evidence-1.json").unlink()
     archive.unlink()
     assert any("no evidence-<broker>.json lists" in reason for reason in _reasons(archive))

@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tests.support.archives import unpack
 from tests.support.collected import collect_into, settle
 from tests.support.fixtures import GOLDEN
 from tests.support.some import some
@@ -71,8 +72,7 @@ def test_golden_archives_have_what_stands_beside_them(name: str) -> None:
 
 @pytest.mark.parametrize("directory", ["snapshot", "headers"])
 def test_golden_archives_are_read_as_the_files_that_they_stand_for(tmp_path: Path, directory: str) -> None:
-    with tarfile.open(GOLDEN / "broker-1.tar") as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(GOLDEN / "broker-1.tar", tmp_path)
     snapshot = Snapshot.open(GOLDEN / directory)
     assert not snapshot.evidence.problems and not snapshot.evidence.incomplete
     for path in sorted(snapshot.evidence.files):
@@ -97,8 +97,7 @@ def test_golden_archives_are_read_as_the_files_that_they_stand_for(tmp_path: Pat
 
 def collect_like(tmp_path: Path, patch: pytest.MonkeyPatch) -> list[Path]:
     """The archives of the golden log dir as the collector writes them today."""
-    with tarfile.open(GOLDEN / "broker-1.tar") as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(GOLDEN / "broker-1.tar", tmp_path)
     settle(tmp_path)
     first, second, third = found = [tmp_path / name for name in ARCHIVES]
     given = ("--log-dir", str(tmp_path / "broker-1"), "--kind", "live")

@@ -70,3 +70,14 @@ def read_archive(archive: Path) -> Files:
     """The files of an archive, by path."""
     with tarfile.open(archive, "r:xz") as tar:
         return {member.name: tar.extractfile(member).read() for member in tar}
+
+
+def unpack(archive: Path | bytes, place: Path) -> None:
+    """Unpack a tar file, or its content, at `place`, as this process's own; the first releases of Python 3.10 and 3.11 cannot be
+    told so.
+    """
+    with tarfile.open(fileobj=io.BytesIO(archive if isinstance(archive, bytes) else archive.read_bytes())) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(place, filter="data")
+        else:
+            tar.extractall(place)
