@@ -1,7 +1,7 @@
 """CPU time of the audit of a small partition: `.venv/bin/python benchmarks/functions.py [--partitions 400] [--beside CHECKOUT]`.
 
 Half of the partitions of `partitions.py` agree, and half have a diverged follower. They are ingested, and audited in a process that has imported
-all before: their rows are read from the tables, and their answers are written nowhere. With --beside the same by the code of another
+all before: their rows of small tables have been read, and their answers are written nowhere. With --beside the same by the code of another
 checkout of this repository, 25 partitions of either by turns. Prints milliseconds a partition, of the least turn.
 """
 
@@ -23,14 +23,26 @@ KINDS = ("agree", "one follower diverged")
 AT_ONCE, TURNS = 25, 16
 
 
+class Opened:
+    """A reader that has read the rows of all partitions already."""
+
+    def __init__(self, reader) -> None:
+        self._reader = reader
+
+    def opened(self, tasks):
+        return self
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+
 def serve(warehouse: str) -> None:
     """Audits the stretch of partitions that each line asks for, and answers with its seconds."""
-    from replica_audit.auditing.findings import LogDirTally
-    from replica_audit.config import Settings
+    from replica_audit.auditing.evidence import AuditOptions
     from replica_audit.garbage_collection import collect_rarely
-    from replica_audit.runner import partition_tasks
     from replica_audit.runner.executor import InProcess
-    from replica_audit.runner.ingested_source import IngestedSource, _options
+    from replica_audit.runner.ingested_source import IngestedSource
+    from replica_audit.runner.partition_tasks import PartitionWork, audit_partitions
     from replica_audit.runner.task_rows import Outlet
     from replica_audit.warehouse.answer_tables import snapshot_row
     from replica_audit.warehouse.attempts import latest_attempt
@@ -40,18 +52,18 @@ def serve(warehouse: str) -> None:
     opened = Warehouse(warehouse)
     ingested = latest_attempt(opened, "ingest")
     snapshot = snapshot_row(opened, ingested)
-    options = _options(snapshot, ingested.cluster_id, Settings())
+    options = AuditOptions(cluster_id=ingested.cluster_id, brokers=(0, 1, 2))
     source = IngestedSource(opened, ingested, snapshot, options, snapshot.location, "0" * 32, None)
     tasks = source.tasks(InProcess())
     halves = [[task for task in tasks if task.partition.partition % 2 == kind] for kind in range(len(KINDS))]
-    works = [partition_tasks.PartitionWork(source.reader.opened(half), Outlet()) for half in halves]
+    works = [PartitionWork(Opened(source.reader.opened(half)), Outlet()) for half in halves]
     for line in sys.stdin:
         kind, turn = map(int, line.split())
         start = turn * AT_ONCE % len(halves[kind])
         chosen = halves[kind][start : start + AT_ONCE]
         before = time.process_time()
-        for task in chosen:
-            partition_tasks._audit(task, works[kind], LogDirTally())
+        for _ in audit_partitions(chosen, works[kind]):
+            pass
         print((time.process_time() - before) / len(chosen), flush=True)
 
 

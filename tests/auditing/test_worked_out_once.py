@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.auditing.test_batch_rows import Entry, rows_of
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
@@ -17,6 +16,7 @@ from replica_audit.auditing.compare import replays
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
 from replica_audit.literals import PROTOCOLS
+from replica_audit.segments.record_batch import BATCH_DTYPE
 
 
 def test_each_replay_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,12 +41,20 @@ def test_each_replay_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(made) == by_logs + by_files + under_candidates
 
 
+def _rows(places: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Batches of epoch 0 from the first to the last offset of each place."""
+    rows = np.zeros(len(places), BATCH_DTYPE)
+    rows["base_offset"], rows["last_offset"] = zip(*places, strict=True)
+    rows["magic"], rows["crc_valid"], rows["record_count"], rows["crc"] = 2, True, 5, rows["base_offset"]
+    return rows
+
+
 def _facts(broker: int, *rot: CorruptEpoch) -> Any:
     return SimpleNamespace(key=(broker, "data"), rot=rot)
 
 
 def test_equal_copies_share_their_batches() -> None:
-    rows = rows_of([Entry(base, base + 4, 0, base, 5) for base in range(0, 50, 5)])
+    rows = _rows([(base, base + 4) for base in range(0, 50, 5)])
     other = rows.copy()
     other["crc"][3] += 1
     loaded = LoadedBatches.of({(1, "data"): rows, (2, "data"): rows.copy(), (3, "data"): other})
@@ -58,7 +66,8 @@ def test_equal_copies_share_their_batches() -> None:
 
 
 def test_changed_epochs_are_restored_in_batches_and_rows() -> None:
-    rows = rows_of([Entry(base, base + 4, 7 if base == 10 else 0, base, 5) for base in range(0, 20, 5)])
+    rows = _rows([(base, base + 4) for base in range(0, 20, 5)])
+    rows["leader_epoch"][2] = 7
     rot = CorruptEpoch((1, "data"), 10, 15, 7, 0, (2, "data"), "proven", False)
     loaded = LoadedBatches({(1, "data"): rows})
     assert loaded.batches_of(_facts(1), {0}).epochs.tolist() == [0, 0, 7, 0]
@@ -72,7 +81,7 @@ def _logs() -> Iterator[np.ndarray]:
     dice = np.random.default_rng(7)
     for _ in range(200):
         bases = np.sort(dice.integers(0, 60, dice.integers(1, 20)))
-        yield rows_of([Entry(base, base + int(dice.integers(0, 12)), 0, base, 1) for base in bases.tolist()])
+        yield _rows([(base, base + int(dice.integers(0, 12))) for base in bases.tolist()])
 
 
 def test_batches_above_an_offset_are_those_that_reach_it() -> None:
