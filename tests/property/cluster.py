@@ -62,7 +62,7 @@ class Cluster:
     def committed_end(self) -> int:
         """The true high watermark: the end of what was ever committed and is on the leader's log."""
         ends = [batch.end_offset for batch in self.leader.batches if batch.content in self.committed]
-        return max(ends, default=self.leader.log_start)
+        return max(ends, default=self.leader.first_offset)
 
     def lost_batches(self) -> list[Batch]:
         """Batches that were committed and that the leader neither has nor has deleted by retention."""
@@ -70,7 +70,7 @@ class Cluster:
         return [
             batch
             for batch in self.committed.values()
-            if batch.content not in held and batch.end_offset > self.leader.log_start
+            if batch.content not in held and batch.end_offset > self.leader.first_offset
         ]
 
     def produce(self, record_count: int) -> None:
@@ -100,8 +100,8 @@ class Cluster:
             follower.truncate_to(leader.log_end)
             self._log(f"broker {broker_id} out of range, now ends at {follower.log_end}")
             return
-        if follower.log_end < leader.log_start:
-            follower.truncate_fully(leader.log_start)
+        if follower.log_end < leader.first_offset:
+            follower.truncate_fully(leader.first_offset)
             self._log(f"broker {broker_id} emptied, starts at {follower.log_start}")
             return
         position = follower.log_end
@@ -124,6 +124,7 @@ class Cluster:
             follower.append(batch)
         follower.high_watermark = max(follower.log_start, min(leader.high_watermark, follower.log_end))
         follower.advance_log_start(min(leader.log_start, follower.high_watermark))
+        follower.delete_records(min(leader.first_offset, follower.high_watermark))
         self._log(f"broker {broker_id} fetched {position}..{follower.log_end}, hw {follower.high_watermark}")
 
     def shrink(self, broker_id: int) -> None:
@@ -214,7 +215,7 @@ class Cluster:
         leader = self.leader
         if self.protocol == "fetch":
             answer = leader.end_offset_for(follower.latest_epoch)
-            if answer is None or follower.log_end < leader.log_start:
+            if answer is None or follower.log_end < leader.first_offset:
                 return False
             if answer[0] >= follower.latest_epoch and answer[1] >= follower.log_end:
                 return False

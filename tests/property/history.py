@@ -36,8 +36,13 @@ def play(
     lost_tails: bool = True,
     retention: bool = True,
     zombies: bool = False,
+    deletions: bool = False,
+    watch: Callable[[Cluster], object] | None = None,
 ) -> Cluster:
-    """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge."""
+    """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge.
+
+    `watch` gets it at the beginning, and after each event.
+    """
     chance = random.Random(seed)
     cluster = Cluster(chance.randint(2, 4), protocol, chance.choice((1, 1, 2)))
     weights = dict(EVENTS)
@@ -47,15 +52,21 @@ def play(
         del weights["retention"]
     if zombies:
         weights["zombie_fetch"] = 5
+    if deletions:
+        weights["delete_records"] = 1
     length = chance.randint(20, 120)
     opening = chance.choice((None, None, _divide, _alternate)) if unclean else None
     if opening is not None:
         opening(cluster, chance, lost_tails)
         # Few events follow, or none: a long history heals what the opening has brought about.
         length = chance.randint(0, 40)
+    if watch is not None:
+        watch(cluster)
     names = list(weights)
     for name in chance.choices(names, list(weights.values()), k=length):
         _HAPPENINGS[name](cluster, chance, lost_tails)
+        if watch is not None:
+            watch(cluster)
     return cluster
 
 
@@ -207,6 +218,15 @@ def _retention(cluster: Cluster, chance: random.Random, lost_tails: bool) -> Non
         cluster.events.append(f"broker {replica.broker_id} deletes below {replica.log_start}")
 
 
+def _delete_records(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """DeleteRecords on the leader; followers hear of it with their next fetch."""
+    leader = cluster.leader
+    ends = [one.end_offset for one in leader.batches if leader.first_offset < one.end_offset <= leader.high_watermark]
+    if leader.alive and ends:
+        leader.delete_records(chance.choice(ends))
+        cluster.events.append(f"records below {leader.first_offset} are deleted")
+
+
 _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "produce": _produce,
     "fetch": _fetch,
@@ -220,4 +240,5 @@ _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "crash_follower": _crash_follower,
     "restart": _restart,
     "retention": _retention,
+    "delete_records": _delete_records,
 }

@@ -45,6 +45,11 @@ class Replica:
         """Log end by the files: a cut inside a batch is forgotten at the next start."""
         return self.batches[-1].end_offset if self.batches else self.log_start
 
+    @property
+    def first_offset(self) -> int:
+        """Where the log starts for its leader, its followers and its readers."""
+        return self.log_start if self.deleted_to is None else self.deleted_to
+
     def append(self, batch: Batch) -> None:
         assert batch.base_offset >= self.log_end, "a log never takes an offset twice"
         if self.checkpoint > self.log_end:
@@ -93,14 +98,14 @@ class Replica:
 
     def truncate_fully(self, offset: int) -> None:
         """Empty the log and start anew at `offset`."""
-        self.batches, self.cache = [], []
+        self.batches, self.cache, self.deleted_to = [], [], None
         self.log_start = self.log_end = self.high_watermark = self.recovery_point = offset
 
     def advance_log_start(self, offset: int) -> None:
         """Retention: drop what lies below `offset`, a batch boundary at or below the high watermark."""
-        if offset <= self.log_start:
+        if offset <= self.first_offset:
             return
-        self.log_start = offset
+        self.log_start, self.deleted_to = offset, None
         self.batches = [batch for batch in self.batches if batch.base_offset >= offset]
         below = [entry for entry in self.cache if entry[1] <= offset]
         if below:
@@ -108,6 +113,8 @@ class Replica:
 
     def delete_records(self, offset: int) -> None:
         """DeleteRecords: the log starts at `offset`; what lies below stays in its segment until that is deleted."""
+        if offset <= self.first_offset:
+            return
         self.deleted_to = offset
         below = [entry for entry in self.cache if entry[1] <= offset]
         if below:

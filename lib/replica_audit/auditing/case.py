@@ -178,14 +178,23 @@ class Case:
         return self.remote.other if self.is_leaders else OtherHistory()
 
     def may_be_on_leader(self, offset: int) -> bool:
-        """True if the leader, whose log was not captured, may have a follower's history rather than the reference's from `offset` on.
+        """True if the leader, whose log is not here, or older than its leadership, may have another history than the reference from
+        `offset` on, that of a follower.
 
         False if the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
         """
         leader = self.reference.leader_id
         is_epoch_known = self.leadership is not None and self.leadership.leader_epoch is not None
         keeps = is_epoch_known and self.high_watermark.proven_lower > offset
-        return leader is not None and not (self.is_leaders or keeps)
+        return (leader is not None or self.reference.predates) and not (self.is_leaders or keeps)
+
+    @property
+    def may_reach_past_end(self) -> bool:
+        """True if the leader may have more than the copy of its log: its own epoch file shows that the log was longer, and nothing
+        decides whether it lost that."""
+        facts = self.reference.facts
+        decided = self.one_moment or self._state_of_reference == "down"
+        return facts.reached_offset > facts.log_end_offset and not (decided or facts.end_is_open)
 
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.

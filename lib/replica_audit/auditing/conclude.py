@@ -210,12 +210,14 @@ def _is_leaders_log(
 ) -> bool:
     """True if the leader's log has the same records as the reference's, up to the latter's end.
 
-    A replica with the leader's epoch was truncated where the two diverged. Without it, it may have a history that the leader
-    lacks (after an unclean election, or a clean one before its own truncation), unless the leader led or joined the ISR in the
-    replica's latest epoch and was the only one elected since, or a segment with the leader's epoch contains that epoch too:
-    logs that share an epoch are the same below it.
+    A copy made before it led lacks what it fetched as a follower since. A replica with the leader's epoch was truncated where the
+    two diverged. Without it, it may have a history that the leader lacks (after an unclean election, or a clean one before its own
+    truncation), unless the leader led or joined the ISR in the replica's latest epoch and was the only one elected since, or a
+    segment with the leader's epoch contains that epoch too: logs that share an epoch are the same below it.
     """
     facts = reference.facts
+    if reference.predates:
+        return False
     if leadership is None or reference.leader_id == facts.broker_id:
         return True
     if reference.leader_id is None:

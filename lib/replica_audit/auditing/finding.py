@@ -148,7 +148,12 @@ def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
         return found
     leader = case.reference.leader_id
     may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
-    text = f"{found.message}; {may_have} may have them, and its log is not here"
+    why = "its log is not here"
+    if case.reference.predates:
+        why = "its log was copied before it began to lead"
+    elif case.is_leaders:
+        why = f"its log, which ends at {case.reference.facts.log_end_offset}, may be an older copy"
+    text = f"{found.message}; {may_have} may have them, and {why}"
     return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
 
 

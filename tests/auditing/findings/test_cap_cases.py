@@ -279,7 +279,7 @@ def test_leadership_that_is_older_than_the_logs_and_a_copy_that_is_older_than_it
     )
     (early,) = cap.judge(case(one, compared(two), predates=True))
     assert (early.code, early.broker_id, paths(early)) == ("CAP-SKEW", 1, {(1, f"broker-1/{FILES['epoch_file']}")})
-    assert early.message.startswith("broker 1 leads in epoch 2 by the metadata log, and its own epoch file")
+    assert early.message.startswith("broker 1 leads in epoch 2 by the leadership file, and its own epoch file")
 
 
 def _from_text(broker_id: int, *unproven: str, source: str = "dump_text", **changes):

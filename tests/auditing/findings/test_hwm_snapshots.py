@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,9 +103,16 @@ def test_a_member_without_epochs_that_ends_at_its_own_checkpoint_was_cut_there(t
 def test_an_in_sync_replica_that_conflicts_below_what_is_committed(tmp_path):
     leader = Replica([*written(0, 20, 0), *written(20, 40, 2)], high_watermark=35)
     member = Replica([*written(0, 20, 0), *written(20, 30, 1)], high_watermark=20)
-    answer = audit(tmp_path / "in", {1: leader, 2: member})
+    answer = audit(tmp_path / "in", {1: leader, 2: member}, quiesced=True)
     assert answer.one("HWM-ABOVE-ISR-PREFIX", 2) == ("critical", "proven", 20, 35)
     assert answer.interval == (35, 40)
+    # Copied before it was cut, it may have come in sync since.
+    older = audit(tmp_path / "older", {1: leader, 2: member})
+    assert older.one("CAP-SKEW", 2) == ("medium", "likely", 20, 35) and older.verdict == "INCONCLUSIVE", older
+    assert not older.found("HWM-ABOVE-ISR-PREFIX") and older.mark["method"] == "capture_skew", older
+    # Not where its own file knows the leader's epoch.
+    knows = audit(tmp_path / "knows", {1: leader, 2: replace(member, epochs=((0, 0), (1, 20), (2, 30)))})
+    assert knows.one("HWM-ABOVE-ISR-PREFIX", 2) == ("critical", "proven", 20, 35), knows
     outside = audit(tmp_path / "out", {1: leader, 2: member}, isr=(1,))
     assert not outside.found("HWM-ABOVE-ISR-PREFIX")
     assert outside.verdict == "UNCOMMITTED_DIVERGENCE"

@@ -19,6 +19,7 @@ from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_sta
 from replica_audit.literals import RecordProblemKind
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Replay
+from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import find_rows
 
 if TYPE_CHECKING:
@@ -112,6 +113,13 @@ class Comparison:
         return next((part for part in self.stretches if part.start_offset <= last < part.end_offset), None)
 
 
+def _start_by_epoch_file(facts: ReplicaFacts) -> int:
+    """The log start that a replica's epoch file was cut at, inside an epoch, before its checkpoint was written; else its log start."""
+    epoch, start = (facts.directory.checkpoint_epochs or ((-1, -1),))[0]
+    is_cut = (epoch, start) not in facts.lineage and facts.lineage.epoch_for_offset(start) == epoch
+    return max(facts.log_start_offset, start) if is_cut and facts.file_increases else facts.log_start_offset
+
+
 def compare(
     reference: Reference,
     follower: ReplicaFacts,
@@ -130,8 +138,16 @@ def compare(
     if not follower.knows_high_watermark:
         # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
-    cut = replays[protocol].kept_to
-    runs = runs_of(alignment.differences, stretches, cut, follower)
+    # What a replay by an older copy of the leader's log keeps is cut by the log that it has since; so where a listing, which says no
+    # epoch, names a leader that does not know the follower's.
+    is_led_later = reference.source == "topics_describe" and reference.is_before(follower.last_leader_epoch)
+    is_cut_by_another = (reference.predates or is_led_later) and keeps_committed(protocol)
+    cut = 0 if is_cut_by_another else replays[protocol].kept_to
+    deleted_to = _start_by_epoch_file(leader)
+    runs = tuple(
+        replace(run, survives=run.survives and run.end_offset > deleted_to)
+        for run in runs_of(alignment.differences, stretches, cut, follower)
+    )
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, pair.loaded) for first in set(firsts.values())}
     overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)

@@ -22,6 +22,7 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
+from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
@@ -453,11 +454,18 @@ def _outdated(case: Case) -> Iterator[Finding]:
         where = (orphan.start_offset, orphan.end_offset)
         yield skew(case, facts, text, *where, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
+        later = later_entry(reference.facts, case.replicas)
+        name = f"broker {reference.facts.broker_id}"
+        shown = (
+            f"{name} leads in epoch {reference.leader_epoch} by {name_source(reference.source)}, and its own epoch file does not know "
+            "that epoch: its files were"
+            if later is None
+            else f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch} from {later.start_offset} "
+            f"on, as broker {later.broker_id} does: its log was cut since it was copied, and that was"
+        )
         yield finding(
             CAP_SKEW,
-            f"broker {reference.facts.broker_id} leads in epoch {reference.leader_epoch} by the metadata log, and its own "
-            "epoch file does not know that epoch: its files were copied before it began to lead, so what others have past "
-            "its end proves nothing",
+            f"{shown} copied before it began to lead, so what others have in its place or past its end proves nothing",
             severity="info",
             verdict=None,
             confidence="likely",

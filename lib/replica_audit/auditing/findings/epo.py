@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, entries_text, epochs_of_batches, finding
+from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
+from replica_audit.auditing.replicas.later_files import emptied_by, later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import Evidence
@@ -59,9 +61,17 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
         return
     if file.state == "empty" and facts.lineage:
+        is_follower = facts is not case.reference.facts and not case.evidence.was_at_rest
+        other = emptied_by(facts, case.replicas) if is_follower else None
+        text = f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs"
+        if other is not None:
+            span = (facts.log_start_offset, facts.log_end_offset)
+            text += f", which all go beside the log of broker {other.broker_id}: the file was copied after that"
+            yield skew(case, facts, text, *span)
+            return
         yield finding(
             EPO_FILE_CORRUPT,
-            f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs",
+            text,
             broker_id=facts.broker_id,
             evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
@@ -127,7 +137,17 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     ]
     if not wrong and not claimed:
         return
-    excuse = None if claimed else _excuse(case, facts, written, wrong)
+    later = None if case.evidence.was_at_rest else later_entry(facts, case.replicas)
+    excuse: str | None = None
+    if later is not None:
+        excuse = (
+            f"the file was copied after the log had been cut: it has epoch {later.leader_epoch} from {later.start_offset} on, as the log "
+            f"of broker {later.broker_id} has"
+        )
+    elif claimed and _are_of_later_leaders(case, facts, claimed):
+        excuse = f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
+    elif not claimed:
+        excuse = _excuse(case, facts, written, wrong)
     if wrong:
         text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
     else:
@@ -148,6 +168,15 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             ),
         ],
     )
+
+
+def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:
+    """True if leaders of epochs after those of the batches began at the entries `claimed`, by the source of leadership."""
+    if case.evidence.was_at_rest or facts.killed or facts.directory.clean_shutdown or not case.is_epoch_said:
+        return False
+    known = {case.reference.leader_epoch, *(state.leader_epoch for state in case.reference.history)}
+    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
+    return facts.file_increases and all(epoch in known and epoch > last for epoch, _ in claimed)
 
 
 def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[tuple[int, int]]) -> str | None:

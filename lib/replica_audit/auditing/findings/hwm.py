@@ -20,6 +20,7 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     unless_leaders,
 )
+from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
@@ -421,6 +422,13 @@ def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int)
 
 
 def _suffix(case: Case) -> Iterator[Finding]:
+    earlier = case.high_watermark.earlier_suffix
+    if earlier is not None:
+        broker_id, start = earlier
+        end = case.high_watermark.proven_lower
+        text = f"broker {broker_id} counts as in sync but has other records from {start} on, though everything below {end} is committed"
+        facts = next(one for one in case.replicas if one.broker_id == broker_id)
+        yield skew(case, facts, text, start, end, is_undecided=True)
     suffix = case.high_watermark.lowest_suffix
     if suffix is None:
         return

@@ -24,7 +24,7 @@ from replica_audit.auditing.leadership.broker_log_evidence import (
     place,
     unclean_elections,
 )
-from replica_audit.protocol.versions import may_mark_over_tail
+from replica_audit.protocol.versions import keeps_committed, may_mark_over_tail
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_offsets
 
@@ -64,6 +64,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
+    """TRN-BELOW-HW of a follower's next cut; undecided where its leader may have what goes, or more than its copy shows."""
     follower = item.follower
     cut = item.replays[case.options.protocol].kept_to
     checkpoint = follower.directory.high_watermark_checkpoint
@@ -71,12 +72,14 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     if not any(run.conflicting and run.batches and run.end_offset > cut for run in item.runs):
         return
+    is_known = not (case.may_be_on_leader(cut) or case.may_reach_past_end)
     lost = item.committed_drops[case.options.protocol]
-    gone = f"{count(lost, 'committed record')} {'goes' if lost == 1 else 'go'} with it"
-    yield finding(
+    goes, go = ("goes", "go") if is_known else ("would go", "would go")
+    gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
+    found = finding(
         TRN_BELOW_HW,
-        f"broker {follower.broker_id} will cut its log at {cut}, below its own high watermark {checkpoint}: "
-        f"{gone if lost else 'the end of a committed transaction goes with it'}; copy the replica before it follows",
+        f"broker {follower.broker_id} {'will' if is_known else 'would'} cut its log at {cut}, below its own high watermark {checkpoint}: "
+        f"{gone if lost else f'the end of a committed transaction {goes} with it'}; copy the replica before it follows",
         broker_id=follower.broker_id,
         start_offset=cut,
         end_offset=checkpoint,
@@ -86,14 +89,13 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
     )
+    yield doubted(unless_leaders(case, found, is_known=is_known), item)
 
 
 def _cuts(case: Case) -> Iterator[Finding]:
     """TRN-BELOW-HW under the chosen protocol, and TRN-LOGGED or TRN-BELOW-HW for truncations that happened."""
     for item in case.comparisons:
-        for found in _below_high_watermark(case, item):
-            is_known = not case.may_be_on_leader(item.replays[case.options.protocol].kept_to)
-            yield doubted(unless_leaders(case, found, is_known=is_known), item)
+        yield from _below_high_watermark(case, item)
     history = bool(case.leadership and case.leadership.history)
     elections = [] if history else list(unclean_elections(case.log_events))
     losing = set(losing_cuts(case.log_events, case.reference))
@@ -198,6 +200,8 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     follower = item.follower
     if outcome.truncate_to > prefix:
+        if keeps_committed(case.options.protocol) and not any(run.survives for run in item.runs):
+            return  # by an older copy of the leader's log
         yield finding(
             TRN_REPLAY_GAP,
             f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {case.options.protocol}, but agrees with broker "

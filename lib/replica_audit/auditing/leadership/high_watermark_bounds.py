@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.leadership.election_causes import MIN_ISR
+from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.protocol.election import CleanElections, last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
@@ -39,7 +40,11 @@ class LogEnd:
 
 
 def bounding_ends(
-    reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None
+    reference: Reference,
+    comparisons: Sequence[Comparison],
+    leadership: Leadership | None,
+    *,
+    one_moment: bool = False,
 ) -> tuple[list[LogEnd], list[str]]:
     """Log ends that bound the high watermark, the reference's first, and clauses on why other candidates' ends do not.
 
@@ -68,6 +73,8 @@ def bounding_ends(
         if facts.broker_id not in members:
             continue
         reason = why_open(facts, replicas, leadership) or why_down(facts, leadership)
+        if reason is None and not one_moment and later_entry(facts, replicas) is not None:
+            reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
         if reason is not None:
             open_ends.append(reason)
             continue
@@ -328,8 +335,9 @@ class HighWatermark:
     leader_end_bounds: bool
     """True if the reference's log end is the leader's as it was, so that nothing was committed past it."""
     lowest_suffix: tuple[int, int] | None = None
-    """(broker id, offset) of the in-sync replica that cannot serve up to `lower`, as it conflicts or its end is unreadable;
-    None without one."""
+    """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
+    earlier_suffix: tuple[int, int] | None = None
+    """The same of one whose copy may be of before it was cut, and came in sync."""
 
     @property
     def exact(self) -> bool:
@@ -376,12 +384,12 @@ def bound_high_watermark(
         proofs.append(_copied_mark(reference.facts, *stable))
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
-    ends, reasons = bounding_ends(reference, comparisons, leadership)
-    # A log end below what was committed past the reference's end is not a bound.
+    ends, reasons = bounding_ends(reference, comparisons, leadership, one_moment=one_moment)
+    # A log end short of what was committed past the reference's end does not bound it.
     for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
-    suffix = _lowest_suffix(reference, comparisons, lower)
+    suffix = _lowest_suffix(reference, comparisons, lower, may_be_older=False, one_moment=one_moment)
     short = [end for end in ends if end.offset < lower]
     open_above = HighWatermark(
         hw_lower=lower,
@@ -395,6 +403,7 @@ def bound_high_watermark(
         limiting_broker_id=None,
         leader_end_bounds=False,
         lowest_suffix=suffix,
+        earlier_suffix=_lowest_suffix(reference, comparisons, lower, may_be_older=True, one_moment=one_moment),
     )
     if short and suffix is None and not one_moment:
         least = min(short, key=lambda end: end.offset)
@@ -428,23 +437,31 @@ def _limiting(end: LogEnd) -> int | None:
     return None if end.of_reference else end.broker_id
 
 
-def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lower: int) -> tuple[int, int] | None:
-    """(broker id, offset) of the in-sync replica that cannot serve up to `lower`, as it conflicts or its end is unreadable;
-    None without one.
+def _lowest_suffix(
+    reference: Reference, comparisons: Sequence[Comparison], lower: int, *, may_be_older: bool, one_moment: bool
+) -> tuple[int, int] | None:
+    """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
 
-    None if the reference was copied before it led: replicas in sync since may have been truncated to it meanwhile.
+    None if the reference was copied before it led: who is in sync since may have been cut to it meanwhile. So may one that does not
+    know the reference's epoch, unless the copies are of one moment: these are found where `may_be_older`, and only these.
     """
     if reference.predates:
         return None
     found = []
     members = {*(reference.isr or ()), *reference.elr}
+    replicas = (reference.facts, *(item.follower for item in comparisons))
     for item in comparisons:
         if item.follower.broker_id not in members:
             continue
         suffix = item.diverging_suffix(reference.facts.log_end_offset)
         if suffix is not None and suffix.start_offset < lower:
-            found.append((suffix.start_offset, item.follower.broker_id))
-        elif _lost_its_tail(item.follower) and item.follower.log_end_offset < lower:
+            is_old = not one_moment and (
+                _latest_known_epoch(item.follower) < (reference.leader_epoch or 0)
+                or later_entry(item.follower, replicas) is not None
+            )
+            if is_old == may_be_older:
+                found.append((suffix.start_offset, item.follower.broker_id))
+        elif not may_be_older and _lost_its_tail(item.follower) and item.follower.log_end_offset < lower:
             found.append((item.follower.log_end_offset, item.follower.broker_id))
     return min(found)[::-1] if found else None
 

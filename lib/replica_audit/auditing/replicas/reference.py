@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
 from replica_audit.protocol.election import last_led
@@ -36,8 +37,8 @@ class Reference:
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
     predates: bool = False
-    """True if the reference was copied before it began to lead: its epoch file lacks the current epoch, so it may since have
-    received what others have past its end."""
+    """The log of the reference was copied before it began to lead, by its own epoch file (`_predates`, `later_entry`): what others
+    have in its place or past its end may be what it has had since."""
     outdated: Leadership | None = None
     """The given leadership, if it is older than the logs: a replica knows a later epoch than it, or than its leader. Then the
     leader is inferred from the logs, and the given ISR is ignored."""
@@ -82,8 +83,10 @@ class Reference:
 _UNSAID = Leadership("", -1, "inferred")
 
 
-def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
-    """Choose the leader if it is known and captured, else the best of the others; None without replicas.
+def choose_reference(
+    replicas: Sequence[ReplicaFacts], leadership: Leadership | None, *, at_rest: bool = False
+) -> Reference | None:
+    """The leader where it is known and its files are here, else the best of the others; None without replicas.
 
     Best is the greatest (current epoch, log end offset), then the lowest broker id, of those on the first line that fits:
 
@@ -95,7 +98,8 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     | any other, or nobody, and some in-sync or eligible leader replicas are here | these |
     | any other, or nobody | all |
 
-    A cleanly stopped cluster has no leader. A leadership older than the logs is ignored.
+    A cleanly stopped cluster has no leader. A leadership that is older than the logs counts for nothing. `at_rest`: the manifest
+    says that all copies are of one moment.
     """
     if not replicas:
         return None
@@ -120,7 +124,10 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     if epoch is None:
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
-    predates = bool(led) and _predates(facts, given)
+    is_older = bool(led) and _predates(facts, given.leader_epoch, given)
+    predates = not at_rest and (
+        is_older or _led_before_it_went(facts, last, given) or bool(later_entry(facts, replicas))
+    )
     leads_now = leader_id == facts.broker_id and not predates
     led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
     return Reference(
@@ -147,13 +154,22 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
     return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
 
 
-def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
-    """True if the metadata log has an epoch of this leader that its own epoch file, which gets it at once, lacks."""
+def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -> bool:
+    """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks."""
     entries = facts.directory.checkpoint_epochs
-    if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
+    if leadership.source not in ("metadata_log", "user") or not entries or led_in is None:
         return False
     known = max(log_epoch(facts), max(epoch for epoch, _ in entries))
-    return facts.file_increases and known < leadership.leader_epoch
+    return facts.file_increases and known < led_in
+
+
+def _led_before_it_went(facts: ReplicaFacts, last: PartitionState | None, leadership: Leadership) -> bool:
+    """True if a replica led last, before its broker went down, in an epoch that its file lacks: one that was down when it was copied
+    had not heard of its election."""
+    if last is None or last.leader_id != facts.broker_id or facts.broker_id not in (leadership.fenced or ()):
+        return False
+    was_down = facts.killed or facts.directory.clean_shutdown or facts.broker_id in leadership.down_when_copied
+    return not was_down and _predates(facts, last.leader_epoch, leadership)
 
 
 def _of_later_epochs(

@@ -1,0 +1,60 @@
+"""Epoch files that were copied after their log had been cut, or begun anew: they are of a later moment than it (C.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+
+class LaterEntry(NamedTuple):
+    """An entry of an epoch file that its log contradicts and another replica bears out."""
+
+    leader_epoch: int
+    start_offset: int
+    broker_id: int
+    """Of the other replica."""
+
+
+def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterEntry | None:
+    """The first entry of a replica's epoch file that is later than its log; None where none is.
+
+    The log has records of an earlier epoch at that offset, or ends below the first entry, and another one of `replicas` has those of
+    the entry's epoch, or the same entry: so the log was cut, or begun anew, between the copies of the two files. A damaged file does
+    not say what another broker has. A broker that was killed or stopped has cut nothing since.
+    """
+    if not facts.file_increases or _is_at_rest(facts):
+        return None
+    entries = facts.directory.checkpoint_epochs or ()
+    for epoch, start in entries:
+        begins_past_end = (epoch, start) == entries[0] and start > facts.log_end_offset
+        own = facts.lineage.epoch_for_offset(start) if start < facts.log_end_offset else None
+        if begins_past_end or (own is not None and own < epoch):
+            for other in replicas:
+                has_records = start < other.log_end_offset and other.lineage.epoch_for_offset(start) == epoch
+                if other is not facts and (has_records or (epoch, start) in (other.directory.checkpoint_epochs or ())):
+                    return LaterEntry(epoch, start, other.broker_id)
+    return None
+
+
+def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
+    """A replica beside which a follower's whole log goes, so that its epoch file has no entry for a while; None without one.
+
+    A later epoch begins there at or below the first offset of the log, or that replica begins at or above its end.
+    """
+    if _is_at_rest(facts):
+        return None
+    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
+    for other in replicas:
+        cuts = any(epoch > last and start <= facts.log_start_offset for epoch, start in other.epoch_entries)
+        # The epoch file is cut at once where the log start moves, the checkpoint of that comes later.
+        begins = min((start for _, start in other.directory.checkpoint_epochs or ()), default=0)
+        if other is not facts and (cuts or max(begins, other.log_start_offset) >= facts.log_end_offset):
+            return other
+    return None
+
+
+def _is_at_rest(facts: ReplicaFacts) -> bool:
+    return facts.killed or bool(facts.directory.clean_shutdown)

@@ -1,0 +1,110 @@
+"""The simulated cluster as somebody finds it who copies one running broker after the other, without a manifest.
+
+The files of a broker are of moments of their own, in the order of C.2 (checkpoints, log, epoch file, its metadata log), and what says who leads is of
+a later one.
+"""
+
+from __future__ import annotations
+
+import random
+from copy import copy
+from dataclasses import dataclass, replace
+
+from tests.property.capture import leadership_of, to_model
+from tests.property.cluster import Cluster
+from tests.property.history import narrate, play
+
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import PartitionAudit, conclude
+
+#: How many events before the end the copying begins.
+_SPANS = (3, 10, 30, 120)
+_SOURCES = ("metadata_log", "topics_describe", "user", "metadata_log")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCopy:
+    """A history, the audit of its copies, and what only the simulation knows."""
+
+    cluster: Cluster
+    """As who leads is read."""
+    audit: PartitionAudit
+    went_down_midway: bool
+    """The broker of the reference went down while it was copied: its log is older than its copy of the metadata log, which reaches to
+    that moment."""
+    story: str
+
+    @property
+    def lost(self) -> bool:
+        """True if a committed batch is not on the leader's log."""
+        return bool(self.cluster.lost_batches())
+
+
+def copy_live(seed: int, **options: object) -> LiveCopy:
+    """The audit of a history's copies; `options` are those of `play`."""
+    moments: list[Cluster] = []
+    cluster = play(seed, deletions=True, watch=lambda one: moments.append(_as_now(one)), **options)
+    chance = random.Random(f"copied {seed}")
+    if chance.random() < 0.4:
+        moments += _go_down(cluster, chance, bool(options.get("lost_tails", True)))
+    first = max(0, len(moments) - chance.choice(_SPANS))
+    mixed, down, midway, times = copy(moments[-1]), [], [], []
+    mixed.replicas = {}
+    last = first
+    for broker_id in cluster.replicas:
+        of = sorted(chance.choices(range(first, len(moments)), k=4))
+        marks, log, epochs, metadata = (moments[one].replicas[broker_id] for one in of)
+        starts = moments[chance.randint(max(0, of[0] - 10), of[0])].replicas[broker_id]
+        mixed.replicas[broker_id] = replace(
+            log,
+            checkpoint=marks.checkpoint,
+            recovery_point=marks.recovery_point,
+            deleted_to=starts.deleted_to,
+            cache=epochs.cache,
+        )
+        times.append(f"broker {broker_id} at {of}")
+        last = max(last, of[2])
+        if not metadata.alive:
+            down.append((broker_id, of[3]))
+            midway += [broker_id] if log.alive else []
+    until = chance.randrange(last, len(moments))
+    now = moments[until]
+    gone = [one for one, at in down if not any(moment.replicas[one].alive for moment in moments[at : until + 1])]
+    source = _SOURCES[seed % len(_SOURCES)]
+    leadership = replace(leadership_of(now, source), down_when_copied=tuple(gone if source == "metadata_log" else ()))
+    if now.history[-1].leader_id is None:
+        leadership = replace(leadership, leader_id=None)
+    evidence, batches = to_model(mixed, source="inferred")
+    audit = conclude(plan_audit(replace(evidence, leadership=leadership)), batches)
+    told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
+    story = f"{', '.join(times)}, leadership by {source} at {until}: {audit.verdict}\n{told}\n{narrate(seed, cluster)}"
+    reference = audit.case.reference.facts.broker_id
+    return LiveCopy(now, audit, reference in midway and reference in gone, story)
+
+
+def _as_now(cluster: Cluster) -> Cluster:
+    """The cluster as it is at this moment."""
+    now = copy(cluster)
+    now.replicas = {
+        number: replace(one, batches=list(one.batches), cache=list(one.cache))
+        for number, one in cluster.replicas.items()
+    }
+    now.isr, now.history, now.committed = set(cluster.isr), list(cluster.history), dict(cluster.committed)
+    cluster.events.append(f"-- {len(cluster.events)}")
+    return now
+
+
+def _go_down(cluster: Cluster, chance: random.Random, lost_tails: bool) -> list[Cluster]:
+    """Followers go down, and where nobody else is in sync the leader does; each moment of it."""
+    moments = []
+    lost = (0, 0, 1, 2) if lost_tails else (0,)
+    for one in [replica for replica in cluster.replicas.values() if replica.alive]:
+        if one is not cluster.leader and chance.random() < 0.5:
+            cluster.crash(one.broker_id, chance.choice(lost))
+            moments.append(_as_now(cluster))
+    if cluster.isr == {cluster.leader_id} and cluster.leader.alive:
+        cluster.crash(cluster.leader_id, chance.choice(lost))
+        cluster._note(leader_id=None, leader_epoch=cluster.leader_epoch + 1)
+        cluster.leader_epoch += 1
+        moments.append(_as_now(cluster))
+    return moments
