@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,15 @@ def test_committed_records_that_an_absent_leader_may_have_are_said_first(tmp_pat
     said = build_answer(found, build_verdict(found, "high")).headline
     start = "At least 10 committed records are missing from the log that the others are compared with in the only partition; "
     assert said.startswith(start + "broker 1 still has them. Broker 3 was not captured"), said
+
+
+def test_so_they_are_where_files_are_damaged_as_well(tmp_path: Path) -> None:
+    own = written(0, 50, 0)
+    one = Replica([*own, *written(50, 60, 0, "old ")], high_watermark=60)
+    two = Replica([*own, *written(50, 70, 1, "new ")], high_watermark=50)
+    audit(tmp_path, {1: one, 2: replace(two, epochs=())}, leader=3, isr=(3,), replicas=(1, 2, 3), quiesced=True)
+    found = audit_all(str(tmp_path), Settings())
+    assert [row.verdict for row in found.partitions] == ["LATENT_CORRUPTION"]
+    said = build_answer(found, build_verdict(found, "high")).headline
+    start = "At least 10 committed records are missing from the log that the others are compared with in the only partition; "
+    assert said.startswith(f"{start}broker 1 still has them. Files of broker 2 are damaged or contradict each other"), said

@@ -74,6 +74,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     # After a proven loss, possible further losses go below the headline.
     lines = [
         _tell_headline(outcome),
+        *_tell_outranked(outcome),
         *_tell_gone(outcome),
         *_tell_needed(outcome.conditions),
         *_tell_wanted(outcome.conditions, results),
@@ -128,13 +129,9 @@ def _tell_headline(outcome: Outcome) -> Sentence:
         case "gone_for_good":
             return say(f"Records that were committed are on no replica here any more in {where}.")
         case "differ":
-            return say(f"Replicas hold different records in {where}, and no truncation will repair that.")
+            return _tell_differing(affected, of)
         case "damaged":
-            of_brokers = f" of {name_brokers(outcome.damaged)}" if outcome.damaged else ""
-            if not is_everywhere and affected <= _NAMED:
-                where = f"{name_partitions([place_of(row) for row in outcome.partitions[:affected]])}, {where}"
-            whole = "" if outcome.whole is None else f"; the copy of broker {outcome.whole} is whole"
-            return say(f"Files{of_brokers} are damaged or contradict each other in {where}{whole}.")
+            return _tell_damaged(outcome, affected)
         case "isr_short":
             return say(f"An in-sync replica lacks committed records in {where}: electing it would lose them.")
         case "will_lose":
@@ -168,6 +165,31 @@ def _tell_headline(outcome: Outcome) -> Sentence:
             in_where = "" if is_everywhere else f" in {where}"
             return say(f"Nothing was compared{in_where}: {each} has one replica.")
     raise ValueError(outcome.kind)
+
+
+def _tell_outranked(outcome: Outcome) -> Iterator[Sentence]:
+    """What the worst verdict says, where lost records that a broker holds go before it (F.8)."""
+    affected = sum(row.verdict == outcome.worst for row in outcome.partitions)
+    if outcome.kind not in ("lost", "lost_leaderless"):
+        return
+    if outcome.worst == "COMMITTED_DIVERGENCE":
+        yield _tell_differing(affected, len(outcome.partitions))
+    elif outcome.worst == "LATENT_CORRUPTION":
+        yield _tell_damaged(outcome, affected)
+
+
+def _tell_differing(affected: int, of: int) -> Sentence:
+    return say(f"Replicas hold different records in {_where(affected, of)}, and no truncation will repair that.")
+
+
+def _tell_damaged(outcome: Outcome, affected: int) -> Sentence:
+    of = len(outcome.partitions)
+    where = _where(affected, of)
+    of_brokers = f" of {name_brokers(outcome.damaged)}" if outcome.damaged else ""
+    if affected < of and affected <= _NAMED:
+        where = f"{name_partitions([place_of(row) for row in outcome.partitions[:affected]])}, {where}"
+    whole = "" if outcome.whole is None else f"; the copy of broker {outcome.whole} is whole"
+    return say(f"Files{of_brokers} are damaged or contradict each other in {where}{whole}.")
 
 
 def _tell_lost(outcome: Outcome, where: str) -> Sentence:

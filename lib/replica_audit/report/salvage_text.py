@@ -82,6 +82,8 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
     looked = f"{count(len(head.partitions), 'partition')} looked into"
     one = len(holding) < 2
     logs = "its leader's log" if one else "their leaders' logs"
+    if not all(row.log is None or row.log.is_leaders for row in holding or head.partitions):
+        logs = "the log that it is compared with" if one else "the logs that they are compared with"
     if head.plan is not None:
         logs = "the log of the leader that the plan chose" if one else "the logs of the leaders that the plan chose"
     if not holding and (head.unread or head.unexpanded):

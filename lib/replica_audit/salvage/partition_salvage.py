@@ -276,7 +276,9 @@ def salvage_partition(
         return PartitionSalvage(audit, planned=planned, problem="the leader that the plan chose has no log of it here")
     facts = compared.reference.facts
     if facts.second_hand:
-        problem = f"its leader's log is {_known_from(facts)}"
+        is_leaders = planned is not None or case.reference.leader_id == facts.broker_id
+        whose = "its leader's log" if is_leaders else "the log that it is compared with"
+        problem = f"{whose} is {_known_from(facts)}"
         return PartitionSalvage(audit, planned=planned, problem=problem)
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)

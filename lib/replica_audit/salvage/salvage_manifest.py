@@ -103,6 +103,11 @@ class ManifestReference:
     unchecked_batches: int = 0
     """Batches of the log with checksums that were never computed: damage in them is not seen."""
 
+    @property
+    def is_leaders(self) -> bool:
+        """True if it is the log of the leader, not one that stands in for it."""
+        return self.leader_id == self.reference_id
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestEpoch:

@@ -191,7 +191,7 @@ def kind_of_outcome(
     # Records that are committed and held are reported too if only the log of an uncaptured leader may have them.
     held = codes_with("held")
     is_held = bool(total.committed) and all(held & codes.get(place, frozenset()) for place in total.committed_places)
-    has_numbers = worst in _WITH_NUMBERS or (worst == "INCONCLUSIVE" and is_held)
+    has_numbers = worst in _WITH_NUMBERS or is_held
     if has_numbers and (counted := _counted(worst, affected, partitions, codes, total)):
         return counted
     if worst == "UNCOMMITTED_DIVERGENCE":
