@@ -280,3 +280,14 @@ def test_so_it_is_told_of_a_copy_that_was_moving_to_another_disk(tmp_path, seen)
     answer = gone_down(tmp_path, seen=seen)
     (told,) = [row for row in answer.tables["findings"] if "-future" in row["message"] or "moving" in row["message"]]
     assert told["code"] == ("REP-LEADER-SHORTER" if seen else "CAP-SKEW"), answer
+
+
+def test_an_entry_past_the_end_of_an_epoch_that_the_metadata_log_does_not_know_is_damage(tmp_path):
+    """A broker has no epoch before the metadata log has it: `7 9999` is of no later moment of that file."""
+    others = {2: log(70, 55), 3: log(60, 55)}
+    for epoch in (1, 7):
+        own = replace(log(60, 55), epochs=((0, 0), (epoch, 9999)))
+        answer = history(tmp_path / str(epoch), {1: own, **others}, change(leader=1, isr=(1,)))
+        assert answer.interval == (55, None if epoch == 1 else 60), answer
+        assert bool(answer.found("DIV-EPOCH", 2)) is (epoch == 7), answer
+        assert bool(answer.found("CAP-SKEW", 2)) is (epoch == 1), answer

@@ -155,4 +155,6 @@ def test_so_they_are_where_files_are_damaged_as_well(tmp_path: Path) -> None:
     assert [row.verdict for row in found.partitions] == ["LATENT_CORRUPTION"]
     said = build_answer(found, build_verdict(found, "high")).headline
     start = "At least 10 committed records are missing from the log that the others are compared with in the only partition; "
-    assert said.startswith(f"{start}broker 1 still has them. Files of broker 2 are damaged or contradict each other"), said
+    assert said.startswith(f"{start}broker 1 still has them. Files of broker 2 are damaged or contradict each other"), (
+        said
+    )

@@ -82,7 +82,9 @@ def group_replicas(
 
     `at_rest`: the manifest declares all copies to be of one moment. `rot`: batches whose epoch is known to be changed, by copy.
     """
-    copies, before = _of_each_moment(_facts_of(replicas, tiered, times, rot), times)
+    is_logged = leadership is not None and leadership.source == "metadata_log"
+    known_epoch = leadership.leader_epoch if leadership is not None and is_logged else None
+    copies, before = _of_each_moment(_facts_of(replicas, tiered, times, rot, known_epoch), times)
     present = _present_topic_id(copies, leadership)
     known = with_cleaning(
         [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
@@ -118,7 +120,7 @@ def group_replicas(
     followers = tuple(facts for facts in others if facts not in set_aside)
     aside = tuple(
         with_cleaning([*known, facts], leadership, at_rest)[-1]
-        for facts in _facts_of(put_aside, tiered, times, rot)
+        for facts in _facts_of(put_aside, tiered, times, rot, known_epoch)
         if facts.directory.topic_id in (present, None)
     )
     return ReplicaGrouping(reference, followers, foreign, tuple(duplicates), aside, set_aside)
@@ -129,6 +131,7 @@ def _facts_of(
     tiered: bool,
     times: CaptureTimes,
     rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]],
+    known_epoch: int | None,
 ) -> list[ReplicaFacts]:
     """Facts of the copies, by broker id and log dir."""
     return [
@@ -138,6 +141,7 @@ def _facts_of(
             tiered=tiered,
             killed=times.was_killed(directory.broker_id, directory.log_dir),
             is_live=times.was_live(directory.broker_id, directory.log_dir),
+            known_epoch=known_epoch,
             rot=rot.get((directory.broker_id, directory.log_dir), ()),
         )
         for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))

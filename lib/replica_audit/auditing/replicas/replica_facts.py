@@ -220,6 +220,8 @@ class ReplicaFacts:
     """True if the broker is down, and its next start recovers the log (`loaded`) before it follows."""
     is_live: bool = False
     """True if the broker was up when it was copied, by the manifest, so that it does not restart before it leads or follows."""
+    known_epoch: int | None = None
+    """The partition's leader epoch by the metadata log; no broker knows a later one, as it applies what that log has."""
     compacted: bool = False
     """True if the log is or was compacted: by its topic's policy, or by a cleaner's trace on any replica of the partition (F.0)."""
     compaction_is_assumed: bool = False
@@ -388,13 +390,14 @@ class ReplicaFacts:
         """Offset that the log had reached when its epoch file was written: the log end, or the start of an epoch of the file past it.
 
         An epoch starts at the log end, so the log had everything below. It lost that (its broker was down when copied), was
-        truncated just before, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last batch, or
-        has no later epoch past the end, proves nothing.
+        truncated just before, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last batch,
+        has no later epoch past the end, or one that the metadata log lacks, proves nothing.
         """
         epoch, start = (self.directory.checkpoint_epochs or ((-1, -1),))[-1]
         own = self.last_leader_epoch
         said = None if self.found_lineage is None else self.found_lineage.epoch_for_offset(self.log_end_offset - 1)
-        is_sound = self.file_increases and (own is None or (epoch > own and said in (None, own)))
+        is_known = self.known_epoch is None or epoch <= self.known_epoch
+        is_sound = is_known and self.file_increases and (own is None or (epoch > own and said in (None, own)))
         return max(self.log_end_offset, start) if is_sound else self.log_end_offset
 
     @property
@@ -506,6 +509,7 @@ def replica_facts(
     tiered: bool = False,
     killed: bool = False,
     is_live: bool = False,
+    known_epoch: int | None = None,
     rot: Sequence[CorruptEpoch] = (),
 ) -> ReplicaFacts:
     """Build the facts of `directory` from its scanned segments, in any order; `with_cleaning` adds what was compacted."""
@@ -548,4 +552,5 @@ def replica_facts(
         rot=tuple(rot),
         killed=killed,
         is_live=is_live,
+        known_epoch=known_epoch,
     )
