@@ -373,8 +373,10 @@ def test_scene_who_came_into_the_isr_after_the_copies_were_made_is_not_accused(t
     old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
     new = Replica([*COMMON, *written(50, 60, 1, "new ")])
     moves = [change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 1, 3))]
-    early = scene(tmp_path / "early", {1: old, 2: new, 3: new}, *moves)
+    early = scene(tmp_path / "early", {1: old, 2: new, 3: new}, *moves, quiesced=True)
     assert early.found("HWM-ABOVE-ISR-PREFIX", 1), early
+    unsure = scene(tmp_path / "unsure", {1: old, 2: new, 3: new}, *moves)
+    assert unsure.one("CAP-SKEW", 1)[0] == "medium" and not unsure.codes("critical"), unsure
     late = scene(tmp_path / "late", {1: old, 2: new, 3: new}, *moves, change(leader=3), change(leader=2))
     assert not late.codes("critical") and late.found("CAP-SKEW"), late
 

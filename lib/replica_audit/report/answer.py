@@ -170,11 +170,9 @@ def _tell_headline(outcome: Outcome) -> Sentence:
 def _tell_outranked(outcome: Outcome) -> Iterator[Sentence]:
     """What the worst verdict says, where lost records that a broker holds go before it (F.8)."""
     affected = sum(row.verdict == outcome.worst for row in outcome.partitions)
-    if outcome.kind not in ("lost", "lost_leaderless"):
-        return
-    if outcome.worst == "COMMITTED_DIVERGENCE":
+    if outcome.outranked == "differ":
         yield _tell_differing(affected, len(outcome.partitions))
-    elif outcome.worst == "LATENT_CORRUPTION":
+    elif outcome.outranked == "damaged":
         yield _tell_damaged(outcome, affected)
 
 

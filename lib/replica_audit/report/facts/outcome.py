@@ -25,6 +25,8 @@ _TONES = dict(zip(VERDICTS, ("bad", "bad", "bad", "bad", "unknown", "warn", "war
 
 #: Verdicts whose number of lost records is reported if known.
 _WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE")
+#: Kinds of verdicts that come after lost records that a broker holds, though they are worse.
+_OUTRANKED = {"COMMITTED_DIVERGENCE": "differ", "LATENT_CORRUPTION": "damaged"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Outcome:
     """Broker that is the reference of all these partitions and has no damaged files there."""
     uncounted: int
     """Number of partitions of the worst verdict with an unknown number of lost records."""
+    outranked: str | None
+    """`differ` or `damaged`, where the worst verdict is that, and lost records that a broker holds come before it."""
     others: Mapping[str, int]
     """Number of partitions of each other verdict, worst first."""
 
@@ -136,6 +140,7 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome 
         damaged=_all_known([broker for _, broker in damaged]),
         whole=references.pop() if len(references) == 1 and not references & unlike_whole else None,
         uncounted=sum(row.lost_records is None and row.verdict == worst for row in partitions) if countable else 0,
+        outranked=_OUTRANKED.get(worst) if kind in ("lost", "lost_leaderless") else None,
         others={name: counts[name] for name in VERDICTS if counts[name] and name != worst},
     )
 
