@@ -454,6 +454,7 @@ def _outdated(case: Case) -> Iterator[Finding]:
         where = (orphan.start_offset, orphan.end_offset)
         yield skew(case, facts, text, *where, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
+        # Without a history of elections it may have been elected without what others have.
         later = later_entry(reference.facts, case.replicas)
         name = f"broker {reference.facts.broker_id}"
         shown = (
@@ -466,8 +467,8 @@ def _outdated(case: Case) -> Iterator[Finding]:
         yield finding(
             CAP_SKEW,
             f"{shown} copied before it began to lead, so what others have in its place or past its end proves nothing",
-            severity="info",
-            verdict=None,
+            severity="info" if reference.history else "medium",
+            verdict=None if reference.history else "INCONCLUSIVE",
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[
