@@ -188,14 +188,6 @@ class Case:
         keeps = is_epoch_known and self.high_watermark.proven_lower > offset
         return (leader is not None or self.reference.predates) and not (self.is_leaders or keeps)
 
-    @property
-    def may_reach_past_end(self) -> bool:
-        """True if the leader may have more than the copy of its log: its own epoch file shows that the log was longer, and nothing
-        decides whether it lost that."""
-        facts = self.reference.facts
-        decided = self.one_moment or self._state_of_reference == "down"
-        return facts.reached_offset > facts.log_end_offset and not (decided or facts.end_is_open)
-
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.
 

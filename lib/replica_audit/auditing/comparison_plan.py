@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,7 +84,10 @@ def group_replicas(
     """
     is_logged = leadership is not None and leadership.source == "metadata_log"
     known_epoch = leadership.leader_epoch if leadership is not None and is_logged else None
-    copies, before = _of_each_moment(_facts_of(replicas, tiered, times, rot, known_epoch), times)
+    facts_of = partial(
+        _facts_of, tiered=tiered, times=times, rot=rot, known_epoch=known_epoch, leadership=leadership, at_rest=at_rest
+    )
+    copies, before = _of_each_moment(facts_of(replicas), times)
     present = _present_topic_id(copies, leadership)
     known = with_cleaning(
         [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
@@ -120,7 +123,7 @@ def group_replicas(
     followers = tuple(facts for facts in others if facts not in set_aside)
     aside = tuple(
         with_cleaning([*known, facts], leadership, at_rest)[-1]
-        for facts in _facts_of(put_aside, tiered, times, rot, known_epoch)
+        for facts in facts_of(put_aside)
         if facts.directory.topic_id in (present, None)
     )
     return ReplicaGrouping(reference, followers, foreign, tuple(duplicates), aside, set_aside)
@@ -128,13 +131,16 @@ def group_replicas(
 
 def _facts_of(
     copies: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
+    *,
     tiered: bool,
     times: CaptureTimes,
     rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]],
     known_epoch: int | None,
+    leadership: Leadership | None,
+    at_rest: bool,
 ) -> list[ReplicaFacts]:
     """Facts of the copies, by broker id and log dir."""
-    return [
+    found = [
         replica_facts(
             directory,
             segments,
@@ -146,6 +152,7 @@ def _facts_of(
         )
         for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
+    return [replace(one, was_down=True) if at_rest or times.was_down(one, leadership) else one for one in found]
 
 
 def _of_each_moment(

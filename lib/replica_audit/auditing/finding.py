@@ -150,9 +150,7 @@ def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
     may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
     why = "its log is not here"
     if case.reference.predates:
-        why = "its log was copied before it began to lead"
-    elif case.is_leaders:
-        why = f"its log, which ends at {case.reference.facts.log_end_offset}, may be an older copy"
+        why = f"the log of broker {case.reference.facts.broker_id} was copied before it led, or before it was cut"
     text = f"{found.message}; {may_have} may have them, and {why}"
     return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
 

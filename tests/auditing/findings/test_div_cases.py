@@ -134,7 +134,7 @@ def test_of_a_reference_that_a_cleaner_visits_it_is_only_known_what_it_had():
     ],
 )
 def test_a_run_says_whether_it_is_cut(cut, fate):
-    item = told_of(divergent(), cut)
+    item = told_of(divergent(survives=cut > 30), cut)
     assert item.message.endswith(f"; the fetch protocol {fate}")
     assert texts(item, "replay") == [f"truncate to {cut}: the epochs agree up to there"]
 

@@ -15,9 +15,10 @@ from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs
 from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
 from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
+from replica_audit.auditing.replicas.later_files import is_at_rest
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import RecordProblemKind
-from replica_audit.model import OffsetRange
+from replica_audit.model import OffsetRange, joined
 from replica_audit.protocol.truncation import Replay
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import find_rows
@@ -114,7 +115,10 @@ class Comparison:
 
 
 def _start_by_epoch_file(facts: ReplicaFacts) -> int:
-    """The log start that a replica's epoch file was cut at, inside an epoch, before its checkpoint was written; else its log start."""
+    """The log start that a running replica's epoch file was cut at, inside an epoch, before its checkpoint was written; else its log
+    start: one that was down begins there again."""
+    if is_at_rest(facts):
+        return facts.log_start_offset
     epoch, start = (facts.directory.checkpoint_epochs or ((-1, -1),))[0]
     is_cut = (epoch, start) not in facts.lineage and facts.lineage.epoch_for_offset(start) == epoch
     return max(facts.log_start_offset, start) if is_cut and facts.file_increases else facts.log_start_offset
@@ -139,10 +143,13 @@ def compare(
         # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
     # What a replay by an older copy of the leader's log keeps is cut by the log that it has since; so where a listing, which says no
-    # epoch, names a leader that does not know the follower's.
+    # epoch, names a leader that does not know the follower's. But nothing cuts what lies below records that the two share: logs that
+    # share a record of one epoch are equal below it, unless one is damaged.
     is_led_later = reference.source == "topics_describe" and reference.is_before(follower.last_leader_epoch)
     is_cut_by_another = (reference.predates or is_led_later) and keeps_committed(protocol)
-    cut = 0 if is_cut_by_another else replays[protocol].kept_to
+    cut = replays[protocol].kept_to
+    if is_cut_by_another:
+        cut = min(cut, _agreed_end(leader, follower, alignment.differences))
     deleted_to = _start_by_epoch_file(leader)
     runs = tuple(
         replace(run, survives=run.survives and run.end_offset > deleted_to)
@@ -170,6 +177,16 @@ def compare(
         compaction=pair.compaction,
         problems=pair.problems,
     )
+
+
+def _agreed_end(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
+    """End of the last records that two logs share."""
+    end = shared_end(leader, follower)
+    differing = [item for item in differences if item.kind not in ("format", "batching")]
+    for part in reversed(joined(OffsetRange(item.start_offset, item.end_offset) for item in differing)):
+        if part.end_offset >= end:
+            end = min(end, part.start_offset)
+    return end
 
 
 def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:

@@ -25,6 +25,7 @@ from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.model import span_of
+from replica_audit.protocol.election import last_led
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.observed import OBSERVED, told_tail
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
@@ -455,18 +456,9 @@ def _outdated(case: Case) -> Iterator[Finding]:
         yield skew(case, facts, text, *where, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
         # Without a history of elections it may have been elected without what others have.
-        later = later_entry(reference.facts, case.replicas)
-        name = f"broker {reference.facts.broker_id}"
-        shown = (
-            f"{name} leads in epoch {reference.leader_epoch} by {name_source(reference.source)}, and its own epoch file does not know "
-            "that epoch: its files were"
-            if later is None
-            else f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch} from {later.start_offset} "
-            f"on, as broker {later.broker_id} does: its log was cut since it was copied, and that was"
-        )
         yield finding(
             CAP_SKEW,
-            f"{shown} copied before it began to lead, so what others have in its place or past its end proves nothing",
+            f"{_why_older(case)}, so what others have in its place or past its end proves nothing until it is copied again",
             severity="info" if reference.history else "medium",
             verdict=None if reference.history else "INCONCLUSIVE",
             confidence="likely",
@@ -480,6 +472,24 @@ def _outdated(case: Case) -> Iterator[Finding]:
                 )
             ],
         )
+
+
+def _why_older(case: Case) -> str:
+    """Clause on why the reference's log is older than its leadership (`Reference.predates`)."""
+    reference = case.reference
+    name = f"broker {reference.facts.broker_id}"
+    later = later_entry(reference.facts, case.replicas)
+    if later is not None:
+        return (
+            f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch} from {later.start_offset} "
+            f"on, as broker {later.broker_id} does: its log was copied before it was cut there"
+        )
+    last = last_led(reference.history) if reference.leader_id is None else None
+    led = f"leads in epoch {reference.leader_epoch}" if last is None else f"led last, in epoch {last.leader_epoch},"
+    return (
+        f"{name} {led} by {name_source(reference.source)}, and its own epoch file does not know that epoch: its files were copied "
+        "before it began to lead"
+    )
 
 
 def _second_hand_logs(case: Case) -> Iterator[Finding]:

@@ -171,11 +171,12 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
             if run.is_written_again
             else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
         )
-    fate = (
-        f"the {case.options.protocol} protocol cuts the log at {replay.kept_to}"
-        if run.start_offset >= replay.kept_to
-        else f"the {case.options.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
-    )
+    if run.start_offset >= replay.kept_to:
+        fate = f"the {case.options.protocol} protocol cuts the log at {replay.kept_to}"
+    elif run.survives:
+        fate = f"the {case.options.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
+    else:
+        fate = f"whether this stays depends on what broker {leader.broker_id} has there by now: its copy may be an older one"
     if run.is_written_again:
         lag = "loss: no, they were sent again to another leader"
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.finding import Code, Finding, considered, entries_text, epochs_of_batches, finding
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
-from replica_audit.auditing.replicas.later_files import emptied_by, later_entry
+from replica_audit.auditing.replicas.later_files import emptied_by, is_at_rest, later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import Evidence
@@ -172,7 +172,7 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:
     """True if leaders of epochs after those of the batches began at the entries `claimed`, by the source of leadership."""
-    if case.evidence.was_at_rest or facts.killed or facts.directory.clean_shutdown or not case.is_epoch_said:
+    if case.evidence.was_at_rest or is_at_rest(facts) or not case.is_epoch_said:
         return False
     known = {case.reference.leader_epoch, *(state.leader_epoch for state in case.reference.history)}
     last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch

@@ -64,7 +64,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
-    """TRN-BELOW-HW of a follower's next cut; undecided where its leader may have what goes, or more than its copy shows."""
+    """TRN-BELOW-HW of a follower's next cut; undecided where its leader may have what goes."""
     follower = item.follower
     cut = item.replays[case.options.protocol].kept_to
     checkpoint = follower.directory.high_watermark_checkpoint
@@ -72,14 +72,19 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     if not any(run.conflicting and run.batches and run.end_offset > cut for run in item.runs):
         return
-    is_known = not (case.may_be_on_leader(cut) or case.may_reach_past_end)
-    lost = item.committed_drops[case.options.protocol]
+    is_known = not case.may_be_on_leader(cut)
     goes, go = ("goes", "go") if is_known else ("would go", "would go")
-    gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
+    lost = item.committed_drops[case.options.protocol]
+    dropped = item.drops[case.options.protocol].record_count
+    gone = f"the end of a committed transaction {goes} with it"
+    if lost:
+        gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
+    elif dropped:
+        gone = f"{count(dropped, 'record')} {goes if dropped == 1 else go} with it, and what lies below {checkpoint} had been committed"
     found = finding(
         TRN_BELOW_HW,
         f"broker {follower.broker_id} {'will' if is_known else 'would'} cut its log at {cut}, below its own high watermark {checkpoint}: "
-        f"{gone if lost else f'the end of a committed transaction {goes} with it'}; copy the replica before it follows",
+        f"{gone}; copy the replica before it follows",
         broker_id=follower.broker_id,
         start_offset=cut,
         end_offset=checkpoint,

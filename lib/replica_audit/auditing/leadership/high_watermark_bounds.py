@@ -5,7 +5,7 @@ If the leadership history determines it exactly, the two are equal (X1 and X2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -389,7 +389,8 @@ def bound_high_watermark(
     for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
-    suffix = _lowest_suffix(reference, comparisons, lower, may_be_older=False, one_moment=one_moment)
+    down = () if one_moment or leadership is None else leadership.fenced or ()
+    suffix = _lowest_suffix(reference, comparisons, lower, may_be_older=False, one_moment=one_moment, down=down)
     short = [end for end in ends if end.offset < lower]
     open_above = HighWatermark(
         hw_lower=lower,
@@ -403,7 +404,9 @@ def bound_high_watermark(
         limiting_broker_id=None,
         leader_end_bounds=False,
         lowest_suffix=suffix,
-        earlier_suffix=_lowest_suffix(reference, comparisons, lower, may_be_older=True, one_moment=one_moment),
+        earlier_suffix=_lowest_suffix(
+            reference, comparisons, lower, may_be_older=True, one_moment=one_moment, down=down
+        ),
     )
     if short and suffix is None and not one_moment:
         least = min(short, key=lambda end: end.offset)
@@ -438,12 +441,19 @@ def _limiting(end: LogEnd) -> int | None:
 
 
 def _lowest_suffix(
-    reference: Reference, comparisons: Sequence[Comparison], lower: int, *, may_be_older: bool, one_moment: bool
+    reference: Reference,
+    comparisons: Sequence[Comparison],
+    lower: int,
+    *,
+    may_be_older: bool,
+    one_moment: bool,
+    down: Collection[int],
 ) -> tuple[int, int] | None:
     """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
 
     None if the reference was copied before it led: who is in sync since may have been cut to it meanwhile. So may one that does not
-    know the reference's epoch, unless the copies are of one moment: these are found where `may_be_older`, and only these.
+    know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`:
+    these are found where `may_be_older`, and only these.
     """
     if reference.predates:
         return None
@@ -455,7 +465,8 @@ def _lowest_suffix(
             continue
         suffix = item.diverging_suffix(reference.facts.log_end_offset)
         if suffix is not None and suffix.start_offset < lower:
-            is_old = not one_moment and (
+            is_final = one_moment or (item.follower.was_down and item.follower.broker_id in down)
+            is_old = not is_final and (
                 _latest_known_epoch(item.follower) < (reference.leader_epoch or 0)
                 or later_entry(item.follower, replicas) is not None
             )

@@ -23,15 +23,17 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
 
     The log has records of an earlier epoch at that offset, or ends below the first entry, and another one of `replicas` has those of
     the entry's epoch, or the same entry: so the log was cut, or begun anew, between the copies of the two files. A damaged file does
-    not say what another broker has. A broker that was killed or stopped has cut nothing since.
+    not say what another broker has. A broker that was down has cut nothing between them. An entry of an epoch that the log has gone
+    past is not later than it: only an unclean election takes a log back to that, and then its records were lost.
     """
-    if not facts.file_increases or _is_at_rest(facts):
+    if not facts.file_increases or is_at_rest(facts):
         return None
     entries = facts.directory.checkpoint_epochs or ()
+    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
     for epoch, start in entries:
         begins_past_end = (epoch, start) == entries[0] and start > facts.log_end_offset
         own = facts.lineage.epoch_for_offset(start) if start < facts.log_end_offset else None
-        if begins_past_end or (own is not None and own < epoch):
+        if (begins_past_end and epoch >= last) or (own is not None and epoch > last):
             for other in replicas:
                 has_records = start < other.log_end_offset and other.lineage.epoch_for_offset(start) == epoch
                 if other is not facts and (has_records or (epoch, start) in (other.directory.checkpoint_epochs or ())):
@@ -44,7 +46,7 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
 
     A later epoch begins there at or below the first offset of the log, or that replica begins at or above its end.
     """
-    if _is_at_rest(facts):
+    if is_at_rest(facts):
         return None
     last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
     for other in replicas:
@@ -56,5 +58,6 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
     return None
 
 
-def _is_at_rest(facts: ReplicaFacts) -> bool:
-    return facts.killed or bool(facts.directory.clean_shutdown)
+def is_at_rest(facts: ReplicaFacts) -> bool:
+    """True if a replica's files are of one moment, since its broker was down when they were copied."""
+    return facts.was_down or facts.killed or bool(facts.directory.clean_shutdown)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.replicas.later_files import later_entry
+from replica_audit.auditing.replicas.later_files import is_at_rest, later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
 from replica_audit.protocol.election import last_led
@@ -168,8 +168,7 @@ def _led_before_it_went(facts: ReplicaFacts, last: PartitionState | None, leader
     had not heard of its election."""
     if last is None or last.leader_id != facts.broker_id or facts.broker_id not in (leadership.fenced or ()):
         return False
-    was_down = facts.killed or facts.directory.clean_shutdown or facts.broker_id in leadership.down_when_copied
-    return not was_down and _predates(facts, last.leader_epoch, leadership)
+    return not is_at_rest(facts) and _predates(facts, last.leader_epoch, leadership)
 
 
 def _of_later_epochs(

@@ -220,6 +220,8 @@ class ReplicaFacts:
     """True if the broker is down, and its next start recovers the log (`loaded`) before it follows."""
     is_live: bool = False
     """True if the broker was up when it was copied, by the manifest, so that it does not restart before it leads or follows."""
+    was_down: bool = False
+    """True if the broker is known to have been down when it was copied, so that its files are of one moment."""
     known_epoch: int | None = None
     """The partition's leader epoch by the metadata log; no broker knows a later one, as it applies what that log has."""
     compacted: bool = False

@@ -1,0 +1,175 @@
+"""Epoch files that look later than their log: what excuses a difference, and true losses that nothing may excuse (C.2)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support import metadata_log as write
+from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import FENCE, change, scene
+from tests.support.snapshots import Replica
+
+#: (start, end, epoch, mark) of a stretch of a log.
+Part = tuple[int, int, int, str]
+
+
+def of(*parts: Part, **options) -> Replica:
+    return Replica([batch for part in parts for batch in written(*part)], **options)
+
+
+def user(path: Path, one: Replica, two: Replica, epoch: int, **options) -> Answer:
+    """Broker 1 leads in `epoch`, alone in sync, by a file of the user's; broker 3 has what broker 2 has."""
+    return audit(path, {1: one, 2: two, 3: two}, isr=(1,), source="user", leader_epoch=epoch, **options)
+
+
+#: What broker 1 has of epoch 0 from 45 on its own epoch file, and the log of the others, have of epoch 1.
+CUT = of((0, 45, 0, ""), (45, 60, 0, "old "), epochs=((0, 0), (1, 45)), high_watermark=45)
+OTHERS = of((0, 45, 0, ""), (45, 70, 1, "new "), high_watermark=65)
+#: Broker 2 was elected uncleanly, then broker 1; nobody leads.
+TWICE_UNCLEAN = (
+    change(isr=(1,)),
+    FENCE[1],
+    change(leader=2, isr=(2,), recovering=True),
+    write.registration_change(1, -1),
+    FENCE[2],
+    change(leader=1, isr=(1,), recovering=True),
+    FENCE[3],
+    FENCE[1],
+    change(leader=-1),
+)
+
+
+def test_a_log_that_was_copied_before_it_was_cut_proves_no_loss(tmp_path):
+    answer = user(tmp_path, CUT, OTHERS, 2)
+    assert answer.verdict == "INCONCLUSIVE" and not answer.codes("critical"), answer
+    assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["info"], answer
+    said = answer.found("CAP-SKEW", 1)[0]["message"]
+    assert "from 45 on, as broker 2 does: its log was copied before it was cut there" in said, said
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{"seen": {1: 9}}, {"leader": replace(CUT, clean_shutdown=True)}, {"kind": "stopped"}, {"kind": "killed"}],
+)
+def test_the_files_of_a_broker_that_was_down_are_of_one_moment(tmp_path, known):
+    """However it is known: by its own copy of the metadata log, a clean stop, the manifest."""
+    kind = known.get("kind")
+
+    def tell() -> None:
+        if kind is not None:
+            brokers = [{"broker_id": 1, "log_dir": "broker-1", "kind": kind}]
+            (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+
+    brokers = {1: known.get("leader", CUT), 2: OTHERS, 3: OTHERS}
+    answer = scene(tmp_path, brokers, *TWICE_UNCLEAN, seen=known.get("seen", {}), before_audit=tell)
+    assert answer.verdict == "COMMITTED_LOSS" and len(answer.found("HWM-LOSS", 2)) == 2, answer
+    assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["high"], answer
+
+
+def test_of_a_leader_that_may_have_gone_down_later_it_is_undecided(tmp_path):
+    answer = scene(tmp_path, {1: CUT, 2: OTHERS, 3: OTHERS}, *TWICE_UNCLEAN)
+    assert {row["severity"] for row in answer.found("HWM-LOSS")} == {"high"}, answer
+    assert answer.found("HWM-LOSS", 2)[0]["message"].endswith(
+        "whoever leads next may have them, and the log of broker 1 was copied before it led, or before it was cut"
+    ), answer
+
+
+def test_a_leader_that_led_last_is_not_said_to_lead(tmp_path):
+    answer = scene(tmp_path, {1: replace(CUT, epochs=((0, 0),)), 2: OTHERS, 3: OTHERS}, *TWICE_UNCLEAN)
+    (told,) = answer.found("CAP-SKEW", 1)
+    assert told["message"].startswith("broker 1 led last, in epoch 2, by the metadata log, and its own epoch file"), (
+        told
+    )
+
+
+@pytest.mark.parametrize("source", ["user", "topics_describe"])
+def test_a_log_that_has_gone_past_an_epoch_was_not_copied_before_its_leader(tmp_path, source):
+    """An unclean leader has written in its epoch, and its epoch file was mended with that of another broker."""
+    one = of((0, 40, 0, ""), (40, 60, 0, "old "), (60, 70, 3, "new "), epochs=((0, 0), (1, 40)), high_watermark=70)
+    two = of((0, 40, 0, ""), (40, 80, 1, "lost "), high_watermark=80)
+    options = {"leader_epoch": 3} if source == "user" else {}
+    answer = audit(tmp_path, {1: one, 2: two}, isr=(1,), replicas=(1, 2), source=source, **options)
+    assert answer.verdict == "COMMITTED_LOSS" and answer.tables["partitions"][0]["lost_committed"] == 40, answer
+    assert {row["severity"] for row in answer.found("HWM-LOSS")} == {"critical"}, answer
+    assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["high"], answer
+
+
+# --- differences below records that both logs have
+
+
+SHARED = (15, 60, 2, "both ")
+HIDDEN = of((0, 10, 0, ""), (10, 15, 0, "old "), SHARED, high_watermark=60)
+LEADS = of((0, 10, 0, ""), (10, 15, 1, "new "), SHARED, high_watermark=60)
+
+
+def is_kept(answer: Answer) -> bool:
+    """Said as what Kafka keeps, in words that say so."""
+    told = answer.found("DIV-HIDDEN", 2)
+    return answer.verdict == "COMMITTED_DIVERGENCE" and bool(told) and "so this stays" in told[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("leader", "other", "options"),
+    [
+        # Its epoch file does not know the epoch in which it leads.
+        (LEADS, HIDDEN, {"source": "user", "leader_epoch": 3}),
+        # A listing names it, and the follower, which is not in sync, has records of a later epoch.
+        (
+            LEADS,
+            of((0, 10, 0, ""), (10, 15, 0, "old "), (15, 55, 2, "both "), (55, 60, 7, "later "), high_watermark=55),
+            {},
+        ),
+        # A segment of the leader is an old one; its epoch file is as the others'.
+        (replace(HIDDEN, epochs=((0, 0), (1, 10), (2, 15))), LEADS, {}),
+    ],
+)
+def test_no_copy_of_another_moment_explains_a_difference_below_records_that_both_have(tmp_path, leader, other, options):
+    answer = audit(tmp_path, {1: leader, 2: other}, isr=(1,), replicas=(1, 2), **options)
+    assert is_kept(answer), answer
+
+
+@pytest.mark.parametrize(("quiesced", "kept"), [(None, False), (True, True)])
+def test_an_epoch_file_that_begins_inside_an_epoch_excuses_only_a_running_broker(tmp_path, quiesced, kept):
+    """DeleteRecords had moved its log start, which a stop writes down."""
+    leader = replace(LEADS, epochs=((2, 40),))
+    answer = audit(tmp_path, {1: leader, 2: HIDDEN}, isr=(1,), replicas=(1, 2), quiesced=quiesced)
+    assert is_kept(answer) is kept, answer
+    assert kept or "depends on what broker 1 has there by now" in answer.found("DIV-EPOCH", 2)[0]["message"], answer
+
+
+# --- followers
+
+
+@pytest.mark.parametrize(("seen", "code"), [({}, "CAP-SKEW"), ({2: 4}, "EPO-FILE-CORRUPT")])
+def test_an_empty_epoch_file_of_a_follower_that_was_down_is_damaged(tmp_path, seen, code):
+    leader = of((60, 70, 1, ""), high_watermark=65)
+    emptied = of((0, 60, 0, ""), epochs=())
+    moves = (change(isr=(1, 3)), FENCE[2], change(leader=3), change(leader=1))
+    answer = scene(tmp_path, {1: leader, 2: emptied, 3: leader}, *moves, seen=seen)
+    assert answer.found(code, 2), answer
+
+
+@pytest.mark.parametrize(("seen", "code"), [({}, "CAP-SKEW"), ({2: 4}, "HWM-ABOVE-ISR-PREFIX")])
+def test_an_eligible_replica_that_is_down_since_it_was_copied_was_not_cut_later(tmp_path, seen, code):
+    leader = of((0, 40, 0, ""), (40, 60, 1, "new "), (60, 80, 2, "new "), high_watermark=80)
+    other = of((0, 40, 0, ""), (40, 60, 0, "old "), high_watermark=40)
+    moves = (change(leader=2), change(leader=1), FENCE[2], change(isr=(1, 3), elr=(2,)))
+    answer = scene(tmp_path, {1: leader, 2: other, 3: leader}, *moves, seen=seen)
+    assert answer.found(code, 2) and (answer.verdict == "COMMITTED_DIVERGENCE") is bool(seen), answer
+
+
+def test_a_longer_log_of_the_leader_has_no_other_records_below_its_end(tmp_path):
+    """Its epoch file shows that its log went on; what conflicts with it below that is lost all the same."""
+    leader = of((0, 30, 0, ""), (30, 40, 1, "new "), epochs=((0, 0), (1, 30), (2, 60)), high_watermark=30)
+    other = of((0, 30, 0, ""), (30, 50, 0, "old "), high_watermark=45)
+    answer = audit(tmp_path, {1: leader, 2: other}, isr=(1,), replicas=(1, 2))
+    assert answer.one("TRN-BELOW-HW", 2)[0] == "critical" and "may have them" not in str(answer), answer
+
+
+def test_what_goes_below_the_high_watermark_is_records_where_they_are(tmp_path):
+    """Not 'the end of a transaction': the checkpoint lies past what the leader's copy has, which proves nothing of a part."""
+    (told,) = user(tmp_path, CUT, OTHERS, 2).found("TRN-BELOW-HW", 2)
+    assert "25 records would go with it, and what lies below 65 had been committed" in told["message"], told
