@@ -91,3 +91,14 @@ def test_segments_that_no_leader_serves_do_not_count(tmp_path: Path) -> None:
     (row,) = [one for one in results.elections if one.candidate_id == one.broker_id == 2]
     assert row.only_here == 15
     assert any(one.action == "copy" and 2 in one.brokers for one in plan_elections(results).steps)
+
+
+def test_what_lies_there_past_the_leaders_end_does_not_count(tmp_path: Path) -> None:
+    """The leader lost it, and serves nothing past its end."""
+    whole, cut = (Replica([*written(0, 60, 0), *written(60, end, 1)], high_watermark=95) for end in (100, 95))
+    for span in OWN:
+        put(tmp_path / "tier", plain_path(segment_id(*span), span[0]), content(span))
+    told = [copied(*span, size=len(content(span))) for span in OWN]
+    with_remote(tmp_path / "snapshot", cut, *told, other=whole, quiesced=True)
+    results = audit_all(str(tmp_path / "snapshot"), Settings(topics=(TOPIC,), remote=str(tmp_path / "tier")))
+    assert {row.only_here for row in results.elections if row.candidate_id == 2} == {5}

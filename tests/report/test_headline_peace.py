@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support import scenes
 from tests.support.report_rows import orders_row, partition, results
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
@@ -158,3 +159,14 @@ def test_so_they_are_where_files_are_damaged_as_well(tmp_path: Path) -> None:
     assert said.startswith(f"{start}broker 1 still has them. Files of broker 2 are damaged or contradict each other"), (
         said
     )
+
+
+def test_committed_records_that_a_leader_may_have_fetched_since_are_not_missing_from_it(tmp_path: Path) -> None:
+    """It was elected cleanly after its log was copied; only that copy is known to lack them."""
+    one = Replica([*written(0, 45, 0), *written(45, 60, 0, "old ")], high_watermark=45)
+    two = Replica([*written(0, 45, 0), *written(45, 55, 1, "new ")], high_watermark=55)
+    scenes.scene(tmp_path, {1: one, 2: two, 3: two}, scenes.change(leader=2), scenes.change(leader=1))
+    found = audit_all(str(tmp_path), Settings())
+    assert [row.verdict for row in found.partitions] == ["INCONCLUSIVE"]
+    said = build_answer(found, build_verdict(found, "high")).headline
+    assert said.startswith("10 committed records are missing from the log that the others are compared with"), said

@@ -522,9 +522,11 @@ def _only_here(
 def _beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
     """Parts of `items` in no segment of the reference's history whose objects were seen, and from which readers get them (J3)."""
     there: dict[int, list[OffsetRange]] = {}
+    log_end = case.reference.facts.log_end_offset
     for segment, epoch, _, sound in _copied(case):
         for part in sound if _has_basis(case, SEEN, segment) else ():
-            parts = epoch_parts(case.remote.lineage, max(part.start_offset, case.remote.start_offset), part.end_offset)
+            start, end = max(part.start_offset, case.remote.start_offset), min(part.end_offset, log_end)
+            parts = epoch_parts(case.remote.lineage, start, end)
             there.setdefault(epoch, []).extend(OffsetRange(first, last) for first, last, had in parts if had == epoch)
     of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
     for item in items:

@@ -183,7 +183,7 @@ def kind_of_outcome(
 ) -> tuple[str, int]:
     """Outcome in one word, and the number of partitions it applies to; `codes` are those of each partition's findings.
 
-    - `lost`, `lost_leaderless` (no leader to miss them): committed records, counted
+    - `lost`, `lost_leaderless` (no leader to miss them, or it may have them): committed records, counted
     - `gone_since` an earlier audit, `gone_for_good`: on no replica here; `lost_markers`: no sound record; `lost_uncounted`
     - `perhaps`: records that nothing proves committed, counted
     - `differ`, `damaged`, `isr_short`, `will_lose`, `undecided`, `left_behind` by a clean election, `unproven`,
@@ -238,8 +238,8 @@ def _counted(
 ) -> tuple[str, int] | None:
     if total.committed:
         rows = {place_of(row): row for row in partitions}
-        led = all(rows[place].leader_id == rows[place].reference_id for place in total.committed_places)
-        return "lost" if led else "lost_leaderless", len(total.committed_places)
+        of_leaders = all(_is_leaders_loss(rows[place]) for place in total.committed_places)
+        return "lost" if of_leaders else "lost_leaderless", len(total.committed_places)
     if worst == "COMMITTED_LOSS":
         of_affected = [codes.get(place_of(row), frozenset()) for row in affected]
         if all("HWM-GONE" in one for one in of_affected):
@@ -251,6 +251,11 @@ def _counted(
             held = all(map(codes_with("held").intersection, of_affected))
             return "lost_markers" if only_markers and held else "lost_uncounted", len(affected)
     return ("perhaps", len(total.places)) if total.records else None
+
+
+def _is_leaders_loss(row: PartitionRow) -> bool:
+    """True if the leader itself is known to lack what the reference lacks: it is the reference, and its copy is not perhaps an older one."""
+    return row.leader_id == row.reference_id and row.verdict == "COMMITTED_LOSS"
 
 
 def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict: Verdict) -> str:
