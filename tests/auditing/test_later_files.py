@@ -173,3 +173,19 @@ def test_what_goes_below_the_high_watermark_is_records_where_they_are(tmp_path):
     """Not 'the end of a transaction': the checkpoint lies past what the leader's copy has, which proves nothing of a part."""
     (told,) = user(tmp_path, CUT, OTHERS, 2).found("TRN-BELOW-HW", 2)
     assert "25 records would go with it, and what lies below 65 had been committed" in told["message"], told
+
+
+# --- a leader that was copied before the epoch in which it leads now
+
+
+@pytest.mark.parametrize(("between", "lost"), [((), True), ((change(leader=2), change(leader=1)), False)])
+def test_nobody_cuts_a_leader_that_led_all_the_time(tmp_path, between, lost):
+    """It was elected uncleanly, wrote, was copied, and is elected again: only if another led meanwhile may it have what it lacked."""
+    leader = of((0, 40, 0, ""), (40, 60, 2, "new "), high_watermark=40)
+    other = of((0, 40, 0, ""), (40, 50, 0, "lost "), high_watermark=50)
+    moves = (change(leader=2, isr=(2,)), FENCE[2], change(leader=1, isr=(1,), recovering=True))
+    again = (change(leader=-1), write.registration_change(1, -1), change(leader=1))
+    answer = scene(tmp_path, {1: leader, 2: other, 3: other}, *moves, *between, *again)
+    assert (answer.verdict == "COMMITTED_LOSS") is lost and answer.found("HWM-LOSS", 2), answer
+    where = "past its end" if lost else "in its place or past its end"
+    assert f"so what others have {where} proves nothing" in answer.found("CAP-SKEW", 1)[0]["message"], answer

@@ -178,7 +178,7 @@ class Case:
         return self.remote.other if self.is_leaders else OtherHistory()
 
     def may_be_on_leader(self, offset: int) -> bool:
-        """True if the leader, whose log is not here, or older than its leadership, may have another history than the reference from
+        """True if the leader, whose log is not here, or may have been cut since it was copied, may have another history than the reference from
         `offset` on, that of a follower.
 
         False if the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
@@ -186,7 +186,7 @@ class Case:
         leader = self.reference.leader_id
         is_epoch_known = self.leadership is not None and self.leadership.leader_epoch is not None
         keeps = is_epoch_known and self.high_watermark.proven_lower > offset
-        return (leader is not None or self.reference.predates) and not (self.is_leaders or keeps)
+        return (leader is not None or self.reference.is_replaced) and not (self.is_leaders or keeps)
 
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.

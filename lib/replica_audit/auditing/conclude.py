@@ -216,7 +216,7 @@ def _is_leaders_log(
     segment with the leader's epoch contains that epoch too: logs that share an epoch are the same below it.
     """
     facts = reference.facts
-    if reference.predates:
+    if reference.is_replaced:
         return False
     if leadership is None or reference.leader_id == facts.broker_id:
         return True

@@ -149,7 +149,7 @@ def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
     leader = case.reference.leader_id
     may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
     why = "its log is not here"
-    if case.reference.predates:
+    if case.reference.is_replaced:
         why = f"the log of broker {case.reference.facts.broker_id} was copied before it led, or before it was cut"
     text = f"{found.message}; {may_have} may have them, and {why}"
     return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)

@@ -146,7 +146,7 @@ def compare(
     # epoch, names a leader that does not know the follower's. But nothing cuts what lies below records that the two share: logs that
     # share a record of one epoch are equal below it, unless one is damaged.
     is_led_later = reference.source == "topics_describe" and reference.is_before(follower.last_leader_epoch)
-    is_cut_by_another = (reference.predates or is_led_later) and keeps_committed(protocol)
+    is_cut_by_another = (reference.is_replaced or is_led_later) and keeps_committed(protocol)
     cut = replays[protocol].kept_to
     if is_cut_by_another:
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))

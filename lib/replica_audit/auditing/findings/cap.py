@@ -455,10 +455,11 @@ def _outdated(case: Case) -> Iterator[Finding]:
         where = (orphan.start_offset, orphan.end_offset)
         yield skew(case, facts, text, *where, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
+        place = "in its place or past its end" if reference.is_replaced else "past its end"
         # Without a history of elections it may have been elected without what others have.
         yield finding(
             CAP_SKEW,
-            f"{_why_older(case)}, so what others have in its place or past its end proves nothing until it is copied again",
+            f"{_why_older(case)}, so what others have {place} proves nothing until it is copied again",
             severity="info" if reference.history else "medium",
             verdict=None if reference.history else "INCONCLUSIVE",
             confidence="likely",

@@ -451,11 +451,11 @@ def _lowest_suffix(
 ) -> tuple[int, int] | None:
     """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
 
-    None if the reference was copied before it led: who is in sync since may have been cut to it meanwhile. So may one that does not
+    None if the reference may have been cut since it was copied: who is in sync since may have been cut to it meanwhile. So may one that does not
     know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`:
     these are found where `may_be_older`, and only these.
     """
-    if reference.predates:
+    if reference.is_replaced:
         return None
     found = []
     members = {*(reference.isr or ()), *reference.elr}

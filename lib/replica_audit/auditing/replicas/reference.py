@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.replicas.later_files import is_at_rest, later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
-from replica_audit.protocol.election import last_led
+from replica_audit.protocol.election import first_known_epoch, last_led
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.provenance import NOT_CAPTURED
 
@@ -38,7 +38,9 @@ class Reference:
     elr: tuple[int, ...]
     predates: bool = False
     """The log of the reference was copied before it began to lead, by its own epoch file (`_predates`, `later_entry`): what others
-    have in its place or past its end may be what it has had since."""
+    have past its end may be what it has had since."""
+    is_replaced: bool = False
+    """It `predates`, and may have been cut since, as another broker led meanwhile: so may be what others have in its place."""
     outdated: Leadership | None = None
     """The given leadership, if it is older than the logs: a replica knows a later epoch than it, or than its leader. Then the
     leader is inferred from the logs, and the given ISR is ignored."""
@@ -125,9 +127,8 @@ def choose_reference(
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     is_older = bool(led) and _predates(facts, given.leader_epoch, given)
-    predates = not at_rest and (
-        is_older or _led_before_it_went(facts, last, given) or bool(later_entry(facts, replicas))
-    )
+    was_cut = later_entry(facts, replicas) is not None
+    predates = not at_rest and (is_older or _led_before_it_went(facts, last, given) or was_cut)
     leads_now = leader_id == facts.broker_id and not predates
     led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
     return Reference(
@@ -139,6 +140,7 @@ def choose_reference(
         isr=None if given.isr is None else tuple(sorted(given.isr)),
         elr=tuple(sorted(given.elr)),
         predates=predates,
+        is_replaced=predates and (was_cut or _may_have_followed(facts, given.committed)),
         outdated=outdated,
         history=given.committed,
         fenced_since=given.fenced_since,
@@ -159,8 +161,20 @@ def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -
     entries = facts.directory.checkpoint_epochs
     if leadership.source not in ("metadata_log", "user") or not entries or led_in is None:
         return False
-    known = max(log_epoch(facts), max(epoch for epoch, _ in entries))
-    return facts.file_increases and known < led_in
+    return facts.file_increases and _known_epoch(facts) < led_in
+
+
+def _known_epoch(facts: ReplicaFacts) -> int:
+    """Latest epoch in a replica's log or epoch file; -1 without one."""
+    return max(log_epoch(facts), max((epoch for epoch, _ in facts.directory.checkpoint_epochs or ()), default=-1))
+
+
+def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -> bool:
+    """True if another broker has led since the latest epoch of a replica, or may have. Nobody else cuts its log."""
+    known = _known_epoch(facts)
+    known_from = first_known_epoch(history)
+    others = {state.leader_epoch for state in history if state.leader_id not in (None, facts.broker_id)}
+    return known_from is None or known_from > known or any(epoch > known for epoch in others)
 
 
 def _led_before_it_went(facts: ReplicaFacts, last: PartitionState | None, leadership: Leadership) -> bool:
