@@ -256,6 +256,22 @@ def test_its_own_copy_of_the_metadata_log_tells_when_it_was_copied(tmp_path, sec
     assert bool(answer.found("REP-LEADER-SHORTER", 2)) is lost, answer
 
 
+@pytest.mark.parametrize(("known", "lost"), [(3, False), (5, True)])
+def test_one_that_announced_its_stop_is_fenced_at_once(tmp_path, known, lost):
+    """A copy that ends seconds earlier was made while it ran."""
+    moves = (
+        change(isr=(1,)),
+        FENCE[2],
+        FENCE[3],
+        write.registration_change(1, stopping=1),
+        FENCE[1],
+        change(leader=-1),
+    )
+    brokers = {1: log(40, 35), 2: log(60, 35), 3: log(55, 35)}
+    answer = history(tmp_path, brokers, *moves, seen={1: known})
+    assert is_undecided(answer) is not lost and bool(answer.found("REP-LEADER-SHORTER", 2)) is lost, answer
+
+
 def test_a_broker_that_is_fenced_since_it_comes_up_again_may_run(tmp_path):
     """It registers as fenced, and recovers its logs: its copy of the metadata log is as late as that of one that is down."""
     assert is_undecided(gone_down(tmp_path, write.register_broker(1, fenced=True), seen={1: 4}))

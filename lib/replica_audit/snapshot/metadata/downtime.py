@@ -16,15 +16,23 @@ from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 #: A broker that went down is fenced so much later at most: `broker.session.timeout.ms` is 9 s, and the rest the controller's
 #: timer and the last idle record. Observed are 9.3 to 10.3 s (4.3.1).
 _FENCED_WITHIN_MS = 11_000
+#: One that announces its stop is fenced at once: observed are 0 to 0.6 s before the end of its copy.
+_STOPPED_WITHIN_MS = 1_000
 
 
 def mark_down_when_copied(
-    leaderships: Sequence[Leadership], fenced_at: Mapping[int, int], copies: Sequence[MetadataCopy]
+    leaderships: Sequence[Leadership],
+    fenced_at: Mapping[int, int],
+    stopped_at: Mapping[int, int],
+    copies: Sequence[MetadataCopy],
 ) -> list[Leadership]:
-    """`leaderships` with `down_when_copied`, by the time in ms at which brokers were fenced; `copies` are of one history."""
+    """`leaderships` with `down_when_copied`, by the time in ms at which brokers were fenced, and of those that had announced their
+    stop; `copies` are of one history."""
     reached: dict[int, int] = {}
     for copy in copies:
         if copy.node_id is not None:
             reached[copy.node_id] = min(reached.get(copy.node_id, copy.last_time_ms), copy.last_time_ms)
-    down = {broker for broker, time_ms in fenced_at.items() if reached.get(broker, -1) >= time_ms - _FENCED_WITHIN_MS}
+    least = {broker: time_ms - _FENCED_WITHIN_MS for broker, time_ms in fenced_at.items()}
+    least |= {broker: time_ms - _STOPPED_WITHIN_MS for broker, time_ms in stopped_at.items()}
+    down = {broker for broker, time_ms in least.items() if reached.get(broker, -1) >= time_ms}
     return [replace(one, down_when_copied=tuple(b for b in one.fenced or () if b in down)) for one in leaderships]

@@ -70,6 +70,8 @@ class MetadataImage:
         self.elr_levels: list[tuple[int, int]] = []
         self._batch = (-1, -1)
         self._fenced_since: dict[int, int] = {}
+        self.stopped_at: dict[int, int] = {}
+        """Of `fenced_at`, those that had announced their stop."""
         self.fenced_at: dict[int, int] = {}
         """Brokers that are fenced and have not registered since → time in ms of the record that fenced them."""
         self._crashed_at: dict[int, int] = {}
@@ -176,8 +178,11 @@ class MetadataImage:
         if not self._uncommitted and (fenced is not None or registered):
             if registered or fenced is False:
                 self.fenced_at.pop(broker_id, None)
+                self.stopped_at.pop(broker_id, None)
             elif fenced:
                 self.fenced_at.setdefault(broker_id, entry.time_ms)
+                if self._brokers.get(broker_id, (False, False))[1]:
+                    self.stopped_at.setdefault(broker_id, entry.time_ms)
             if registered and broker_id in self._brokers and not self._brokers[broker_id][1]:
                 self._crashed_at[broker_id] = entry.offset
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
