@@ -311,7 +311,7 @@ class PartitionStateRow(NamedTuple):
     fenced_since: Mapping[str, int] | None
     """broker → offset in the metadata log; in the last state only"""
     down_when_copied: Sequence[Int] | None
-    """brokers whose own copy of the metadata log was made after they were fenced; of the last state only"""
+    """brokers that were down when they were copied, by their own copies of the metadata log; in the last state only"""
     configs: Mapping[str, str]
     sole_isr: SoleIsr | None
     """on the state from which the leader was alone in the ISR"""
@@ -320,9 +320,9 @@ class PartitionStateRow(NamedTuple):
     overtaken: bool | None
     """true if the listing or file of states is older than the logs of another of its partitions, so that its ISR is not used"""
     leader_stopped: bool | None
-    """true if nobody leads, and the last leader was in controlled shutdown when it ceased to"""
+    """true if nobody leads, and the last leader was in controlled shutdown when it stopped leading"""
     crashed: Sequence[Int] | None
-    """replicas that registered again since the state before without having announced their stop"""
+    """replicas that registered again since the previous state without having announced their stop"""
 
 
 class HighWatermarkTimelineRow(NamedTuple):
@@ -568,9 +568,9 @@ class LostProducerRow(NamedTuple):
     """null: not idempotent"""
     transactional: bool
     transactional_id: str | None
-    """null unless the coordinator's log in the snapshot knows it"""
+    """null unless the coordinator's log in the snapshot has it"""
     transaction_state: str | None
-    """as above"""
+    """null unless the coordinator's log in the snapshot has it"""
     start_offset: int
     end_offset: int
     record_count: int
