@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pytest
 from tests.support.scanned import CAPTURES, FIXTURES
@@ -162,18 +163,26 @@ def test_a_node_id_that_is_no_broker_id_is_an_error(value):
         parse_meta_properties(f"version=1\nnode.id={value}\n".encode(), "meta.properties")
 
 
-@pytest.mark.parametrize("written", [b"0\n1\n5 7\n", b"0\n2\n5 7\n8 9\n"])
-@pytest.mark.parametrize("place", range(12))
-@pytest.mark.parametrize("put", [b"", b" ", b"\n", b"\t", b"-", b"+", b"x", b"0", b"99999999999999999999"])
+@pytest.mark.parametrize(
+    ("parse", "written"),
+    [
+        (parse_epoch_checkpoint, b"0\n1\n5 7\n"),
+        (parse_epoch_checkpoint, b"0\n2\n5 7\n8 9\n"),
+        (parse_offset_checkpoint, b"0\n1\nt 5 7\n"),
+        (parse_offset_checkpoint, b"0\n2\nt 5 7\nu-1 8 9\n"),
+    ],
+)
+@pytest.mark.parametrize("place", range(19))
+@pytest.mark.parametrize("put", [b"", b" ", b"\n", b"\t", b"-", b"+", b"x", b"\xe9", b"0", b"99999999999999999999"])
 def test_a_file_changed_anywhere_is_read_as_it_would_be_with_other_line_ends(
-    written: bytes, place: int, put: bytes
+    parse: Callable[[bytes, str], object], written: bytes, place: int, put: bytes
 ) -> None:
     """A file as Kafka writes it is read at once, any other line by line: both have one answer."""
     changed = written[:place] + put + written[place + (not put) :]
 
     def read(data: bytes) -> object:
         try:
-            return parse_epoch_checkpoint(data, "p")
+            return parse(data, "p")
         except FormatError as error:
             return str(error)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,13 @@ from pyarrow import fs
 from tests.support.fixtures import CAPTURES, FIXTURES
 from tests.support.spread import as_one_pass, spread_everything, spreading
 
+from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.snapshot import storage
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.object_store import ObjectStore
+from replica_audit.snapshot.overtaken import marked_if_overtaken
+from replica_audit.snapshot.packed_replicas import PackedReplicas
+from replica_audit.snapshot.spread_discovery import AllReplicas
 from replica_audit.snapshot.storage import Snapshot
 
 CAPTURE = "retention-skewed"
@@ -55,6 +61,39 @@ def partition_directories(copy: Path) -> list[Path]:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_tasks_read_of_a_capture_what_one_pass_reads(name, tmp_path):
     discovered(without_dumps(name, tmp_path))
+
+
+def write_leaders(copy: Path, replicas: Iterable[ReplicaDir], told: Mapping[str, object]) -> None:
+    """A leadership.json in which these lead."""
+    leaders = [{"topic": one.topic, "partition": one.partition, "leader": one.broker_id, **told} for one in replicas]
+    (copy / "leadership.json").write_text(json.dumps(leaders))
+
+
+@pytest.mark.parametrize("name", ["diverged-unclean", "reassigned-2-done"])
+@pytest.mark.parametrize("told", [{"leader_epoch": 0}, {"leader_epoch": 0, "isr": [0, 1, 2]}, {"isr": [0, 1, 2]}, {}])
+def test_a_file_that_is_older_than_the_logs_is_recognised(name, told, tmp_path):
+    copy = without_dumps(name, tmp_path)
+    answers = set()
+    for replica in discover(Snapshot.open(copy)).replicas:
+        write_leaders(copy, [replica], told)
+        discovered(copy)
+        (one,) = (one for one in discover(Snapshot.open(copy), (), spreading()).leaderships if one.source == "user")
+        answers.add(one.overtaken)
+    assert answers == ({True, False} if told else {False})
+
+
+@pytest.mark.parametrize(("epoch", "is_read"), [(1 << 20, False), (0, True)])
+def test_packs_are_read_only_where_a_log_may_be_newer_than_a_file(epoch, is_read, tmp_path, monkeypatch):
+    spread = discover(Snapshot.open(without_dumps("diverged-unclean", tmp_path)), (), spreading()).spread
+    told = {
+        (one.topic, one.partition): Leadership(one.topic, one.partition, "user", one.broker_id, epoch, (one.broker_id,))
+        for one in spread
+    }
+    read = []
+    unpack = PackedReplicas.unpack
+    monkeypatch.setattr(PackedReplicas, "unpack", lambda pack: (read.append(pack), unpack(pack))[1])
+    marked = marked_if_overtaken(told.values(), AllReplicas((), spread))
+    assert bool(read) == is_read and {one.overtaken for one in marked} == {is_read}
 
 
 def test_most_directories_are_read_by_tasks(copy):

@@ -11,12 +11,16 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import INT32, INT64, parse_whole
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+#: The first two lines, and a line, of a file of offsets exactly as Kafka writes it.
+_WRITTEN_HEAD = re.compile(rb"0\n([0-9]{1,10})\n")
+_WRITTEN_OFFSET = re.compile(rb"([A-Za-z0-9._-]+) ([0-9]{1,10}) ([0-9]{1,19})\n")
 _PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.S)
 _HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
 
@@ -25,11 +29,31 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
     """Entries of a `*-offset-checkpoint`, in file order; an empty file has no entries. If a partition occurs twice, the last
     line counts, as in Kafka. Raises FormatError for another version, a wrong number of lines, malformed fields, and numbers
     that are negative or too large for their type."""
+    found = _offsets_as_written(data)
+    if found is not None:
+        return found
     entries: dict[TopicPartition, int] = {}
     for line, fields in _parse_entries(data, path, 3, "`topic partition offset`"):
         partition = line.number(fields[1], INT32, "partition")
         entries[TopicPartition(fields[0], partition)] = line.number(fields[2], INT64, "offset")
     return entries
+
+
+def _offsets_as_written(data: bytes) -> dict[TopicPartition, int] | None:
+    """As `_epochs_as_written`, of a `*-offset-checkpoint`: a broker's has a line for each of its partitions."""
+    head = _WRITTEN_HEAD.match(data)
+    if head is None:
+        return None
+    lines = _WRITTEN_OFFSET.findall(data, head.end())
+    covered = sum(map(len, chain.from_iterable(lines))) + 3 * len(lines)
+    if len(lines) != int(head[1]) or covered != len(data) - head.end():
+        return None
+    topics, partitions, offsets = zip(*lines) if lines else ((), (), ())
+    numbers, values = list(map(int, partitions)), list(map(int, offsets))
+    if max(numbers, default=0) > INT32 or max(values, default=0) > INT64:
+        return None
+    places = map(TopicPartition, map(bytes.decode, topics), numbers)
+    return dict(zip(places, values))
 
 
 def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...]:

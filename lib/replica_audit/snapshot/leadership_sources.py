@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from itertools import count, groupby, takewhile
+from itertools import count, takewhile
 from typing import TypeVar
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, Place, ReplicaDir
+from replica_audit.model import Leadership
 from replica_audit.parsing import is_whole, parse_json, show_value
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
+from replica_audit.snapshot.overtaken import HeldCopies, marked_if_overtaken
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.topics_describe import DescribeListing, parse_topics_describe
@@ -81,55 +81,6 @@ def _parse_entry(entry: object, number: int, path: str) -> Leadership:
     )
 
 
-def marked_if_overtaken(told: Iterable[Leadership], replicas: Iterable[ReplicaDir]) -> list[Leadership]:
-    """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions.
-
-    `replicas` are given in order of partition.
-    """
-    told = list(told)
-    of_places: dict[Place, list[Leadership]] = {}
-    for leadership in told:
-        of_places.setdefault((leadership.topic, leadership.partition), []).append(leadership)
-    is_older = False
-    for place, copies in groupby(replicas, key=lambda one: (one.topic, one.partition)):
-        of_place = of_places.get(place, ())
-        held = list(copies) if of_place else []
-        if is_older := any(_is_older(one, held) for one in of_place):
-            break
-    return [replace(one, overtaken=True) for one in told] if is_older else told
-
-
-def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
-    """True if two brokers, one of them leading or in sync by the file, have records of a later epoch.
-
-    That is an epoch above the one in the file or, if it has none, above all that its leader knows. One changed epoch file
-    proves nothing: both brokers must have the same entry.
-    """
-    named = next((one for one in copies if one.broker_id == told.leader_id), None)
-    if named is None:
-        return False
-    known = _latest(named) if told.leader_epoch is None else told.leader_epoch
-    later = {one.broker_id: set(_written(one, known)) for one in copies if one.topic_id == named.topic_id}
-    members = {*(told.isr or ()), *told.elr, named.broker_id}
-    return bool(_twice(later) & set().union(*(entries for broker, entries in later.items() if broker in members)))
-
-
-def _twice(entries: Mapping[int, set[tuple[int, int]]]) -> set[tuple[int, int]]:
-    counts = Counter(entry for of_broker in entries.values() for entry in of_broker)
-    return {entry for entry, count in counts.items() if count > 1}
-
-
-def _latest(copy: ReplicaDir) -> int:
-    return max((epoch for epoch, _ in copy.checkpoint_epochs or ()), default=-1)
-
-
-def _written(copy: ReplicaDir, known: int) -> Iterable[tuple[int, int]]:
-    """Entries of epochs later than `known` that have records, as a checkpoint shows."""
-    marks = (copy.high_watermark_checkpoint, copy.recovery_point_checkpoint)
-    reached = max((mark for mark in marks if mark is not None), default=-1)
-    return ((epoch, start) for epoch, start in copy.checkpoint_epochs or () if epoch > known and start < reached)
-
-
 #: By source, topic and partition.
 _Found = dict[tuple[str, str, int], Leadership]
 
@@ -162,13 +113,13 @@ class RootFiles:
 
 
 def read_leaderships(
-    root: RootFiles, metadata: MetadataReading, replicas: Iterable[ReplicaDir], is_wanted: Callable[[str], bool]
+    root: RootFiles, metadata: MetadataReading, replicas: HeldCopies, is_wanted: Callable[[str], bool]
 ) -> tuple[tuple[Leadership, ...], tuple[str, ...], tuple[frozenset[int], ...] | None]:
     """Leaderships of the wanted topics, sorted; the names of root files that they come from; and for each partition of
     `__remote_log_metadata` the brokers that lead it or are in sync (if nobody is, eligible or last known), up to the first
     unknown partition, None if no source has the topic.
 
-    The epoch files of `replicas`, in order of partition and iterated several times, show which files are older than the logs.
+    The epoch files of `replicas`, which are read several times, show which files are older than the logs.
     """
     found: _Found = {}
     counts: dict[str, int] = {}
@@ -212,7 +163,7 @@ def _by_place(leaderships: Iterable[Leadership]) -> _Found:
     return {(one.source, one.topic, one.partition): one for one in leaderships}
 
 
-def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Found, counts: dict[str, int]) -> list[str]:
+def _read_listings(root: RootFiles, replicas: HeldCopies, found: _Found, counts: dict[str, int]) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, "*topics-describe*.txt"):
@@ -229,7 +180,7 @@ def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Foun
     return paths
 
 
-def _read_zookeeper(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Found) -> list[str]:
+def _read_zookeeper(root: RootFiles, replicas: HeldCopies, found: _Found) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, ZOOKEEPER_PATTERN):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from replica_audit.model import ReplicaDir, SegmentFile
+from replica_audit.model import Place, ReplicaDir, SegmentFile
+from replica_audit.snapshot.overtaken import EpochBounds, epoch_bounds
 
 #: Replicas in a pack, or a few more; smaller packs take more bytes for each replica.
 PACK_REPLICAS = 256
@@ -42,10 +43,16 @@ class PackedReplicas(NamedTuple):
     """Number of segments without those of large replicas, which `size_bytes` excludes too."""
     size_bytes: int
     content: bytes
+    bounds: bytes
+    """Packed `EpochBounds`, for readers that need the replicas of few partitions."""
 
     def unpack(self) -> list[HeldReplica]:
         """The replicas; large ones without their segments."""
         return pickle.loads(zlib.decompress(self.content))
+
+    def has(self, is_wanted: Callable[[EpochBounds], bool]) -> bool:
+        """True if the bounds of a partition are wanted."""
+        return any(is_wanted(EpochBounds._make(one)) for one in pickle.loads(zlib.decompress(self.bounds)))
 
 
 class PackedSegments(NamedTuple):
@@ -81,7 +88,8 @@ def pack_replicas(held: Iterable[HeldReplica]) -> tuple[list[PackedReplicas], li
 
 def _pack_part(part: Sequence[HeldReplica]) -> PackedReplicas:
     files = sum(len(one.segments) for one in part)
-    return PackedReplicas(len(part), files, sum(one.size_bytes for one in part), _pack(part))
+    bounds = _pack([tuple(one) for one in epoch_bounds(one.replica for one in part)])
+    return PackedReplicas(len(part), files, sum(one.size_bytes for one in part), _pack(part), bounds)
 
 
 def _pack_segments(files: Sequence[SegmentFile]) -> Iterator[PackedSegments]:
@@ -114,7 +122,13 @@ class SpreadReplicas(Collection[ReplicaDir]):
         return sum(pack.replica_count for pack in self.packs)
 
     def __iter__(self) -> Iterator[ReplicaDir]:
-        return (one.replica for pack in self.packs for one in pack.unpack())
+        return _replicas(self.packs)
+
+    def of_partitions(
+        self, places: Collection[Place], is_wanted: Callable[[EpochBounds], bool]
+    ) -> Iterator[ReplicaDir]:
+        """Replicas of `places` and of partitions whose bounds are wanted, and of others in the same packs, in order."""
+        return _replicas(pack for pack in self.packs if pack.has(lambda one: one.place in places or is_wanted(one)))
 
     def __contains__(self, replica: object) -> bool:
         return any(one == replica for one in self)
@@ -126,3 +140,7 @@ class SpreadReplicas(Collection[ReplicaDir]):
     @property
     def segment_bytes(self) -> int:
         return sum(pack.size_bytes for pack in self.packs) + sum(pack.size_bytes for pack in self.large)
+
+
+def _replicas(packs: Iterable[PackedReplicas]) -> Iterator[ReplicaDir]:
+    return (one.replica for pack in packs for one in pack.unpack())

@@ -34,6 +34,7 @@ from replica_audit.snapshot.log_dirs import (
     identify_log_dir,
     replica_key,
 )
+from replica_audit.snapshot.overtaken import EpochBounds
 from replica_audit.snapshot.packed_replicas import HeldReplica, PackedReplicas, PackedSegments, SpreadReplicas
 from replica_audit.snapshot.replica_dirs import OffsetFile, read_offset_files, read_replica
 from replica_audit.snapshot.storage import Snapshot
@@ -134,6 +135,11 @@ class AllReplicas(Iterable[ReplicaDir]):
 
     def __iter__(self) -> Iterator[ReplicaDir]:
         return heapq.merge(self.read_here, self.spread, key=replica_key)
+
+    def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterator[ReplicaDir]:
+        """As `HeldCopies`. The bounds of a partition read here in part are not those of all its copies: all of these are wanted."""
+        here = {(one.topic, one.partition) for one in self.read_here}
+        return heapq.merge(self.read_here, self.spread.of_partitions(here, is_wanted), key=replica_key)
 
 
 @dataclass(frozen=True, slots=True)

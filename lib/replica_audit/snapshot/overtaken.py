@@ -1,0 +1,91 @@
+"""Whether a file that says who leads, e.g. a listing, is older than the logs beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple, Protocol
+
+from replica_audit.model import Leadership, Place, ReplicaDir
+
+
+class EpochBounds(NamedTuple):
+    """The epochs in the checkpoints of a partition's copies, as far as they show that no file is older; -1 for none."""
+
+    place: Place
+    written: int
+    """The latest epoch that has records in any copy."""
+    known: int
+    """The earliest of the copies' latest epochs."""
+
+
+class HeldCopies(Protocol):
+    """The replicas of a snapshot."""
+
+    def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterable[ReplicaDir]:
+        """The replicas of all partitions whose bounds are wanted, and of others as it is convenient, in order of partition."""
+
+
+def epoch_bounds(copies: Iterable[ReplicaDir]) -> Iterable[EpochBounds]:
+    """The bounds of each partition; the replicas are given in order of partition."""
+    for place, of_partition in groupby(copies, key=lambda one: (one.topic, one.partition)):
+        held = list(of_partition)
+        written = max((epoch for one in held for epoch, _ in _written(one, -1)), default=-1)
+        yield EpochBounds(place, written, min(map(_latest, held)))
+
+
+def marked_if_overtaken(told: Iterable[Leadership], replicas: HeldCopies) -> list[Leadership]:
+    """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions."""
+    told = list(told)
+    of_places: dict[Place, list[Leadership]] = {}
+    for leadership in told:
+        of_places.setdefault((leadership.topic, leadership.partition), []).append(leadership)
+
+    def may_be_older(bounds: EpochBounds) -> bool:
+        return any(bounds.written > _told(one, bounds.known) for one in of_places.get(bounds.place, ()))
+
+    is_older = False
+    for place, copies in groupby(replicas.of_partitions(may_be_older), key=lambda one: (one.topic, one.partition)):
+        of_place = of_places.get(place, ())
+        held = list(copies) if of_place else []
+        if is_older := any(_is_older(one, held) for one in of_place):
+            break
+    return [replace(one, overtaken=True) for one in told] if is_older else told
+
+
+def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
+    """True if two brokers, one of them leading or in sync by the file, have records of a later epoch.
+
+    That is an epoch above the one in the file or, if it has none, above all that its leader knows. One changed epoch file
+    proves nothing: both brokers must have the same entry.
+    """
+    named = next((one for one in copies if one.broker_id == told.leader_id), None)
+    if named is None:
+        return False
+    known = _told(told, _latest(named))
+    later = {one.broker_id: set(_written(one, known)) for one in copies if one.topic_id == named.topic_id}
+    members = {*(told.isr or ()), *told.elr, named.broker_id}
+    return bool(_twice(later) & set().union(*(entries for broker, entries in later.items() if broker in members)))
+
+
+def _told(one: Leadership, known: int) -> int:
+    """The epoch that a file gives; without any the one that its leader knows."""
+    return known if one.leader_epoch is None else one.leader_epoch
+
+
+def _twice(entries: Mapping[int, set[tuple[int, int]]]) -> set[tuple[int, int]]:
+    counts = Counter(entry for of_broker in entries.values() for entry in of_broker)
+    return {entry for entry, count in counts.items() if count > 1}
+
+
+def _latest(copy: ReplicaDir) -> int:
+    return max((epoch for epoch, _ in copy.checkpoint_epochs or ()), default=-1)
+
+
+def _written(copy: ReplicaDir, known: int) -> Iterable[tuple[int, int]]:
+    """Entries of epochs later than `known` that have records, as a checkpoint shows."""
+    marks = (copy.high_watermark_checkpoint, copy.recovery_point_checkpoint)
+    reached = max((mark for mark in marks if mark is not None), default=-1)
+    return ((epoch, start) for epoch, start in copy.checkpoint_epochs or () if epoch > known and start < reached)
