@@ -26,7 +26,7 @@ _OfPlace = TypeVar("_OfPlace")
 _OfTable = TypeVar("_OfTable")
 
 
-class _PackedPart(NamedTuple):
+class PackedCosts(NamedTuple):
     """Packed rows of those partitions of a part that have costs."""
 
     places: tuple[Place, ...]
@@ -35,10 +35,21 @@ class _PackedPart(NamedTuple):
     """Rows of compared replicas."""
 
 
-def _pack(part: ReportRows, _: None) -> _PackedPart:
+def pack_costs(part: ReportRows, _: None) -> PackedCosts:
+    """The rows of a part that `Matrix` holds."""
     places = dict.fromkeys(map(place_of, part.elections))
     replicas = [row for row in part.replicas if row.role in COMPARED and place_of(row) in places]
-    return _PackedPart(tuple(places), _packed(part.elections), _packed(replicas))
+    return PackedCosts(tuple(places), _packed(part.elections), _packed(replicas))
+
+
+def remember_costs(results: Results, parts: list[PackedCosts]) -> None:
+    """Have `Matrix` take the costs from `parts`: `pack_costs` of all."""
+    results.remembered["costs"] = parts
+
+
+def _costs(results: Results) -> Iterable[PackedCosts]:
+    found = results.remembered.get("costs")
+    return found if isinstance(found, list) else results.map_parts(pack_costs, nothing_given, ("elections", "replicas"))
 
 
 def _packed(rows: Sequence[Row]) -> bytes:
@@ -100,7 +111,7 @@ class Matrix:
         self.replicas: Mapping[Place, dict[int, ReplicaRow]]
         """Rows of partitions with costs, and of others as far as they are reported."""
         if results.stored is not None:
-            parts = [part for part in results.map_parts(_pack, nothing_given, ("elections", "replicas")) if part.places]
+            parts = [part for part in _costs(results) if part.places]
             numbers = {place: number for number, part in enumerate(parts) for place in part.places}
             told = _by_broker(results.replicas)
             self.rows = _Packed(numbers, [part.elections for part in parts], _by_candidate, {})

@@ -44,9 +44,9 @@ def write_report(
     called with problems that stop nothing. verdict.json is written last, so that a watcher waiting for it finds the rest.
     """
     path = make_directory(directory)
-    verdict = build_verdict(results, fail_on)
     lines = os.path.join(path, LINES)
     if is_large(results):
+        # First, since its tasks find what else is asked of all rows.
         write_lines(lines, results, tell)
         write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
     else:
@@ -54,6 +54,7 @@ def write_report(
         # From an earlier audit.
         with suppress(FileNotFoundError):
             os.unlink(lines)
+    verdict = build_verdict(results, fail_on)
     data_docs = "data_docs/index.html"
     known = data_docs if results.quality and os.path.exists(os.path.join(path, data_docs)) else None
     write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))

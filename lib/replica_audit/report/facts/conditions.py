@@ -365,20 +365,25 @@ class WholeAudit:
 def whole_audit(results: Results) -> WholeAudit:
     """Return `WholeAudit` of `results`, computed once; by tasks if there is an executor."""
     found = results.remembered.get("whole")
-    if not isinstance(found, WholeAudit):
-        parts = list(results.map_parts(_of_part, nothing_given, _OF_WHOLE))
-        found = results.remembered["whole"] = WholeAudit(
-            conditions=replace(_join([part.conditions for part in parts]), needed=find_needed(results)),
-            holders=join_holders(part.holders for part in parts),
-            untimed=frozenset().union(*(part.untimed for part in parts)),
-            divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),
-            captures=sum((part.captures for part in parts), Counter()),
-            stored=frozenset().union(*(part.stored for part in parts)),
-        )
+    if isinstance(found, WholeAudit):
+        return found
+    return remember_whole(results, list(results.map_parts(whole_of_part, nothing_given, _OF_WHOLE)))
+
+
+def remember_whole(results: Results, parts: Sequence[WholeAudit]) -> WholeAudit:
+    """Have `whole_audit` return the sum of `whole_of_part` of all `parts`, which is returned."""
+    found = results.remembered["whole"] = WholeAudit(
+        conditions=replace(_join([part.conditions for part in parts]), needed=find_needed(results)),
+        holders=join_holders(part.holders for part in parts),
+        untimed=frozenset().union(*(part.untimed for part in parts)),
+        divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),
+        captures=sum((part.captures for part in parts), Counter()),
+        stored=frozenset().union(*(part.stored for part in parts)),
+    )
     return found
 
 
-#: Tables read by `_of_part`.
+#: Tables read by `whole_of_part`.
 _OF_WHOLE = (
     "partitions",
     "replicas",
@@ -392,7 +397,8 @@ _OF_WHOLE = (
 )
 
 
-def _of_part(part: Results, _: None) -> WholeAudit:
+def whole_of_part(part: Results, _: None) -> WholeAudit:
+    """What a part of the partitions adds to `WholeAudit`."""
     timeless = (run for run in part.divergences if run.code == "DIV-EPOCH" and run.first_timestamp_ms is None)
     captures = (row for row in part.captures if not is_of_voter(row))
     return WholeAudit(
