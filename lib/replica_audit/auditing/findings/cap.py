@@ -22,7 +22,6 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
-from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.model import span_of
 from replica_audit.protocol.election import last_led
@@ -479,7 +478,7 @@ def _why_older(case: Case) -> str:
     """Clause on why the reference's log is older than its leadership (`Reference.predates`)."""
     reference = case.reference
     name = f"broker {reference.facts.broker_id}"
-    later = later_entry(reference.facts, case.replicas)
+    later = reference.later
     if later is not None:
         return (
             f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch} from {later.start_offset} "

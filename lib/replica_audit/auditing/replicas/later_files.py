@@ -31,9 +31,9 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     entries = facts.directory.checkpoint_epochs or ()
     last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
     for epoch, start in entries:
-        begins_past_end = (epoch, start) == entries[0] and start > facts.log_end_offset
+        is_past_end = start > facts.log_end_offset and not facts.end_is_open
         own = facts.lineage.epoch_for_offset(start) if start < facts.log_end_offset else None
-        if (begins_past_end and epoch >= last) or (own is not None and epoch > last):
+        if epoch > last and (own is not None or (is_past_end and (epoch, start) == entries[0])):
             for other in replicas:
                 has_records = start < other.log_end_offset and other.lineage.epoch_for_offset(start) == epoch
                 if other is not facts and (has_records or (epoch, start) in (other.directory.checkpoint_epochs or ())):

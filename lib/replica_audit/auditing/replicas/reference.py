@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.replicas.later_files import is_at_rest, later_entry
+from replica_audit.auditing.replicas.later_files import LaterEntry, is_at_rest, later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
 from replica_audit.protocol.election import first_known_epoch, last_led
@@ -39,6 +39,8 @@ class Reference:
     predates: bool = False
     """The log of the reference was copied before it began to lead, by its own epoch file (`_predates`, `later_entry`): what others
     have past its end may be what it has had since."""
+    later: LaterEntry | None = None
+    """The entry of its own epoch file that shows that the log was cut since it was copied: then it `predates`, too."""
     is_replaced: bool = False
     """It `predates`, and may have been cut since, as another broker led meanwhile: so may be what others have in its place."""
     outdated: Leadership | None = None
@@ -127,8 +129,8 @@ def choose_reference(
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     is_older = bool(led) and _predates(facts, given.leader_epoch, given)
-    was_cut = later_entry(facts, replicas) is not None
-    predates = not at_rest and (is_older or _led_before_it_went(facts, last, given) or was_cut)
+    cut_at = None if at_rest else later_entry(facts, replicas)
+    predates = not at_rest and (is_older or _led_before_it_went(facts, last, given) or cut_at is not None)
     leads_now = leader_id == facts.broker_id and not predates
     led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
     return Reference(
@@ -140,7 +142,8 @@ def choose_reference(
         isr=None if given.isr is None else tuple(sorted(given.isr)),
         elr=tuple(sorted(given.elr)),
         predates=predates,
-        is_replaced=predates and (was_cut or _may_have_followed(facts, given.committed)),
+        later=cut_at,
+        is_replaced=predates and (cut_at is not None or _may_have_followed(facts, given.committed)),
         outdated=outdated,
         history=given.committed,
         fenced_since=given.fenced_since,
