@@ -191,10 +191,11 @@ def mapping(self, *given):
     return run(self, *given)
 answer_parts.AnswerParts.map = mapping
 status = main(["run", sys.argv[1], "--config", "audit.yaml", "--no-quality", "--quiet", "--fail-on", "never"])
-assert jobs == [True] * 3, jobs
+assert set(jobs) == {True}, jobs
+tried = len(jobs)
 lines = Path("replica-audit-report/audit.jsonl.gz").read_bytes()
 write_report(load_results(Warehouse("replica-audit-warehouse"), None, "never"), "replica-audit-report", "never")
-assert jobs == [True] * 3 + [False] * 3, jobs
+assert set(jobs[tried:]) == {False}, jobs
 assert lines == Path("replica-audit-report/audit.jsonl.gz").read_bytes()
 assert not list(Path("replica-audit-warehouse/partitions").glob("*.part"))
 sys.exit(status)

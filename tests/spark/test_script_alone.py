@@ -43,7 +43,7 @@ def test_by_name_alone_spark_says_what_the_reference_explains(tmp_path):
         cwd=tmp_path, env={**kept, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert "where `PYSPARK_PYTHON` names that Python; else Spark says DATA_SOURCE_NOT_FOUND" in text
+    assert "where `PYSPARK_PYTHON` names that Python; if Spark says DATA_SOURCE_NOT_FOUND" in text
     said = ran.stderr[-3000:]
     assert ran.returncode == 1 and "[DATA_SOURCE_NOT_FOUND]" in ran.stderr and "kafka_log" in ran.stderr, said
 

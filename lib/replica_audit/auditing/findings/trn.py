@@ -70,7 +70,8 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     checkpoint = follower.directory.high_watermark_checkpoint
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return
-    if not any(run.conflicting and run.batches and run.end_offset > cut for run in item.runs):
+    cut_runs = [run for run in item.runs if run.conflicting and run.batches and run.end_offset > cut]
+    if not cut_runs:
         return
     is_known = not case.may_be_on_leader(cut)
     goes, go = ("goes", "go") if is_known else ("would go", "would go")
@@ -79,7 +80,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     gone = f"the end of a committed transaction {goes} with it"
     if lost:
         gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
-    elif dropped:
+    elif any(not run.batches.control.all() for run in cut_runs):
         gone = f"{count(dropped, 'record')} {goes if dropped == 1 else go} with it, and what lies below {checkpoint} had been committed"
     found = finding(
         TRN_BELOW_HW,
