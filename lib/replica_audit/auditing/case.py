@@ -147,9 +147,9 @@ class Case:
         explains them."""
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
-            return self.one_moment or self.evidence.was_at_rest or (self._state_of_reference == "down" and not ran)
+            return self.one_moment or self.evidence.was_at_rest or (self.state_of_reference == "down" and not ran)
         return not item.follower.is_about_to_go and lacks_tail(
-            self.reference, item, self.replicas, self.leadership, self.options.times, self.one_moment
+            self.reference, item, self.leadership, self.options.times, self.state_of_reference, self.one_moment
         )
 
     def may_be_lost_tail(self, item: Comparison) -> bool:
@@ -157,11 +157,12 @@ class Case:
         if self.is_lost_tail(item) or item.follower.is_about_to_go or not item.ahead:
             return False
         if self.is_copied_from_reference(item):
-            return self._state_of_reference == "undecided"
-        return may_lack_tail(self.reference, item, self.replicas, self.leadership, self.options.times)
+            return self.state_of_reference == "undecided"
+        return may_lack_tail(self.reference, item, self.leadership, self.state_of_reference)
 
-    @property
-    def _state_of_reference(self) -> CopiedState:
+    @cached_property
+    def state_of_reference(self) -> CopiedState:
+        """State of the reference's broker during the copy."""
         return state_of_reference(self.reference, self.replicas, self.leadership, self.options.times)
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:

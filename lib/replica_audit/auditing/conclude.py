@@ -132,9 +132,10 @@ def conclude(
     compared = everything[: len(kept)]
     beside = everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.options.quiesced, replicas, leadership)
+    state = state_of_reference(reference, replicas, leadership, evidence.options.times)
     shorter = any(
-        lacks_tail(reference, item, replicas, leadership, evidence.options.times, one_moment)
-        or (not one_moment and may_lack_tail(reference, item, replicas, leadership, evidence.options.times))
+        lacks_tail(reference, item, leadership, evidence.options.times, state, one_moment)
+        or (not one_moment and may_lack_tail(reference, item, leadership, state))
         for item in compared
     )
     store = look_into_store(evidence, reference, loaded.rows_of(reference.facts))

@@ -26,11 +26,14 @@ from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.batch_header import or_absent
 from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
 from replica_audit.literals import REMOTE_BASES, SEEN, RemoteBasis, StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteSegment, without
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
+
+_NOTHING = OffsetSet.of(())
 
 
 def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[CommittedRange]:
@@ -355,10 +358,8 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
     gone = {epoch: OffsetSet.of(without(ranges, there.get(epoch, ()))) for epoch, ranges in absent.items()}
     found = []
     for item in unserved_ranges:
-        whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
-        absent_there = gone.get(-1 if item.leader_epoch is None else item.leader_epoch)
-        left = [whole] if absent_there is None else absent_there.missing_from([whole])
-        found += [item] if left == [whole] else [item.between(one.start_offset, one.end_offset) for one in left]
+        left = _missing(item, gone)
+        found += [item] if left == [item.span] else [item.between(one.start_offset, one.end_offset) for one in left]
     return found
 
 
@@ -375,12 +376,10 @@ def _deleted_as_it_leads(
             for start, end, epoch in stretches(segment):
                 staying.setdefault(epoch, []).append(OffsetRange(start, end))
     for item in in_store:
-        epoch = -1 if item.leader_epoch is None else item.leader_epoch
+        epoch = or_absent(item.leader_epoch)
         if first is None or epoch < first:
-            whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
-            yield from (
-                item.between(one.start_offset, one.end_offset) for one in without([whole], staying.get(epoch, ()))
-            )
+            left = without([item.span], staying.get(epoch, ()))
+            yield from (item.between(one.start_offset, one.end_offset) for one in left)
 
 
 def _copied(case: Case) -> Iterator[tuple[RemoteSegment, int, OffsetRange, list[OffsetRange]]]:
@@ -407,10 +406,13 @@ def _in_segments(
             there.setdefault(epoch, []).extend(sound)
     of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
     for item in in_store:
-        whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
-        known = of_epoch.get(-1 if item.leader_epoch is None else item.leader_epoch)
-        unread = [whole] if known is None else known.missing_from([whole])
-        yield from (item.between(one.start_offset, one.end_offset) for one in without([whole], unread))
+        known = of_epoch.get(or_absent(item.leader_epoch), _NOTHING)
+        yield from (item.between(one.start_offset, one.end_offset) for one in known.shared_with([item.span]))
+
+
+def _missing(item: CommittedRange, of_epoch: Mapping[int, OffsetSet]) -> list[OffsetRange]:
+    """Offsets of a range that the set of its epoch lacks."""
+    return of_epoch.get(or_absent(item.leader_epoch), _NOTHING).missing_from([item.span])
 
 
 def _has_form(case: Case, forms: Collection[StoredForm], segment: RemoteSegment) -> bool:
@@ -530,10 +532,8 @@ def _beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[Commi
             there.setdefault(epoch, []).extend(OffsetRange(first, last) for first, last, had in parts if had == epoch)
     of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
     for item in items:
-        known = None if item.leader_epoch is None else of_epoch.get(item.leader_epoch)
-        whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
-        left = [whole] if known is None else known.missing_from([whole])
-        if left and (left == [whole] or not item.is_plain):
+        left = _missing(item, of_epoch)
+        if left and (left == [item.span] or not item.is_plain):
             yield item
         else:
             yield from (item.between(one.start_offset, one.end_offset) for one in left)

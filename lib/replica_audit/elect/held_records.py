@@ -21,7 +21,7 @@ from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.tallies import Tally, tally_from
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch, or_absent
-from replica_audit.model import ChunkDigest, OpenTransaction
+from replica_audit.model import ChunkDigest, OffsetRange, OpenTransaction
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import Batches, find_rows
 from replica_audit.segments.open_transactions import next_part
@@ -40,6 +40,11 @@ class CommittedRange(NamedTuple):
     """True past the reference's end, where its leadership does not contradict the records."""
     place: tuple[int, int] | None = None
     """[start, end) in the replica's own log, if `piece` uses the reference's offsets of the same records."""
+
+    @property
+    def span(self) -> OffsetRange:
+        """Its offsets."""
+        return OffsetRange(self.piece.start_offset, self.piece.end_offset)
 
     @property
     def is_plain(self) -> bool:

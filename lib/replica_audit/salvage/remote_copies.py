@@ -65,7 +65,7 @@ def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> dict[RemoteSegmen
     """Copied segments with records that no reader gets once `log` leads, with the offsets and epoch of each part."""
     lost: dict[int | None, list[OffsetRange]] = {}
     for item in unserved(case, log, stays=stays):
-        lost.setdefault(item.leader_epoch, []).append(OffsetRange(item.piece.start_offset, item.piece.end_offset))
+        lost.setdefault(item.leader_epoch, []).append(item.span)
     sets = {epoch: OffsetSet.of(ranges) for epoch, ranges in lost.items()}
     found = {}
     for segment in sorted(case.remote.segments):

@@ -22,6 +22,7 @@ from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.batch_header import or_absent
 from replica_audit.literals import FollowerVerdict, RecordProblemKind
 from replica_audit.model import CHUNK_OFFSETS, PartitionState, TopicPartition
 from replica_audit.schema import GoneRecordsRow, VerificationRow
@@ -218,7 +219,7 @@ def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
     if not history:
         return new.broker_id in (leader.isr or ())
     epochs = {epoch for epoch, _ in (*leader.facts.epoch_starts, *(leader.facts.directory.checkpoint_epochs or ()))}
-    last = -1 if new.last_leader_epoch is None else new.last_leader_epoch
+    last = or_absent(new.last_leader_epoch)
     return any(epoch > last and epoch in epochs | {leader.leader_epoch} for epoch in _joined(new.broker_id, history))
 
 

@@ -150,11 +150,7 @@ def compare(
     cut = replays[protocol].kept_to
     if is_cut_by_another:
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
-    deleted_to = _start_by_epoch_file(leader)
-    runs = tuple(
-        replace(run, survives=run.survives and run.end_offset > deleted_to)
-        for run in runs_of(alignment.differences, stretches, cut, follower)
-    )
+    runs = runs_of(alignment.differences, stretches, cut, _start_by_epoch_file(leader), follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, pair.loaded) for first in set(firsts.values())}
     overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)

@@ -93,11 +93,16 @@ class DivergentRange:
 
 
 def runs_of(
-    differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
+    differences: tuple[Difference, ...],
+    stretches: tuple[OffsetRange, ...],
+    cut: int,
+    deleted_to: int,
+    follower: ReplicaFacts,
 ) -> tuple[DivergentRange, ...]:
     """Form runs from a follower's `differences`, in order.
 
-    `cut` is the end of the log that the follower keeps, `stretches` are the conflicting ranges.
+    `cut` is the end of the log that the follower keeps, `deleted_to` where the leader's log begins, `stretches` are the conflicting
+    ranges.
     """
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):
@@ -113,11 +118,15 @@ def runs_of(
             groups[-1].append(item)
         else:
             groups.append([item])
-    return tuple(_run(group, stretches, cut, follower) for group in groups)
+    return tuple(_run(group, stretches, cut, deleted_to, follower) for group in groups)
 
 
 def _run(
-    group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
+    group: list[Difference],
+    stretches: tuple[OffsetRange, ...],
+    cut: int,
+    deleted_to: int,
+    follower: ReplicaFacts,
 ) -> DivergentRange:
     first = group[0]
     start = first.start_offset
@@ -144,7 +153,7 @@ def _run(
         committed_end=committed_end,
         committed_records=0 if committed_end is None else lacking.records_between(start, committed_end),
         kind=first.kind,
-        survives=start < cut,
+        survives=start < cut and end > deleted_to,
         compacted=follower.compacted,
         batches=lacking,
         written_again=again,

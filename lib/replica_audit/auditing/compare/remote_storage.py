@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.alignment import Difference
 from replica_audit.auditing.compare.distinct_records import RecordRange
+from replica_audit.batch_header import or_absent
 from replica_audit.literals import RemoteLineage
 from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment, without
 from replica_audit.segments.batch_rows import Batches
@@ -60,7 +61,7 @@ def differing_epochs(
     follower: ReplicaFacts, lineage: Lineage, below: OffsetRange
 ) -> Iterator[tuple[OffsetRange, int, int]]:
     """(offsets, its epoch, the log's epoch) of a follower's records in the range `below`, in epochs that `lineage` rules out there."""
-    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    latest = or_absent(lineage.latest_epoch)
     low = max(below.start_offset, follower.local_start_offset)
     for start, end, epoch in _stretches(follower, low, below.end_offset):
         for first, last, had in epoch_parts(lineage, start, end):
@@ -173,7 +174,7 @@ def find_orphans(
     An epoch later than the log's latest is not ruled out: the log was copied before. Nor is a range past the log's end, unless
     the copy `is_whole`, i.e. a later one would have no more.
     """
-    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    latest = or_absent(lineage.latest_epoch)
     found: list[RemoteOrphan] = []
     for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
         for first, last, epoch, had in _beside(lineage, segment, start_offset):
@@ -225,7 +226,7 @@ def place_segment(
     `start_offset` are deleted."""
     if segment.end_offset <= start_offset:
         return "below_start", None
-    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    latest = or_absent(lineage.latest_epoch)
     is_known = False
     past: int | None = None
     for first, last, epoch, had in _beside(lineage, segment, start_offset):

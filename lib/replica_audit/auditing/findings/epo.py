@@ -10,6 +10,7 @@ from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.later_files import emptied_by, is_at_rest, later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import Evidence
 from replica_audit.text import name_source
@@ -175,7 +176,7 @@ def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tup
     if case.evidence.was_at_rest or is_at_rest(facts) or not case.is_epoch_said:
         return False
     known = {case.reference.leader_epoch, *(state.leader_epoch for state in case.reference.history)}
-    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
+    last = or_absent(facts.last_leader_epoch)
     return facts.file_increases and all(epoch in known and epoch > last for epoch, _ in claimed)
 
 

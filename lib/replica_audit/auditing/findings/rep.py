@@ -109,11 +109,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             yield skew(case, follower, text, start, end, is_undecided=is_undecided)
             return
     when = case.options.times.describe((follower, leader))
-    if lacks_tail(reference, item, case.replicas, case.leadership, case.options.times, case.one_moment):
+    if lacks_tail(reference, item, case.leadership, case.options.times, case.state_of_reference, case.one_moment):
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [_AT_REST]
-        elif is_whole_though_down(reference, item, case.replicas, case.leadership, case.options.times):
+        elif is_whole_though_down(reference, item, case.leadership, case.state_of_reference):
             why = (
                 f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
             )
@@ -144,7 +144,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
         )
     elif not case.one_moment:
         doubtful = is_tail_lost(case.reference, case.replicas, leader)
-        if may_lack_tail(reference, item, case.replicas, case.leadership, case.options.times):
+        if may_lack_tail(reference, item, case.leadership, case.state_of_reference):
             yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
             return
         is_undecided = not doubtful and leader.may_have_lost_tail

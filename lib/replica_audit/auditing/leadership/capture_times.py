@@ -192,9 +192,9 @@ def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], l
 def lacks_tail(
     reference: Reference,
     item: Comparison,
-    replicas: Sequence[ReplicaFacts],
     leadership: Leadership | None,
     times: CaptureTimes,
+    state: CopiedState,
     one_moment: bool,
 ) -> bool:
     """True if a follower's records past the reference's end prove that the reference lost its tail or is not the leader.
@@ -206,33 +206,21 @@ def lacks_tail(
         return False
     if one_moment or wrote_before_copy(reference, item, times):
         return True
-    return is_whole_though_down(reference, item, replicas, leadership, times)
+    return is_whole_though_down(reference, item, leadership, state)
 
 
-def may_lack_tail(
-    reference: Reference,
-    item: Comparison,
-    replicas: Sequence[ReplicaFacts],
-    leadership: Leadership | None,
-    times: CaptureTimes,
-) -> bool:
+def may_lack_tail(reference: Reference, item: Comparison, leadership: Leadership | None, state: CopiedState) -> bool:
     """True if `lacks_tail` holds only if the reference was down while it was copied, which is undecided."""
-    if not _is_past_leader(reference, item, leadership) or not _wrote_last(reference, item, leadership):
-        return False
-    return state_of_reference(reference, replicas, leadership, times) == "undecided"
+    is_past = state == "undecided" and _is_past_leader(reference, item, leadership)
+    return is_past and _wrote_last(reference, item, leadership)
 
 
 def is_whole_though_down(
-    reference: Reference,
-    item: Comparison,
-    replicas: Sequence[ReplicaFacts],
-    leadership: Leadership | None,
-    times: CaptureTimes,
+    reference: Reference, item: Comparison, leadership: Leadership | None, state: CopiedState
 ) -> bool:
     """True if the reference's copy has all that its broker left as it went down, and no other broker has led since with the
     records that the follower has ahead."""
-    is_last = _wrote_last(reference, item, leadership)
-    return is_last and state_of_reference(reference, replicas, leadership, times) == "down"
+    return state == "down" and _wrote_last(reference, item, leadership)
 
 
 def state_of_reference(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica_audit.batch_header import or_absent
+
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
@@ -29,7 +31,7 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     if not facts.file_increases or is_at_rest(facts):
         return None
     entries = facts.directory.checkpoint_epochs or ()
-    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
+    last = or_absent(facts.last_leader_epoch)
     for epoch, start in entries:
         is_past_end = start > facts.log_end_offset and not facts.end_is_open
         own = facts.lineage.epoch_for_offset(start) if start < facts.log_end_offset else None
@@ -48,7 +50,7 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
     """
     if is_at_rest(facts):
         return None
-    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
+    last = or_absent(facts.last_leader_epoch)
     for other in replicas:
         cuts = any(epoch > last and start <= facts.log_start_offset for epoch, start in other.epoch_entries)
         # The epoch file is cut at once where the log start moves, the checkpoint of that comes later.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from replica_audit.batch_header import or_absent
 from replica_audit.protocol.election import first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
@@ -69,7 +70,7 @@ def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fac
     found = lineage_as_found(facts)
     if found is not None and any(start > end for _, start in found):
         return False
-    last = _last_epoch(facts)
+    last = or_absent(facts.last_leader_epoch)
     own = tuple(reference.complete(reference.facts.lineage))
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
@@ -104,13 +105,9 @@ def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, i
 def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
     """True if the history has every leader since a log's last epoch."""
     known_from = first_known_epoch(reference.history)
-    return known_from is not None and known_from <= _last_epoch(facts)
+    return known_from is not None and known_from <= or_absent(facts.last_leader_epoch)
 
 
 def _lineages(facts: ReplicaFacts) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Lineages by the batches, and by the epoch file as found."""
     return tuple(facts.lineage), tuple(facts.directory.checkpoint_epochs or ())
-
-
-def _last_epoch(facts: ReplicaFacts) -> int:
-    return -1 if facts.last_leader_epoch is None else facts.last_leader_epoch

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.later_files import LaterEntry, is_at_rest, later_entry
+from replica_audit.batch_header import or_absent
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
 from replica_audit.protocol.election import first_known_epoch, last_led
@@ -263,8 +264,7 @@ def log_epoch(facts: ReplicaFacts) -> int:
     The file counts as found, before the loader drops such an entry, and only if it increases throughout: `9 33` or `6 999999`
     in a damaged file does not count.
     """
-    last = facts.last_leader_epoch
-    last = -1 if last is None else last
+    last = or_absent(facts.last_leader_epoch)
     entries = facts.directory.checkpoint_epochs or ()
     if entries and facts.file_increases and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
         return entries[-1][0]
