@@ -872,8 +872,8 @@ class ReportRows:
 
     def take(self, more: "ReportRows") -> None:
         """Append the rows of `more`."""
-        for table in REPORT_ROWS:
-            self.table(table).extend(more.table(table))
+        for table, rows in vars(more).items():
+            self.table(table).extend(rows)
 
 
 #: The class of each table's rows.

@@ -60,6 +60,7 @@ def test_equal_copies_share_their_batches() -> None:
     other["crc"][3] += 1
     loaded = LoadedBatches.of({(1, "data"): rows, (2, "data"): rows.copy(), (3, "data"): other})
     assert LoadedBatches.of(loaded) is loaded
+    assert loaded[1, "data"] is loaded[2, "data"] is not loaded[3, "data"]
     one, two, three, four = (loaded.batches_of(_facts(broker), {0}) for broker in (1, 2, 3, 4))
     assert one is two is loaded.batches_of(_facts(1), [0])
     assert three.rows.tolist() == other.tolist()

@@ -12,7 +12,7 @@ import pytest
 from tests.support.encoder import encode_batch, encode_legacy, encode_marker
 from tests.support.scanned import FIXTURES, batches_of, summarise_segment
 
-from replica_audit.model import CHUNK_OFFSETS, EpochStart, SegmentSummary
+from replica_audit.model import CHUNK_OFFSETS, Damage, EpochStart, SegmentSummary
 from replica_audit.segments import summary as summary_module
 from replica_audit.segments.digests import digest_chunks, merge_chunks
 from replica_audit.segments.scan import scan_segment
@@ -341,3 +341,18 @@ def test_json_is_stable_and_holds_everything():
     text = summary_to_json(summary)
     assert summary_from_json(text) == summary and summary_to_json(summary_from_json(text)) == text
     assert summary.damage and struct.calcsize("q") == 8
+
+
+def test_summaries_of_equal_segments_share_all_but_their_path() -> None:
+    """Paths may have quotes and backslashes, and a text in a summary may look like a key; long summaries are not kept."""
+    one = replace(summarise(encode_batch(0, 5, 0)), path='a "path": \\ "é"/0.log')
+    looks_so = replace(one, damage=(Damage(0, 10, 'read "path":"x"', "corrupt", None, None),))
+    for summary in (one, looks_so):
+        other = replace(summary, path="b/0.log")
+        read, again = (summary_from_json(summary_to_json(known)) for known in (summary, other))
+        assert (read, again) == (summary, other)
+        assert read.damage is again.damage
+    long = summary_to_json(replace(one, damage=(Damage(0, 10, "read " * 1000, "corrupt", None, None),)))
+    assert summary_from_json(long).damage is not summary_from_json(long).damage
+    with pytest.raises(ValueError):
+        summary_from_json('{"base_offset":0}')

@@ -64,8 +64,9 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
 
 def _vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[CommittedRange]:
     """Records of segments that remote storage never had completely, or has deleted, and that the candidate's log lacks entirely."""
-    served = [] if stays else _served(candidate)
-    for one in case.lost_remotely.vanished:
+    vanished = case.lost_remotely.vanished
+    served = _served(candidate) if vanished and not stays else []
+    for one in vanished:
         item = CommittedRange(one.piece, one.end_offset, one.leader_epoch)
         own = [known for epoch, known in served if epoch == one.leader_epoch]
         whole = OffsetRange(one.start_offset, one.end_offset)

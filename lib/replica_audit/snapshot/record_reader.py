@@ -6,6 +6,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,9 +79,13 @@ class RecordReader:
     def __init__(self, snapshot: OpensFiles | str) -> None:
         """`snapshot`, or its location, which is opened when the first record is read."""
         self._snapshot = snapshot
-        self.hasher = RecordHasher()
         self.not_captured: set[RecordRequest] = set()
         """Requests that are not part of the evidence."""
+
+    @cached_property
+    def hasher(self) -> RecordHasher:
+        """Hasher of all records read; few readers read any."""
+        return RecordHasher()
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.

@@ -192,12 +192,15 @@ def _union(pieces: Sequence[RecordRange], until: int) -> tuple[Count, bool]:
     if not pieces:
         return Count(), False
     first = pieces[0]
-    if len(pieces) == 1 and first.dense:
-        return Count(first.record_count, _covered(pieces, until)), not first.exact
     start = first.start_offset
-    end = max(piece.end_offset for piece in pieces)
-    if all(piece.dense for piece in pieces):
-        return Count(_covered(pieces, end), _covered(pieces, until)), not all(piece.exact for piece in pieces)
+    end = first.end_offset
+    is_dense = is_exact = True
+    for piece in pieces:
+        end = max(end, piece.end_offset)
+        is_dense = is_dense and piece.dense
+        is_exact = is_exact and piece.exact
+    if is_dense:
+        return Count(_covered(pieces, end), _covered(pieces, until)), not is_exact
     if all((piece.start_offset, piece.end_offset, piece.crc) == (start, end, first.crc) for piece in pieces):
         return Count(first.record_count, first.record_count if until > start else 0), not first.exact
     # Cleaners leave different records of a batch: there are at most as many as offsets, and as all ranges have together.

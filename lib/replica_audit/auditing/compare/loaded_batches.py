@@ -22,11 +22,14 @@ def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:
 
 
 class LoadedBatches(dict["CopyKey", "NDArray[np.void]"]):
-    """Rows (`BATCH_DTYPE`) by copy, as they were found; of a copy that is not among them none."""
+    """Rows (`BATCH_DTYPE`) by copy, as they were found, those of equal copies one array; of a copy that is not among them none."""
 
     def __init__(self, rows: Mapping[CopyKey, NDArray[np.void]]) -> None:
-        super().__init__(rows)
-        self._known: dict[tuple[CopyKey, tuple[CorruptEpoch, ...], frozenset[int]], Batches] = {}
+        super().__init__()
+        for key, found in rows.items():
+            own = Batches(found)
+            self[key] = next((known for known in self.values() if Batches(known) == own), found)
+        self._known: dict[tuple[int, tuple[CorruptEpoch, ...], frozenset[int]], Batches] = {}
 
     @classmethod
     def of(cls, rows: Mapping[CopyKey, NDArray[np.void]]) -> LoadedBatches:
@@ -42,7 +45,7 @@ class LoadedBatches(dict["CopyKey", "NDArray[np.void]"]):
 
     def batches_of(self, facts: ReplicaFacts, chunks: Collection[int]) -> Batches:
         """The batches of a copy, of those of its `chunks` that were read, in order of base offset."""
-        key = facts.key, facts.rot, frozenset(chunks)
+        key = id(self[facts.key]), facts.rot, frozenset(chunks)
         found = self._known.get(key)
         if found is None:
             found = batches_in(self.rows_of(facts), chunks)

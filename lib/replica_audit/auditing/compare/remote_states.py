@@ -162,5 +162,7 @@ class RemoteFacts:
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:
         """Segments without contradictions."""
+        if not self.contradictory:
+            return self.segments
         unclear = {one.segment_id for one in self.contradictory}
         return tuple(one for one in self.segments if one.segment_id not in unclear)

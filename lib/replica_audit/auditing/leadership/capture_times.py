@@ -111,6 +111,8 @@ class CaptureTimes:
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
         """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the log dir that contains it."""
         own = [one for one in self.copies if one.broker_id == broker_id]
+        if not own:
+            return set()
         around = {one.log_dir for one in own if f"{log_dir}/".startswith(f"{one.log_dir}/")}
         exact = [one for one in own if one.log_dir == max(around, key=len, default=None)]
         return {one.kind for one in exact or (own if len(own) == 1 else []) if one.kind is not None}
