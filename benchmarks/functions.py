@@ -42,8 +42,7 @@ def serve(warehouse: str) -> None:
     from replica_audit.garbage_collection import collect_rarely
     from replica_audit.runner.executor import InProcess
     from replica_audit.runner.ingested_source import IngestedSource
-    from replica_audit.runner.partition_tasks import PartitionWork, audit_partitions
-    from replica_audit.runner.task_rows import Outlet
+    from replica_audit.runner.partition_tasks import Outlet, PartitionWork, audit_partitions
     from replica_audit.warehouse.answer_tables import snapshot_row
     from replica_audit.warehouse.attempts import latest_attempt
     from replica_audit.warehouse.delta_tables import Warehouse

@@ -20,8 +20,7 @@ from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all, audit_one
 from replica_audit.runner.ingested_source import TableReader
-from replica_audit.runner.partition_tasks import PartitionTask, PartitionWork, audit_partitions
-from replica_audit.runner.task_rows import Outlet
+from replica_audit.runner.partition_tasks import Outlet, PartitionTask, PartitionWork, audit_partitions
 from replica_audit.warehouse.ingested_rows import EVIDENCE_TABLES, EvidenceRows
 from replica_audit.warehouse.table_reads import PlacedFiles
 

@@ -16,8 +16,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.runner.audit_stage import audit
 from replica_audit.runner.executor import Executor, InProcess
-from replica_audit.runner.in_process import audit_all
-from replica_audit.runner.snapshot_source import InMemory, SnapshotSource
+from replica_audit.runner.in_process import InMemory, SnapshotSource, audit_all
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now

@@ -20,13 +20,14 @@ from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.results import Results
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.partition_tasks import (
+    Outlet,
     PartitionReader,
     PartitionTask,
     PartitionWork,
     TaskAnswer,
     audit_partitions,
+    to_read,
 )
-from replica_audit.runner.task_rows import Outlet
 from replica_audit.schema import MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def audit(
     is not among the brokers said to be `up`."""
     try:
         tasks = source.tasks(executor)
-        files, size_bytes = _to_read(tasks)
+        files, size_bytes = to_read(tasks)
         progress.begin(*(("auditing", files, size_bytes) if files else ("auditing partitions", len(tasks))))
         work = PartitionWork(source.reader, sink.outlet(tasks), asked, up)
         answers = _answer(executor, source, tasks, work, progress)
@@ -151,10 +152,10 @@ def _answer(
     """Answers for all partitions. The coordinator's log is read once for partitions that wait for it, and once for producers of
     lost records."""
     answers = AuditAnswers()
-    reads_files = any(_to_read(tasks))
+    reads_files = any(to_read(tasks))
 
     def ended(of_task: list[PartitionTask]) -> None:
-        progress.advance(*(_to_read(of_task) if reads_files else (len(of_task), 0)))
+        progress.advance(*(to_read(of_task) if reads_files else (len(of_task), 0)))
 
     waiting = answers.take(_run(executor, tasks, work, ended))
     ask = partial(_ask, executor, source, answers)
@@ -164,11 +165,6 @@ def _answer(
     lost = answers.rows.lost_producers
     lost[:] = with_transactions(lost, ask(transactional_producers(lost)))
     return answers
-
-
-def _to_read(tasks: Sequence[PartitionTask]) -> tuple[int, int]:
-    """Files and bytes of segments that auditing reads: 0 if the ingest has read them."""
-    return sum(task.files for task in tasks), sum(task.size_bytes for task in tasks)
 
 
 def _ask(

@@ -29,8 +29,7 @@ from replica_audit.runner import audit_stage
 from replica_audit.runner.audit_stage import AuditAnswers
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, TIMELINE_TABLE, write_timeline
-from replica_audit.runner.partition_tasks import PartitionTask
-from replica_audit.runner.task_rows import Outlet
+from replica_audit.runner.partition_tasks import Outlet, PartitionTask
 from replica_audit.schema import AttemptRow, MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic

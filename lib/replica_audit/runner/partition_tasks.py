@@ -1,4 +1,4 @@
-"""The work of a task on its partitions: calls `auditing` and `elect`, regardless of where partitions are read from."""
+"""The work of a task on its partitions: calls `auditing` and `elect`, regardless of where partitions are read from and rows go to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica_audit.auditing.evidence import AuditOptions, SideEvidence
 from replica_audit.auditing.findings import LogDirTally
+from replica_audit.auditing.lost_producers import awaits_coordinator
 from replica_audit.model import TopicPartition, TransactionState
-from replica_audit.runner.task_rows import Outlet, TaskRows
 from replica_audit.schema import ReportRows
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.record_comparison import RecordSource
     from replica_audit.auditing.opened_snapshot import Examined
     from replica_audit.auditing.replicas.replica_facts import CopyKey
+    from replica_audit.warehouse.table_files import RowFiles
     from replica_audit.warehouse.table_layout import DataFile
 
 
@@ -34,6 +35,11 @@ class PartitionTask(NamedTuple):
     files: int = 0
     size_bytes: int = 0
     """Size of its segments if auditing reads them, as is `files`; for progress."""
+
+
+def to_read(tasks: Sequence[PartitionTask]) -> tuple[int, int]:
+    """Files and bytes of segments that auditing reads: 0 if the ingest has read them."""
+    return sum(task.files for task in tasks), sum(task.size_bytes for task in tasks)
 
 
 class PartitionReader(Protocol):
@@ -56,6 +62,16 @@ class PartitionReader(Protocol):
 
     def rows_read(self, examined: Examined, rows: ReportRows) -> ReportRows:
         """`rows` with those that result from reading, unless tables have them already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Destination of a task's rows; without `directories` they stay in memory."""
+
+    directories: Mapping[str, str] = field(default_factory=dict)
+    """Directories of the tables that tasks write."""
+    ids: Mapping[str, str | None] = field(default_factory=dict)
+    """Ids of every row that is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +103,7 @@ class TaskAnswer:
 def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Iterator[TaskAnswer]:
     """One answer for all `tasks`. A partition that raises becomes CAP-NOT-AUDITED, and the others are answered."""
     work = replace(work, reader=work.reader.opened(tasks))
-    found, waiting, log_dirs = TaskRows(work.outlet), {}, LogDirTally()
+    found, waiting, log_dirs = _TaskRows(work.outlet), {}, LogDirTally()
     for task in tasks:
         rows, producers = _audit(task, work, log_dirs)
         if producers:
@@ -95,6 +111,33 @@ def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Ite
         else:
             found.add(rows)
     yield TaskAnswer(found.rows, found.close(), waiting, log_dirs)
+
+
+class _TaskRows:
+    """The rows of one task, partition after partition."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.rows = ReportRows()
+        self._outlet = outlet
+        self._files: RowFiles | None = None
+
+    def add(self, rows: ReportRows) -> None:
+        """Add the rows of a partition."""
+        self.rows.take(self._write(rows) if self._outlet.directories else rows)
+
+    def close(self) -> Mapping[str, DataFile]:
+        """The files that were written, by table, for the commit."""
+        return {} if self._files is None else self._files.close()
+
+    def _write(self, rows: ReportRows) -> ReportRows:
+        """Write rows; returns those that stay in memory, since the coordinator's states, read once for all, may be added."""
+        from replica_audit.warehouse.table_files import RowFiles
+
+        if self._files is None:
+            self._files = RowFiles(self._outlet.directories, self._outlet.ids)
+        written = [row for row in rows.lost_producers if not awaits_coordinator(row)]
+        self._files.add(vars(replace(rows, lost_producers=written)))
+        return ReportRows(lost_producers=list(filter(awaits_coordinator, rows.lost_producers)))
 
 
 def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> tuple[ReportRows, frozenset[int]]:
