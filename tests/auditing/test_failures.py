@@ -95,8 +95,8 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
         raise error
 
     monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
-    nowhere = PlacedFiles("nowhere", {}, {"snapshot_id": "s"}, {"ingest_id": ["i"]})
-    evidence = EvidenceRows(dict.fromkeys(EVIDENCE_TABLES, nowhere))
+    of_attempt = {"snapshot_id": "s"}, {"ingest_id": ["i"]}
+    evidence = EvidenceRows({table: PlacedFiles(table, "nowhere", {}, *of_attempt) for table in EVIDENCE_TABLES})
     reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence, None)
     for transactions in (None, {}):
         work = PartitionWork(reader, Outlet(), transactions=transactions)

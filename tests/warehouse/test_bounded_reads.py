@@ -54,8 +54,8 @@ def _since(directory: Path, partitions: int, monkeypatch: pytest.MonkeyPatch) ->
             yield row
 
     with monkeypatch.context() as patched:
-        for module in ("warehouse.past_audits", "warehouse.ingested_rows", "warehouse.delta_tables"):
-            patched.setattr(f"replica_audit.{module}.arrow_to_rows", counting)
+        for module in ("past_audits", "ingested_rows", "delta_tables", "table_reads"):
+            patched.setattr(f"replica_audit.warehouse.{module}.arrow_to_rows", counting)
         later = audit(executor, warehouse, snapshot_id, replace(settings, since=first.audit["audit_id"]), Unseen())
     told = audit_all(path, settings)
     assert [later.rows(table) for table in REPORT_TABLES] == [told.rows(table) for table in REPORT_TABLES]

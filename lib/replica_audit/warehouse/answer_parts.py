@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.model import Place
 from replica_audit.results import Found, Given, by_place
-from replica_audit.schema import REPORT_ROWS, HighWatermarkTimelineRow, ReportRows, column_names
-from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.schema import REPORT_ROWS, HighWatermarkTimelineRow, ReportRows
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
 #: Partitions whose rows are held at a time.
@@ -50,9 +48,7 @@ class PartReader:
         wanted, part = WantedPlaces(stretch.places), ReportRows()
         for table, files in self.files.items():
             if table in tables:
-                kind = REPORT_ROWS[table]
-                for _, rows in files.read(schema_of(table, column_names(kind)), wanted):
-                    part.table(table).extend(arrow_to_rows(rows, kind))
+                part.table(table).extend(files.read_rows(REPORT_ROWS[table], wanted))
         return replace(part.in_order(), high_watermark_timeline=list(stretch.timeline))
 
 

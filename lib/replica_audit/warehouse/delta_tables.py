@@ -155,13 +155,13 @@ class StoredTables:
         handle, column = self._open(table), key_of(table)
         wanted = {name: [value] for name, value in equals.items()}
         if handle is None:
-            return PlacedFiles("", {}, {column: key}, wanted)
+            return PlacedFiles(table, "", {}, {column: key}, wanted)
         filesystem, root = open_directory(handle.table_uri)
         paths = [path for path, value in list_files(handle, column) if value == key]
         ahead = 0 if isinstance(filesystem, fs.LocalFileSystem) else _FOOTERS
         reads = run_ahead(lambda path: file_bounds(filesystem, f"{root}/{path}"), paths, ahead)
         bounds = {path: read.result() for path, read in reads}
-        return PlacedFiles(handle.table_uri, bounds, {column: key}, wanted)
+        return PlacedFiles(table, handle.table_uri, bounds, {column: key}, wanted)
 
     def count_rows(self, table: str, key: str | None) -> int:
         """Number of rows of a snapshot or an audit by the commits, without reading a file; 0 for a missing table."""
@@ -277,8 +277,7 @@ class Warehouse(StoredTables):
         writer = TableFileWriter(self._made(table), table, ids, _GROUP_ROWS)
         try:
             while some:
-                data = rows_to_arrow(some, writer.schema)
-                writer.add(dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows)
+                writer.add_rows(some)
                 some = list(islice(remaining, _ROWS_AT_ONCE))
             file = writer.close()
         except BaseException:

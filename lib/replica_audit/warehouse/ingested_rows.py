@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, joined, numbers_to_arrow, value_to_arrow
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
 from replica_audit.model import Place, SegmentSummary
-from replica_audit.schema import AnyRow, PartitionStateRow, QuarantineRow, column_names
+from replica_audit.schema import PartitionStateRow, QuarantineRow, column_names
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -140,7 +140,9 @@ class EvidenceRows:
         placed = {table: dict.fromkeys(warehouse.files(table, snapshot_id)) for table in EVIDENCE_TABLES}
         key: dict[str | None, str | None] = {"snapshot_id": snapshot_id}
         wanted = {"ingest_id": [ingest_id]}
-        return cls({table: PlacedFiles(warehouse.directory(table), placed[table], key, wanted) for table in placed})
+        return cls(
+            {table: PlacedFiles(table, warehouse.directory(table), placed[table], key, wanted) for table in placed}
+        )
 
     def index(self) -> EvidenceIndex:
         """Read a few columns of all rows. Raises EngineError for a missing or broken file."""
@@ -182,13 +184,13 @@ class EvidenceRows:
         """The rows of `places`; of segments those in `segment_files`, with the places of their summaries."""
         wanted = WantedPlaces(places)
         found: dict[Place, StoredPartition] = defaultdict(StoredPartition)
-        for directory in self._objects("replica_dirs", ReplicaDirRow, wanted):
+        for directory in self.files["replica_dirs"].read_rows(ReplicaDirRow, wanted):
             found[directory.topic, directory.partition].replica_dirs.append(directory)
-        for line in self._objects("leader_epochs", LeaderEpochRow, wanted):
+        for line in self.files["leader_epochs"].read_rows(LeaderEpochRow, wanted):
             found[line.topic, line.partition].leader_epochs.append(line)
-        for entry in self._objects("offset_checkpoints", OffsetCheckpointRow, wanted):
+        for entry in self.files["offset_checkpoints"].read_rows(OffsetCheckpointRow, wanted):
             found[entry.topic, entry.partition].offset_checkpoints.append(entry)
-        for state in self._objects("partition_states", PartitionStateRow, wanted):
+        for state in self.files["partition_states"].read_rows(PartitionStateRow, wanted):
             found[state.topic, state.partition].partition_states.append(state)
         of_task = replace(self.files[SEGMENTS], bounds=dict.fromkeys(sorted(segment_files)))
         for path, rows in of_task.read(_segment_schema(), wanted):
@@ -197,10 +199,6 @@ class EvidenceRows:
         for of_place in found.values():
             of_place.segments.sort(key=lambda row: (row.broker_id, row.path))
         return dict(found)
-
-    def _objects(self, table: str, kind: type[AnyRow], wanted: WantedPlaces) -> Iterator[AnyRow]:
-        for _, rows in self.files[table].read(schema_of(table, column_names(kind)), wanted):
-            yield from arrow_to_rows(rows, kind)
 
 
 def unplaced_rows(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> list[QuarantineRow]:

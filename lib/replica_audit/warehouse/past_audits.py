@@ -31,7 +31,6 @@ from replica_audit.warehouse.attempts import (
 )
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
-from replica_audit.warehouse.table_layout import schema_of
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
 #: Only partitions of these verdicts can have had committed records, or ones left behind by an unclean election.
@@ -224,11 +223,11 @@ class VerifiedRows:
 
     def read(self, places: Iterable[Place]) -> dict[Place, list[VerifiedSegment]]:
         """The segments at that time of those partitions among `places` that the audit found well."""
-        judged = _rows_of(self.partitions, "partitions", _Verdict, WantedPlaces(places))
+        judged = self.partitions.read_rows(_Verdict, WantedPlaces(places))
         well = WantedPlaces((row.topic, row.partition) for row in judged if row.verdict in _WELL)
         ends = {
             (row.topic, row.partition, row.broker_id, row.log_dir): row.common_prefix_end
-            for row in _rows_of(self.replicas, "replicas", _Compared, well)
+            for row in self.replicas.read_rows(_Compared, well)
         }
         found: dict[Place, list[VerifiedSegment]] = defaultdict(list)
         for one in placed_segments(self.segments, well):
@@ -237,11 +236,6 @@ class VerifiedRows:
                 verified = VerifiedSegment(one.broker_id, one.log_dir, one.summary_file, one.summary_row, end)
                 found[one.topic, one.partition].append(verified)
         return found
-
-
-def _rows_of(files: PlacedFiles, table: str, kind: type[AnyRow], places: WantedPlaces) -> Iterator[AnyRow]:
-    for _, rows in files.read(schema_of(table, column_names(kind)), places):
-        yield from arrow_to_rows(rows, kind)
 
 
 class _Shown(NamedTuple):

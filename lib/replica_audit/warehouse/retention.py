@@ -105,9 +105,8 @@ def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
     warehouse.describe_commits(stage="sweep")
     ingests = _ids(row.ingest_id for row in finished_attempts(warehouse, "ingest"))
     audits = _ids(row.audit_id for row in finished_attempts(warehouse, "audit"))
-    answers = (table for table in REPORT_TABLES if table not in BRONZE_TABLES)
     return _sweep(warehouse, BRONZE_TABLES, "ingest_id", ingests, before) + _sweep(
-        warehouse, answers, "audit_id", audits, before
+        warehouse, AUDIT_TABLES, "audit_id", audits, before
     )
 
 

@@ -69,6 +69,14 @@ class TableFileWriter:
         if self._waiting_rows >= self._group_rows:
             self._flush()
 
+    def add_arrow(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Write rows in the columns of the table that they are named for."""
+        self.add(dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Write rows of one class."""
+        self.add_arrow(rows_to_arrow(rows, self.schema))
+
     def close(self) -> DataFile | None:
         """The file, for the commit; None if no rows came."""
         self._flush()
@@ -150,8 +158,7 @@ class RowFiles:
         if writer is None:
             writer = TableFileWriter(self._directories[table], table, self._constants, self._group_rows)
             self._writers[table] = writer
-        found = rows_to_arrow(rows, writer.schema)
-        writer.add(dict(zip(found.schema.names, found.columns, strict=True)), found.num_rows)
+        writer.add_rows(rows)
 
 
 #: Buffered rows per conversion to Arrow.

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from replica_audit.arrow_rows import numbers_to_arrow, value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
 from replica_audit.model import Place
-from replica_audit.warehouse.table_layout import open_directory
+from replica_audit.schema import AnyRow, column_names
+from replica_audit.warehouse.table_layout import open_directory, schema_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -42,7 +43,7 @@ def list_files(handle: DeltaTable, key: str | None, before: datetime | None = No
     """
     if handle.protocol().min_reader_version > 1:
         raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
-    actions = pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all().to_pylist()
+    actions = _actions(handle).to_pylist()
     moment = None if before is None else before.timestamp() * 1000
     actions = [row for row in actions if moment is None or _milliseconds(row["modification_time"]) < moment]
     return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
@@ -50,8 +51,13 @@ def list_files(handle: DeltaTable, key: str | None, before: datetime | None = No
 
 def count_rows(handle: DeltaTable, column: str | None, key: str | None) -> int:
     """Rows of the files of one partition of a table, by their commits, which all our writers record."""
-    actions = pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all().to_pylist()
+    actions = _actions(handle).to_pylist()
     return sum(row["num_records"] or 0 for row in actions if column is None or row[f"partition.{column}"] == key)
+
+
+def _actions(handle: DeltaTable) -> pa.Table:
+    """What the commits say of each file of a table's version."""
+    return pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all()
 
 
 def _milliseconds(time: int | datetime) -> float:
@@ -188,6 +194,7 @@ def read_file(
 class PlacedFiles:
     """Files of a table, each with the partitions that it may have rows of: what a task needs to read the rows of its own."""
 
+    table: str
     directory: str
     """Directory of the table."""
     bounds: Mapping[str, Bounds]
@@ -203,12 +210,21 @@ class PlacedFiles:
             if places is None or places.overlap(bounds):
                 yield path, read_file(filesystem, f"{root}/{path}", schema, self.partition, self.wanted, places)
 
+    def read_rows(self, kind: type[AnyRow], places: WantedPlaces | None = None) -> Iterator[AnyRow]:
+        """`read` as objects of a class whose fields are columns of the table."""
+        for _, rows in self.read(schema_of(self.table, column_names(kind)), places):
+            yield from arrow_to_rows(rows, kind)
+
 
 def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:
-    counts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    starts = [0, *accumulate(counts)]
+    starts = _starts(file)
     numbers = [np.arange(starts[one], starts[one + 1], dtype=np.int64) for one in groups]
     return numbers_to_arrow(np.concatenate([np.empty(0, np.int64), *numbers]))
+
+
+def _starts(file: pq.ParquetFile) -> list[int]:
+    """Number of the first row of each row group, then of all rows."""
+    return [0, *accumulate(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups))]
 
 
 #: Rows as returned by `FileRows`.
@@ -226,9 +242,7 @@ class FileRows(Generic[Rows]):
         self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
         self._columns: list[str] = list(columns)
         self._convert: Callable[[pa.Table], Rows] = convert
-        metadata = self._file.metadata
-        counts: list[int] = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-        self._starts = [0, *accumulate(counts)]
+        self._starts = _starts(self._file)
         self._kept: tuple[int, Rows] | None = None
 
     def rows(self, start: int, count: int) -> Iterator[Rows]:
