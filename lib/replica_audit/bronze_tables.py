@@ -134,6 +134,7 @@ class ReplicaProgressRow(NamedTuple):
     high_watermark: int | None
     eligible: bool | None
     problem: str | None
+    """No longer used; kept for tables that have the column."""
 
 
 class BrokerLogEvent(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from replica_audit.runner.task_planning import cut_stretches
+from replica_audit.schema import Int
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ class TimelineNews(NamedTuple):
     """News of a timeline for a stage: the summary for a partition or, without a partition, a file that was written; JSON."""
 
     topic: str | None
-    partition: int | None
+    partition: Int | None
     payload: str
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica_audit.auditing.leadership.timeline_deviations import summary_from_text
 from replica_audit.protocol.high_watermark_rule import Rule
-from replica_audit.runner.executor import Executor, deal
+from replica_audit.runner.executor import Executor, TimelineNews, deal
 from replica_audit.runner.timeline_batches import AssignedReplica
-from replica_audit.schema import QuarantineRow
+from replica_audit.schema import QuarantineRow, columns
 from replica_audit.snapshot.inventory import BrokerLogFile
 from replica_audit.snapshot.replica_progress import ProgressPart, plan_progress, read_progress
 from replica_audit.snapshot.storage import Snapshot
@@ -35,8 +35,8 @@ _Read = Callable[[list[_Part]], Iterator[tuple[DataFile | None, list[QuarantineR
 
 PROGRESS, LOG_EVENTS, TIMELINE_TABLE = "replica_progress", "broker_log_events", "high_watermark_timeline"
 
-#: Columns of the timeline that the driver receives, and their names there: a written file is a row without a partition.
-_HEARD, _TOLD = ["topic", "partition", "summary"], ["topic", "partition", "payload"]
+#: Columns of the timeline that the driver receives, as `TimelineNews`.
+_HEARD = ["topic", "partition", "summary"]
 
 #: Most tasks that read files.
 _GREATEST_TASKS = 1000
@@ -64,7 +64,7 @@ def scan_progress(
                     unused.append(item)
                 else:
                     for batch in item.to_batches(max_chunksize=GROUP_ROWS):
-                        writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
+                        writer.add_arrow(batch)
         yield writer.close(), unused
 
     return _run(executor, planned, read, problems)
@@ -81,7 +81,6 @@ def scan_broker_logs(
     """Files of `broker_log_events` below `directory`, and quarantine rows for unreadable logs."""
 
     def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[QuarantineRow]]]:
-        from replica_audit.arrow_rows import rows_to_arrow
         from replica_audit.snapshot.broker_logs import read_broker_log
 
         writer = TableFileWriter(directory, LOG_EVENTS, constants)
@@ -90,9 +89,7 @@ def scan_broker_logs(
             items = read_broker_log(snapshot, file.path, file.broker_id)
             while some := list(islice(items, 10_000)):
                 unused += [one for one in some if isinstance(one, QuarantineRow)]
-                rows = [one for one in some if not isinstance(one, QuarantineRow)]
-                table = rows_to_arrow(rows, writer.schema)
-                writer.add(dict(zip(table.schema.names, table.columns, strict=True)), len(rows))
+                writer.add_rows(one for one in some if not isinstance(one, QuarantineRow))
         yield writer.close(), unused
 
     return _run(executor, list(files), read, [])
@@ -126,21 +123,18 @@ def write_timeline(
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from replica_audit.arrow_rows import values_to_arrow
+        from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         writer = TableFileWriter(target, TIMELINE_TABLE, constants)
         ends: list[pa.RecordBatch] = []
         for batch in batches:
-            writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
+            writer.add_arrow(batch)
             ends.append(batch.select(_HEARD).filter(pa.compute.is_valid(batch["summary"])))
         for found in ends:
-            yield found.rename_columns(_TOLD)
+            yield found.rename_columns(TimelineNews._fields)
         if (file := writer.close()) is not None:
-            columns = [
-                values_to_arrow([value], kind)
-                for value, kind in ((None, pa.string()), (None, pa.int32()), (json.dumps(asdict(file)), pa.string()))
-            ]
-            yield pa.RecordBatch.from_arrays(columns, _TOLD)
+            told = TimelineNews(None, None, json.dumps(asdict(file)))
+            yield from rows_to_arrow([told], arrow_schema(columns(TimelineNews))).to_batches()
 
     rows = executor.follow_timelines(warehouse, attempt, _assigned_replicas(warehouse, attempt), rule, write)
     written = [DataFile(**json.loads(row.payload)) for row in rows if row.topic is None]
@@ -161,12 +155,9 @@ class _Replicas(NamedTuple):
 def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> pa.Table:
     """(topic, partition, broker_id) of every replica named in states or directories
     (`auditing.leadership.timeline_deviations.assigned_replicas`)."""
-    import pyarrow as pa
-
-    from replica_audit.arrow_rows import rows_to_arrow
+    from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
     states = warehouse.read("partition_states", _Replicas, **attempt)
     found = {AssignedReplica(row.topic, row.partition, broker_id) for row in states for broker_id in row.replicas or ()}
     found.update(warehouse.read("replica_dirs", AssignedReplica, **attempt))
-    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
-    return rows_to_arrow(sorted(found), schema)
+    return rows_to_arrow(sorted(found), arrow_schema(columns(AssignedReplica)))

@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, values_to_arrow
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_to_text
-from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow
+from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow, Int
 
 
 class AssignedReplica(NamedTuple):
     """A replica named in states or directories, observed or not."""
 
     topic: str
-    partition: int
-    broker_id: int
+    partition: Int
+    broker_id: Int
 
 
 def timeline_batch(

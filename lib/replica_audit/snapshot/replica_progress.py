@@ -21,6 +21,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from replica_audit.arrow_rows import arrow_schema
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
@@ -29,26 +31,8 @@ from replica_audit.snapshot.log_dir_names import progress_form
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import count
 
-PROGRESS_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("time_ms", pa.int64()),
-        ("sequence", pa.int64()),
-        ("leader_id", pa.int32()),
-        ("leader_epoch", pa.int32()),
-        ("isr", pa.list_(pa.int32())),
-        ("pending_isr", pa.list_(pa.int32())),
-        ("min_insync_replicas", pa.int32()),
-        ("lag_time_ms", pa.int64()),
-        ("broker_id", pa.int32()),
-        ("known_log_end_offset", pa.int64()),
-        ("log_end_offset", pa.int64()),
-        ("last_caught_up_ms", pa.int64()),
-        ("high_watermark", pa.int64()),
-        ("eligible", pa.bool_()),
-    ]
-)
+#: Columns of the table `replica_progress` that a file may have.
+PROGRESS_SCHEMA = arrow_schema([column for column in BRONZE_TABLES["replica_progress"] if column.name != "problem"])
 REQUIRED = ("topic", "partition", "broker_id")
 #: -1 means absent; in `known_log_end_offset` it means that a new leader has seen no fetch yet.
 _MINUS_ONE_IS_NONE = ("leader_id", "leader_epoch", "log_end_offset", "last_caught_up_ms", "high_watermark")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.runner.executor import Result, Task, TimelineNews, TimelineWriter
 from replica_audit.runner.task_planning import cut_stretches, deal_evenly, in_rounds
+from replica_audit.schema import columns, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +98,7 @@ class SparkExecutor:
 
         progress = read_observations(self._spark, warehouse, attempt)
         followed = recompute(progress, rule, self._spark.createDataFrame(assigned))
-        rows = followed.mapInArrow(write, "topic string, partition int, payload string").collect()
+        rows = followed.mapInArrow(write, ddl(columns(TimelineNews))).collect()
         return [TimelineNews(*row) for row in rows]
 
 
