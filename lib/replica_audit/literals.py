@@ -74,6 +74,7 @@ PairDamage = Literal["crc", "blind"]
 
 #: State of a broker while it was copied.
 CaptureKind = Literal["live", "stopped", "killed"]
+CAPTURE_KINDS: tuple[CaptureKind, ...] = get_args(CaptureKind)
 
 #: Part of a replica that is in a snapshot; awaited: evidence of it, with bytes still wanted; named: no log dir of its broker is
 #: there, absent: one is, without the partition.

@@ -312,5 +312,5 @@ def by_place(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     """Rows by partition, in their order; by (None, None) in a table without partitions."""
     grouped = defaultdict(list)
     for row in rows:
-        grouped[getattr(row, "topic", None), getattr(row, "partition", None)].append(row)
+        grouped[place_of(row)].append(row)
     return dict(grouped)

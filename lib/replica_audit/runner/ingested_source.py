@@ -18,7 +18,6 @@ from replica_audit.auditing.evidence import (
     options_row,
     resolve_options,
 )
-from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
@@ -43,6 +42,7 @@ from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,
+    capture_times,
     snapshot_row,
     timeline_answers,
     told_results,
@@ -347,13 +347,12 @@ class InTables:
 
 def _options(snapshot: SnapshotRow, cluster_id: str | None, settings: Settings) -> AuditOptions:
     manifest = json.loads(snapshot.manifest or "{}")
-    times = times_of_manifest(manifest.get("brokers") or ())
-    said = (manifest.get("kafka_version"), manifest.get("quiesced"))
     return resolve_options(
         settings,
-        *said,
+        manifest.get("kafka_version"),
+        manifest.get("quiesced"),
         cluster_id,
-        times,
+        capture_times(snapshot),
         snapshot.brokers or (),
         has_metadata_log=has_metadata_log(snapshot.inventory),
     )

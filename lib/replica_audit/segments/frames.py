@@ -34,6 +34,8 @@ _FRAME = struct.Struct(">cQQIII")
 _CONTROL = struct.Struct(">QI")
 #: Kinds of frames with headers.
 HEADERS = (b"V", b"H")
+#: Kinds of frames with bytes.
+_BYTES = (b"R", b"Z")
 #: Limits of a frame, which bound every expansion.
 GREATEST_COUNT = 65536
 GREATEST_BYTES = 1 << 20
@@ -84,6 +86,13 @@ class FrameFile:
             self._inflated = frame, self._expand(frame, data)
         return self._inflated[1]
 
+    def read(self, frame: Frame, at: int, end: int) -> bytes:
+        """The bytes from `at` up to `end`, or to the end of the frame, which is one of bytes or zeros."""
+        end = min(end, frame.end)
+        return (
+            bytes(end - at) if frame.kind == b"Z" else self.inflate(frame)[at - frame.position : end - frame.position]
+        )
+
     def _expand(self, frame: Frame, data: bytes) -> bytes:
         whole = _GREATEST_CONTROL if frame.kind == b"X" else frame.end - frame.position
         whole = HEADER_BYTES * frame.batches if frame.kind in HEADERS else whole
@@ -124,7 +133,7 @@ class FrameFile:
             if (
                 not length
                 or (kind in HEADERS) != (0 < count <= GREATEST_COUNT)
-                or (kind in (b"R", b"Z") and length > GREATEST_BYTES)
+                or (kind in _BYTES and length > GREATEST_BYTES)
             ):
                 raise self.refuse(position, "a frame within its limits", f"{length} bytes, {count} batches")
             yield Frame(kind, position, position + length, count, number, at, size)
@@ -224,9 +233,8 @@ class FrameStream(PositionedReads):
         Raises NotCapturedError, FormatError, and OSError for a position among headers where no batch begins, since those bytes
         are missing.
         """
-        at = self._position
+        at, end = self._position, self._end_of(count)
         self._check_start(at)
-        end = self.size_bytes if count is None or count < 0 else min(self.size_bytes, at + count)
         parts = []
         while at < end:
             parts.append(self._piece(at, end))
@@ -244,10 +252,8 @@ class FrameStream(PositionedReads):
     def _piece(self, at: int, end: int) -> bytes:
         """Some bytes from `at` on, at least one."""
         frame = self._frame_at(at)
-        if frame.kind == b"R":
-            return self._file.inflate(frame)[at - frame.position : end - frame.position]
-        if frame.kind == b"Z":
-            return bytes(min(end, frame.end) - at)
+        if frame.kind in _BYTES:
+            return self._file.read(frame, at, end)
         found = self._of_batch(frame, at, end) if at < self.known_end else self._pieces.at(at, min(end, frame.end))
         if not found:
             raise NotCapturedError(f"the bytes at {at} are not part of the evidence")
@@ -375,7 +381,7 @@ class _Pieces:
     """Bytes of a file that were brought later."""
 
     def __init__(self, brought: Sequence[FrameFile]) -> None:
-        found = ((frame, file) for file in brought for frame in file.frames if frame.kind in (b"R", b"Z"))
+        found = ((frame, file) for file in brought for frame in file.frames if frame.kind in _BYTES)
         #: Without pieces inside others: starts and ends increase.
         self._pieces: list[tuple[Frame, FrameFile]] = []
         #: [start, end) of contiguous bytes.
@@ -411,6 +417,4 @@ class _Pieces:
         if number < 0 or self._pieces[number][0].end <= at:
             return b""
         frame, file = self._pieces[number]
-        if frame.kind == b"Z":
-            return bytes(min(end, frame.end) - at)
-        return file.inflate(frame)[at - frame.position : end - frame.position]
+        return file.read(frame, at, end)

@@ -41,6 +41,9 @@ LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
 #: An offset index keeps offsets relative to the segment's base in an int32, so no segment spans more.
 GREATEST_SPAN = 2**31 - 1
 
+#: The greatest sequence number of a producer, 2^31-1, is followed by 0.
+SEQUENCES = 1 << 31
+
 _COPIED = tuple(name for disk, name in _ON_DISK if disk.name is None)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.segments.compression import GREATEST_EXPANSION, ExpansionError, decompress
 from replica_audit.segments.message_set import entry_content, entry_timestamp, parse_wrapper, wrapped_value
-from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
+from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES, SEQUENCES
 from replica_audit.text import count as counted
 
 if TYPE_CHECKING:
@@ -180,7 +180,6 @@ _ROW = struct.Struct("=" + "".join(_CODES[field[1][1:]] for field in RECORD_DTYP
 _CONTROL_KEY = struct.Struct(">hh")
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _INNER = struct.Struct(">qi")
-_SEQUENCES = 1 << 31
 #: In place of a length that no part can have.
 _NULL = b"\xff" * 8
 
@@ -262,7 +261,7 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[bytes]:
             greatest_ms if append_time else first_ms + timestamp_delta,
             producer_id,
             producer_epoch,
-            -1 if first_sequence < 0 else (first_sequence + offset_delta) % _SEQUENCES,
+            -1 if first_sequence < 0 else (first_sequence + offset_delta) % SEQUENCES,
             key is not None,
             value is not None,
             transactional,
@@ -375,7 +374,7 @@ def _whole_records(entry: bytes, limit: int) -> Iterator[Payload]:
             raise RecordError(f"a record has offset {offset} in a batch of {base} to {base + last_delta}")
         previous = offset
         timestamp = greatest_ms if appended else first_ms + timestamp_delta
-        sequence = -1 if first_sequence < 0 else (first_sequence + offset_delta) % _SEQUENCES
+        sequence = -1 if first_sequence < 0 else (first_sequence + offset_delta) % SEQUENCES
         named = tuple(_named(headers))
         yield Payload(
             *(offset, epoch, 2, timestamp, appended, producer_id, producer_epoch, sequence),

@@ -35,6 +35,10 @@ class PositionedReads(io.RawIOBase, BinaryIO):
         self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
         return self._position
 
+    def _end_of(self, count: int | None) -> int:
+        """Position after the next `count` bytes, fewer only at the end; None or below 0: all that are left."""
+        return self.size_bytes if count is None or count < 0 else min(self.size_bytes, self._position + count)
+
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer)
         data = self.read(len(view)) or b""

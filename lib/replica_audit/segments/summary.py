@@ -18,15 +18,13 @@ from replica_audit.literals import IrregularityKind, SegmentSource, TailKind
 from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
 from replica_audit.segments.digests import ContentDigest, digest_chunks, kept_bytes, merge_chunks
 from replica_audit.segments.open_transactions import TransactionFinder
-from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN
+from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN, SEQUENCES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Irregularities kept of each kind; all are counted.
 GREATEST_KEPT = 100
-#: The greatest sequence number, 2^31-1, is followed by 0.
-_SEQUENCES = 1 << 31
 
 
 class _Producer(NamedTuple):
@@ -65,7 +63,7 @@ class IrregularityFinder:
     def last_sequences(self) -> tuple[tuple[int, int, int], ...]:
         """Value of `SegmentSummary.last_sequences`."""
         latest = nlargest(GREATEST_KEPT, self._producers.items(), key=lambda one: one[1].last_offset)
-        return tuple((*key, known.greatest % _SEQUENCES) for key, known in reversed(latest))
+        return tuple((*key, known.greatest % SEQUENCES) for key, known in reversed(latest))
 
     @property
     def before(self) -> tuple[int | None, int]:
@@ -166,7 +164,7 @@ class IrregularityFinder:
             known = producers.get(key)
             if known is None and len(self._first_sequences) < GREATEST_KEPT:
                 self._first_sequences.append((producer_id, epoch, sequence))
-            if known is None or known.greatest + 1 == sequence + _SEQUENCES:
+            if known is None or known.greatest + 1 == sequence + SEQUENCES:
                 producers[key] = _Producer(sequence, sequence + span, last_offset)
                 continue
             if known.least <= sequence <= known.greatest and not is_known_offset:

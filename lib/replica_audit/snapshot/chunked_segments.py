@@ -134,8 +134,7 @@ class DecompressedChunks(PositionedReads):
 
     def read(self, count: int | None = -1) -> bytes:
         """Up to `count` bytes, fewer only at the end."""
-        start = self._position
-        end = self.size_bytes if count is None or count < 0 else min(self.size_bytes, start + count)
+        end = self._end_of(count)
         parts = []
         while self._position < end:
             chunk, at = divmod(self._position, self._segment.chunk_bytes)

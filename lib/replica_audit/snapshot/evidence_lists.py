@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from replica_audit.collect.collect import IDENTITY, LIST_NAME, files_of, key_of
 from replica_audit.errors import FormatError
-from replica_audit.literals import CaptureKind
+from replica_audit.literals import CAPTURE_KINDS
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
 from replica_audit.snapshot.evidence_files import (
     FORMAT,
@@ -38,7 +38,6 @@ _OF_BROUGHT = re.compile(r"\.bytes-([0-9]{1,16})(?:\.|$)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: Greatest size of a part; lists and the file that names them are far smaller.
 _GREATEST_PART = (8 << 20) + 4096
-_KINDS: dict[object, CaptureKind] = {"live": "live", "stopped": "stopped", "killed": "killed"}
 
 
 def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
@@ -456,11 +455,11 @@ class HeadReader(ListReader):
 
     def _log_dir(self, index: int, entry: dict) -> tuple[CopiedLogDir, str]:
         _check_name(entry["as"], self._refuse)
-        broker_id, kind = self._head["broker_id"], self._head.get("kind")
+        broker_id = self._head["broker_id"]
         started, finished = (entry.get(name) for name in ("started", "finished"))
         if not (is_whole(broker_id) and is_whole(started, 0, INT64) and is_whole(finished, 0, INT64)):
             raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
-        kind = _KINDS.get(kind) if isinstance(kind, str) else None
+        kind = next((one for one in CAPTURE_KINDS if one == self._head.get("kind")), None)
         again = self._head.get("again", [])
         if not isinstance(again, list) or not all(isinstance(one, str) for one in again):
             raise self._refuse("names of partitions in again", show_value(again))

@@ -56,17 +56,13 @@ class TopicCopy:
     @property
     def first_offset(self) -> int | None:
         """Base offset of its first segment; None without segments."""
-        return min(
-            (parse_file_name(one.path.rpartition("/")[2]).base_offset or 0 for one in self.segments), default=None
-        )
+        return _base_offset(self.segments[0]) if self.segments else None
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Offsets that a copy covers, and the parts of it that could not be decoded."""
+    """How far a copy reaches, and the parts of it that could not be decoded."""
 
-    first_offset: int | None
-    """First offset of the first segment; None without segments."""
     leader_epoch: int
     """Leader epoch of the last batch; -1 without batches."""
     end_offset: int
@@ -129,12 +125,8 @@ class InternalTopic(Generic[_Said]):
 
     def check_all(self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each) -> list[QuarantineRow]:
         """Only the quarantine rows of `read_all`."""
-        found = each(partial(self._unread, snapshot), self._find_filled(snapshot, log_dirs))
-        return [row for rows in found for row in rows]
-
-    def _find_filled(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
-        """Copies with at least one byte: empty ones start no task."""
-        return [copy for copy in self.find(snapshot, log_dirs) if copy.size]
+        filled = [copy for copy in self.find(snapshot, log_dirs) if copy.size]
+        return [row for rows in each(partial(self._unread, snapshot), filled) for row in rows]
 
     def _unread(self, snapshot: Snapshot, copy: TopicCopy) -> list[QuarantineRow]:
         return self.try_read(snapshot, copy)[1]
@@ -176,12 +168,10 @@ def read_batches(
     Batches that cannot be decoded, or for which `take` raises MessageError, are skipped and noted. Raises OSError and FormatError.
     """
     unread: list[tuple[str, int | None, str]] = []
-    last_epoch, end, first = -1, 0, None
+    last_epoch, end = -1, 0
     for segment in copy.segments:
-        base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
-        first = base_offset if first is None else first
         with snapshot.open_file(segment.path) as stream:
-            for item in scan_segment(stream, segment.size, base_offset):
+            for item in scan_segment(stream, segment.size, _base_offset(segment)):
                 if isinstance(item, Damage):
                     unread.append((segment.path, item.position, item.reason))
                     continue
@@ -192,7 +182,11 @@ def read_batches(
                         take(header, records_of(header, stream.read(int(header["size"]))))
                     except (CodecError, MessageError, RecordError) as error:
                         unread.append((segment.path, int(header["position"]), str(error)))
-    return Extent(first, last_epoch, end, tuple(unread))
+    return Extent(last_epoch, end, tuple(unread))
+
+
+def _base_offset(segment: TreeEntry) -> int:
+    return parse_file_name(segment.path.rpartition("/")[2]).base_offset or 0
 
 
 def records_of(header: np.void, data: bytes) -> Iterator[RecordFields]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from replica_audit.errors import FormatError
+from replica_audit.literals import CAPTURE_KINDS
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
@@ -147,9 +148,6 @@ def _is_read(path: str) -> bool:
     return not path.endswith(_NAMES_ONLY)
 
 
-_KINDS = ("live", "stopped", "killed")
-
-
 def parse_manifest(data: bytes | str, path: str) -> Manifest:
     """Parse the manifest; unknown keys are left for later versions. Raises FormatError, which names the place."""
     fields = _typed(path, "the manifest", parse_json(data, path, _HINT), dict, "an object")
@@ -183,8 +181,8 @@ def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
     if not is_whole(broker_id):
         raise FormatError(path, None, f"a broker id at {place}.broker_id", show_value(broker_id), _HINT)
     kind = fields.get("kind")
-    if kind is not None and kind not in _KINDS:
-        raise FormatError(path, None, f"one of {', '.join(_KINDS)} at {place}.kind", show_value(kind), _HINT)
+    if kind is not None and kind not in CAPTURE_KINDS:
+        raise FormatError(path, None, f"one of {', '.join(CAPTURE_KINDS)} at {place}.kind", show_value(kind), _HINT)
     return CopiedLogDir(
         broker_id,
         _typed(path, f"{place}.log_dir", fields.get("log_dir", ""), str, "text").strip("/"),

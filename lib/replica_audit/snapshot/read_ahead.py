@@ -55,8 +55,7 @@ class ReadAhead(PositionedReads):
 
     def read(self, count: int | None = -1) -> bytes:
         """Up to `count` bytes, fewer only at the end."""
-        start = self._position
-        end = self.size_bytes if count is None or count < 0 else min(self.size_bytes, start + count)
+        start, end = self._position, self._end_of(count)
         if start >= end:
             return b""
         goes_on = start == self._end_of_last or end - start >= PIECE_BYTES

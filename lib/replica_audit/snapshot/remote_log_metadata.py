@@ -40,7 +40,7 @@ def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegme
                 _apply(FieldReader(value), latest)
 
     extent = read_batches(snapshot, copy, take)
-    is_whole = _is_whole(extent)
+    is_whole = _is_whole(copy, extent)
     until = max((one.updated_ms for one in latest.values()), default=0)
     segments = tuple(
         replace(one, is_whole=is_whole, told_in=copy.log_dir, told_until_ms=until) for one in latest.values()
@@ -70,7 +70,7 @@ def read_remote_logs(
     # For a partition with messages only the copy that was read counts.
     filled = {one.partition for one in copies if one.size}
     empty = [one for one in copies if one.partition not in filled and one.first_offset == 0]
-    read = [one.copy for one in found if _is_whole(one.extent)]
+    read = [one.copy for one in found if _is_whole(one.copy, one.extent)]
     whole = {one.partition: one.log_dir for one in (*empty, *read) if _is_current(one, in_sync)}
     is_all = in_sync is not None and whole.keys() == set(range(len(in_sync)))
     told_in = tuple(sorted(set(whole.values()))) if is_all else None
@@ -85,8 +85,8 @@ def _is_current(copy: TopicCopy, in_sync: Sequence[Sequence[str]] | None) -> boo
     return in_sync is None or (copy.partition < len(in_sync) and copy.log_dir in in_sync[copy.partition])
 
 
-def _is_whole(extent: Extent) -> bool:
-    return extent.first_offset == 0 and not extent.unread
+def _is_whole(copy: TopicCopy, extent: Extent) -> bool:
+    return copy.first_offset == 0 and not extent.unread
 
 
 def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:

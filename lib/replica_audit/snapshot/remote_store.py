@@ -152,19 +152,15 @@ def _placed_ms(path: str) -> int | None:
         return None
 
 
-def find_listings(snapshot: Snapshot) -> list[str]:
-    """Paths of the listings of a remote store at a snapshot's root."""
-    return [one.path for one in snapshot.list_directory("", "remote") if not one.is_dir and is_listing(one.path)]
-
-
 def is_listing(path: str) -> bool:
-    """True if a path, relative to a snapshot, is that of such a listing."""
+    """True if a path, relative to a snapshot, is that of a listing of a remote store, which lies at the root."""
     return _LISTING.fullmatch(path) is not None
 
 
 def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[QuarantineRow]]:
     """The store from all listings together; None without any, or if one cannot be used, with a row for the reason."""
-    paths = find_listings(snapshot)
+    at_root = snapshot.list_directory("", "remote")
+    paths = [one.path for one in at_root if not one.is_dir and is_listing(one.path)]
     files: list[StoredFile] = []
     moments: list[int | None] = []
     for path in paths:

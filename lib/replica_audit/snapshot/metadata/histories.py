@@ -192,14 +192,9 @@ def say_histories(histories: Sequence[QuorumHistory]) -> str:
         told.append(f"Only the log of {left[0].nodes} lacks nothing that is known here.")
     else:
         nodes = ", or that of ".join(one.nodes for one in left)
-        told.append(f"The log of {nodes} may be the right one; {_order(left)}.")
+        told.append(f"The log of {nodes} may be the right one; {prefer_history(left)[1]}.")
     told += (condition for one in left for condition in one.conditions)
     return " ".join(told)
-
-
-def _order(left: Sequence[QuorumHistory]) -> str:
-    """Clause on which of several histories to prefer."""
-    return prefer_history(left)[1]
 
 
 def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None, str]:

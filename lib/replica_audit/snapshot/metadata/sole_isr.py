@@ -96,7 +96,8 @@ _UNKNOWN = BrokerCourse(())
 EpochFiles = Callable[[int, str, int, str], Sequence[tuple[int, int]] | None]
 
 
-def _applied_at(state: PartitionState) -> int:
+def applied_at(state: PartitionState) -> int:
+    """End of the batch that a state came with."""
     # Set while the metadata log is read, which this is part of.
     assert state.batch_end is not None
     return state.batch_end
@@ -111,7 +112,7 @@ class BegunEpoch(NamedTuple):
     @property
     def at(self) -> int:
         """End of the batch that it began with."""
-        return _applied_at(self.state)
+        return applied_at(self.state)
 
 
 class KnownEpochs:
@@ -249,8 +250,8 @@ def _sole_terms(states: Sequence[PartitionState]) -> Iterator[_SoleTerm]:
         while first > begin and leader is not None and states[first - 1].isr == (leader,):
             first -= 1
         if leader is not None and first < end and len(states[first].replicas) > 1:
-            until = _applied_at(states[end]) if end < len(states) else None
-            yield _SoleTerm(leader, states[first:end], _applied_at(states[first]), until)
+            until = applied_at(states[end]) if end < len(states) else None
+            yield _SoleTerm(leader, states[first:end], applied_at(states[first]), until)
         begin = end
 
 
@@ -281,7 +282,7 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
 def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
     said = state.configs.get(_MIN_ISR)
     if said is None:
-        return 1 if course.has_elr(_applied_at(state)) else None
+        return 1 if course.has_elr(applied_at(state)) else None
     return min(int(said), len(state.replicas)) if said.isdigit() else None
 
 

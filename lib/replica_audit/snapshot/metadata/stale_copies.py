@@ -13,7 +13,7 @@ from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, Met
 from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
-from replica_audit.snapshot.metadata.sole_isr import EpochFiles
+from replica_audit.snapshot.metadata.sole_isr import EpochFiles, applied_at
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import verb
 
@@ -168,15 +168,9 @@ class _LaterState(NamedTuple):
 def _later_states(one: Leadership, above: int) -> Iterator[_LaterState]:
     greatest = -1
     for state in one.history:
-        if _end(state) > above and state.occasion != "snapshot":
+        if applied_at(state) > above and state.occasion != "snapshot":
             yield _LaterState(one, state, state.leader_epoch > greatest)
         greatest = max(greatest, state.leader_epoch)
-
-
-def _end(state: PartitionState) -> int:
-    # Set while the metadata log is read, which this is part of.
-    assert state.batch_end is not None
-    return state.batch_end
 
 
 def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | None:
@@ -194,7 +188,9 @@ def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | Non
                 what = f"leader epoch {state.leader_epoch} of {name}"
             else:
                 continue
-            shown.append((_end(state), state.time_ms, f"broker {broker} has {what}, of record {state.metadata_offset}"))
+            shown.append(
+                (applied_at(state), state.time_ms, f"broker {broker} has {what}, of record {state.metadata_offset}")
+            )
             break
     if not shown:
         return None
