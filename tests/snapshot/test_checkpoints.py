@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 
 import pytest
+from tests.support.bounds import cpu_seconds
 from tests.support.scanned import CAPTURES, FIXTURES
 
 from replica_audit.errors import FormatError
@@ -107,7 +108,7 @@ def test_of_a_partition_named_twice_the_last_line_counts():
     ],
 )
 def test_what_kafka_would_not_read_is_an_error_with_line_and_position(data, position, words):
-    with pytest.raises(FormatError, match=words) as caught:
+    with cpu_seconds(1), pytest.raises(FormatError, match=words) as caught:
         parse_offset_checkpoint(data, "broker-1/replication-offset-checkpoint")
     error = caught.value
     assert error.position == position and error.path == "broker-1/replication-offset-checkpoint"

@@ -20,7 +20,7 @@ from replica_audit.parsing import INT32, INT64, parse_whole
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 #: The first two lines, and a line, of a file of offsets exactly as Kafka writes it.
 _WRITTEN_HEAD = re.compile(rb"0\n([0-9]{1,10})\n")
-_WRITTEN_OFFSET = re.compile(rb"([A-Za-z0-9._-]+) ([0-9]{1,10}) ([0-9]{1,19})\n")
+_WRITTEN_OFFSET = re.compile(rb"(?m)^([A-Za-z0-9._-]+) ([0-9]{1,10}) ([0-9]{1,19})\n")
 _PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.S)
 _HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
 
