@@ -56,6 +56,7 @@ def pytest_collection_modifyitems(items):
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.session)
             item.add_marker(pytest.mark.spark)
-        opted = any(item.get_closest_marker(name) for name in OPT_IN)
-        if item.get_closest_marker("spark") and not opted and not item.nodeid.startswith(places):
+        if item.nodeid.startswith(places) or not item.get_closest_marker("spark"):
+            continue
+        if not any(item.get_closest_marker(name) for name in OPT_IN):
             raise pytest.UsageError(f"{item.nodeid} needs Spark, but is not in SPARK_TESTS of the Makefile")

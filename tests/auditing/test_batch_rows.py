@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tests.support.some import some
 from replica_audit.auditing import comparison_plan as planning
 from replica_audit.auditing.compare import alignment
 from replica_audit.auditing.comparison_plan import plan_audit
-from replica_audit.auditing.conclude import conclude
+from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
 from replica_audit.elect.choice import decided_rows
@@ -193,11 +194,22 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
     return PartitionEvidence(NAME, tuple(replicas), leadership, AuditOptions(protocol, quiesced=quiesced)), batches
 
 
-def answers(evidence: PartitionEvidence, batches: dict) -> dict[str, list[dict]]:
-    """All rows, with what elections cost."""
+def audited(evidence: PartitionEvidence, batches: dict) -> tuple[PartitionAudit, dict[str, list[dict]]]:
+    """The audit, and all rows with what elections cost."""
     plan = plan_audit(evidence)
     wanted = {key: digests.rows_of_chunks(batches[key], found) for key, found in plan.batches.items()}
-    return tables_of(Results.of({}, decided_rows(conclude(plan, wanted), wanted, {NAME})))
+    audit = conclude(plan, wanted)
+    return audit, tables_of(Results.of({}, decided_rows(audit, wanted, {NAME})))
+
+
+def answers(evidence: PartitionEvidence, batches: dict) -> dict[str, list[dict]]:
+    return audited(evidence, batches)[1]
+
+
+@cache
+def of_seed(seed: int) -> tuple[PartitionAudit, dict[str, list[dict]]]:
+    """The audit of `make(seed)` and its rows, which nobody may change."""
+    return audited(*make(seed))
 
 
 def _each_alone(batches: Batches, chosen: np.ndarray, *_columns: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -210,12 +222,11 @@ def _none(batches: Batches, others: Batches) -> tuple[np.ndarray, np.ndarray, np
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_answers_are_those_of_looking_at_every_batch_by_itself(seed, monkeypatch):
-    evidence, batches = make(seed)
-    found = answers(evidence, batches)
+    _, found = of_seed(seed)
     monkeypatch.setattr(Batches, "stretches", _each_alone)
     monkeypatch.setattr(alignment, "epoch_conflicts", _none)
     monkeypatch.setattr(planning, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
-    alone = answers(evidence, batches)
+    alone = answers(*make(seed))
     for table in some(found):
         assert found[table] == alone[table], table
 
@@ -223,10 +234,8 @@ def test_the_answers_are_those_of_looking_at_every_batch_by_itself(seed, monkeyp
 def test_the_seeds_cover_what_matters():
     kinds, again, joined = set(), 0, 0
     for seed in SEEDS:
-        evidence, batches = make(seed)
-        plan = plan_audit(evidence)
-        case = conclude(plan, {key: batches[key] for key in plan.batches}).case
-        parts = [part for item in case.comparisons for part in item.alignment.differences]
+        audit, _ = of_seed(seed)
+        parts = [part for item in audit.case.comparisons for part in item.alignment.differences]
         kinds |= {part.kind for part in parts}
         again += any(part.twin is not None or part.written_again for part in parts)
         joined += any(len(part.batches) > 1 for part in parts)

@@ -9,7 +9,7 @@ from tests.property.compaction import History
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
-HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "120"))
+HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "60"))
 _PARTS = 8
 
 

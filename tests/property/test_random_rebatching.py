@@ -10,7 +10,7 @@ from tests.support.encoder import CODECS, Record, encode_batch, encode_legacy, e
 from tests.support.scenario import audit
 from tests.support.snapshots import OF_BATCHES, Replica
 
-HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "120"))
+HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "60"))
 _PARTS = 6
 END = 40
 

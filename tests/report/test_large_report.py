@@ -131,6 +131,7 @@ def test_a_page_that_would_weigh_too_much_has_fewer_partitions_in_detail(monkeyp
     page = render_page(found, verdict)
     frame, pieces = Page(page).unpack()
     assert frame["count"] == 600 and not frame["others"] and frame["whole"] == "audit.json"
+    assert len(page.encode()) < document.PAGE_BYTES == 5_000_000
     limit = len(page.encode()) * 2 // 3
     monkeypatch.setattr(document, "PAGE_BYTES", limit)
     page = render_page(found, verdict)

@@ -30,6 +30,9 @@ def test_a_failed_expectation_raises_the_exit_status_at_its_severity():
     assert (verdict["exit_status"], verdict["status"]) == (1, "CRITICAL")
     assert render_status_line(verdict).endswith("no findings; 1 quality expectation failed")
     assert build_verdict(failed("medium"), "high")["status"] == "WARNING"
+    for severity, status, exit_status in (("high", "CRITICAL", 1), ("medium", "WARNING", 0), ("low", "OK", 0)):
+        quality = build_quality(failed(severity), "high")
+        assert (quality["status"], quality["exit_status"]) == (status, exit_status)
     assert build_verdict(failed("medium"), "never")["exit_status"] == 0
     assert build_verdict(results(), "high")["quality"] is None
 

@@ -100,14 +100,9 @@ def collect_snapshot(snapshot: Path, target: Path, *arguments: str) -> Path:
     return target
 
 
-def is_same_evidence(one: Path, other: Path) -> bool:
-    """True if two collections have the same archives, except for the files written last: how they were requested, and when."""
-    return all(_members(path)[:-1] == _members(other / path.name)[:-1] for path in sorted(one.glob("evidence-*.tar")))
-
-
-def _members(archive: Path) -> list[tuple[str, bytes]]:
-    with tarfile.open(archive) as tar:
-        return [(info.name, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
+def leaves_bytes_out(evidence: Path) -> bool:
+    """True if a collection without --raw lacks bytes that belong to no sound batch."""
+    return any(head_of(path)["not_captured"] for path in evidence.glob("evidence-*.tar"))
 
 
 def copy_snapshot(snapshot: Path, target: Path) -> Path:
