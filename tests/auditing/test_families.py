@@ -60,15 +60,14 @@ def test_a_family_has_the_rules_of_its_codes(module) -> None:
     name = module.__name__.rpartition(".")[2]
     path = Path(module.__file__)
     own = _names_of_codes(tree_of(path))
-    assert {code.code for code in module.CODES} == set(own.values())
+    assert set(own.values()) <= CATALOGUE.keys()
     prefix = name.partition("_")[0].upper()
-    assert prefix in FAMILIES
-    assert {code.code.partition("-")[0] for code in module.CODES} == {prefix}
+    assert {code.partition("-")[0] for code in own.values()} == {prefix}
     for constant, code in own.items():
         assert constant == code.replace("-", "_")
         read = [node for node in nodes_of(path) if isinstance(node, ast.Name) and node.id == constant]
-        # Its assignment, CODES, and the rule.
-        assert len(read) > 2, f"{name}: no rule for {code}"
+        # Its assignment, and the rule.
+        assert len(read) > 1, f"{name}: no rule for {code}"
     assert callable(module.judge)
 
 

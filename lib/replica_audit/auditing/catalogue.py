@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from importlib.abc import ResourceLoader
 
 
-#: All finding codes, by name.
-CATALOGUE: dict[str, Code] = {code.code: code for module in findings.MODULES for code in module.CODES}
+#: All finding codes, by name, in the order of their definitions.
+CATALOGUE: dict[str, Code] = {
+    code.code: code for module in findings.MODULES for code in vars(module).values() if isinstance(code, Code)
+}
 
 #: Prefixes of codes; the subject of each family is in its file.
 FAMILIES = tuple(dict.fromkeys(code.family for code in CATALOGUE.values()))

@@ -50,19 +50,6 @@ CAP_NOT_FROM_START = Code("CAP-NOT-FROM-START", ("medium", "info"), ("INCONCLUSI
 CAP_UNCHECKED = Code("CAP-UNCHECKED", ("medium", "info"), ("INCONCLUSIVE",), traits=("unchecked",))
 CAP_MOVED = Code("CAP-MOVED", ("medium",), ("INCONCLUSIVE",), traits=("moved",))
 CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
-CODES = (
-    CAP_MISSING_REPLICA,
-    CAP_MISSING_SEGMENT,
-    CAP_UNREADABLE,
-    CAP_NOT_AUDITED,
-    CAP_SKEW,
-    CAP_NOT_CAPTURED,
-    CAP_ABOVE_HW,
-    CAP_NOT_FROM_START,
-    CAP_UNCHECKED,
-    CAP_MOVED,
-    CAP_SECOND_HAND,
-)
 
 #: Time by which a busy broker may apply a change later than the controller wrote it, including clock differences.
 _APPLIED_LATE_MS = 5_000

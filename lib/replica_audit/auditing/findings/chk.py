@@ -17,7 +17,6 @@ CHK_MISSING = Code("CHK-MISSING", ("medium", "low", "info"))
 CHK_MALFORMED = Code("CHK-MALFORMED", ("high",), ("INCONCLUSIVE",), traits=("unreadable",))
 CHK_START_ABOVE_HW = Code("CHK-START-ABOVE-HW", ("low",))
 CHK_ORPHAN_ENTRY = Code("CHK-ORPHAN-ENTRY", ("info",))
-CODES = (CHK_MISSING, CHK_MALFORMED, CHK_START_ABOVE_HW, CHK_ORPHAN_ENTRY)
 
 
 def judge(case: Case) -> Iterator[Finding]:

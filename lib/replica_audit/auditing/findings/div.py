@@ -46,17 +46,6 @@ DIV_PRESENCE = Code("DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",),
 DIV_KEY_STATE = Code("DIV-KEY-STATE", ("high",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records",))
 DIV_FORMAT = Code("DIV-FORMAT", ("info",), traits=("records",))
-CODES = (
-    DIV_EPOCH,
-    DIV_TAIL_PENDING,
-    DIV_HIDDEN,
-    DIV_CONTENT,
-    DIV_CORRUPT,
-    DIV_PRESENCE,
-    DIV_KEY_STATE,
-    DIV_BATCHING,
-    DIV_FORMAT,
-)
 
 
 _CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")

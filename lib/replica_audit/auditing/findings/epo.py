@@ -27,15 +27,6 @@ EPO_NON_MONOTONIC = Code("EPO-NON-MONOTONIC", ("medium",), traits=("damage",))
 EPO_START_MISMATCH = Code("EPO-START-MISMATCH", ("high",), ("COMMITTED_DIVERGENCE",), traits=("damage",))
 EPO_UNKNOWN_TO_LEADER = Code("EPO-UNKNOWN-TO-LEADER", ("medium", "info"))
 EPO_AHEAD_OF_METADATA = Code("EPO-AHEAD-OF-METADATA", ("medium", "info"))
-CODES = (
-    EPO_FILE_CORRUPT,
-    EPO_CACHE_MISSING,
-    EPO_CACHE_STALE,
-    EPO_NON_MONOTONIC,
-    EPO_START_MISMATCH,
-    EPO_UNKNOWN_TO_LEADER,
-    EPO_AHEAD_OF_METADATA,
-)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -19,7 +19,6 @@ _NAMED = 5
 GRP_PAST_END = Code("GRP-PAST-END", ("medium",))
 GRP_PAST_DIVERGENCE = Code("GRP-PAST-DIVERGENCE", ("medium",))
 GRP_READ_LOST = Code("GRP-READ-LOST", ("info",))
-CODES = (GRP_PAST_END, GRP_PAST_DIVERGENCE, GRP_READ_LOST)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -59,18 +59,6 @@ HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
 HWM_STUCK = Code("HWM-STUCK", ("medium",))
 HWM_AHEAD = Code("HWM-AHEAD", ("critical",), ("INCONCLUSIVE",))
 HWM_REGRESSED = Code("HWM-REGRESSED", ("medium",))
-CODES = (
-    HWM_LOSS,
-    HWM_GONE,
-    HWM_UNSEEN,
-    HWM_CP_ABOVE_LEO,
-    HWM_RP_ABOVE_LEO,
-    HWM_ABOVE_ISR_PREFIX,
-    HWM_UNDER_MIN_ISR,
-    HWM_STUCK,
-    HWM_AHEAD,
-    HWM_REGRESSED,
-)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -28,20 +28,6 @@ LOG_SEGMENT_NAME = Code("LOG-SEGMENT-NAME", ("medium",), traits=("doubt", "damag
 LOG_FIELD = Code("LOG-FIELD", ("medium",), traits=("doubt", "damage"))
 LOG_CRC_BLIND = Code("LOG-CRC-BLIND", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
 LOG_PRODUCER_DUPLICATE = Code("LOG-PRODUCER-DUPLICATE", ("medium",), traits=("doubt", "damage"))
-CODES = (
-    LOG_CORRUPT_MID,
-    LOG_TAIL_PARTIAL,
-    LOG_TAIL_ZERO,
-    LOG_TAIL_GARBAGE,
-    LOG_OFFSET_REGRESSION,
-    LOG_OFFSET_DUPLICATE,
-    LOG_EPOCH_REGRESSION,
-    LOG_GAP,
-    LOG_SEGMENT_NAME,
-    LOG_FIELD,
-    LOG_CRC_BLIND,
-    LOG_PRODUCER_DUPLICATE,
-)
 
 
 #: Code of damage without a following batch, by its kind.

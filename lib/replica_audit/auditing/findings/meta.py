@@ -40,16 +40,6 @@ META_DUP_DIR = Code("META-DUP-DIR", ("medium",))
 META_FOREIGN_DIR = Code("META-FOREIGN-DIR", ("medium",))
 META_FORK = Code("META-FORK", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("quorum",))
 META_STALE = Code("META-STALE", ("high",), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("quorum",))
-CODES = (
-    META_UNCLEAN_ELECTION,
-    META_NO_LEADER,
-    META_ISR_UNKNOWN,
-    META_TOPICID_MISMATCH,
-    META_DUP_DIR,
-    META_FOREIGN_DIR,
-    META_FORK,
-    META_STALE,
-)
 
 #: Sources of leadership that a starting cluster uses for elections.
 _ELECTS_BY = ("metadata_log", "zookeeper")

@@ -27,9 +27,9 @@ REP_ISR_SHORT = Code(
 REP_LEADER_SHORTER = Code(
     "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held",)
 )
+
 #: Evidence that skew of the copies does not explain an end.
 _AT_REST = considered("capture skew: no, the cluster was at rest")
-CODES = (REP_UNDER_REPLICATED, REP_LAG, REP_ISR_SHORT, REP_LEADER_SHORTER)
 
 
 def brokers_past_leader(findings: Iterable[Finding]) -> set[int]:

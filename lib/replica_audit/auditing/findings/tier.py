@@ -34,18 +34,6 @@ TIER_EPOCHS = Code("TIER-EPOCHS", ("high",), ("INCONCLUSIVE",))
 TIER_UNKNOWN = Code("TIER-UNKNOWN", ("high", "info"), ("INCONCLUSIVE",))
 TIER_COPY_UNFINISHED = Code("TIER-COPY-UNFINISHED", ("low",))
 TIER_DELETE_UNFINISHED = Code("TIER-DELETE-UNFINISHED", ("low",))
-CODES = (
-    TIER_ORPHAN,
-    TIER_LOST,
-    TIER_GAP,
-    TIER_NOT_COPIED,
-    TIER_RETENTION,
-    TIER_FOLLOWER_GAP,
-    TIER_EPOCHS,
-    TIER_UNKNOWN,
-    TIER_COPY_UNFINISHED,
-    TIER_DELETE_UNFINISHED,
-)
 
 #: Maximum number of segments named in a finding; `remote_segments` has all.
 _NAMED = 20

@@ -20,19 +20,12 @@ TIER_OBJECT_MISSING = Code(
 )
 TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
 TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
-#: Maximum number of segments named in a finding on several.
-_SHOWN = 10
 TIER_OBJECT_DAMAGED = Code("TIER-OBJECT-DAMAGED", ("critical", "medium"), ("COMMITTED_LOSS", "LATENT_CORRUPTION"))
 TIER_OBJECT_DIFFERS = Code("TIER-OBJECT-DIFFERS", ("high",), ("COMMITTED_DIVERGENCE",))
 TIER_OBJECT_UNREAD = Code("TIER-OBJECT-UNREAD", ("medium", "info"), ("INCONCLUSIVE",))
-CODES = (
-    TIER_OBJECT_MISSING,
-    TIER_OBJECT_SIZE,
-    TIER_OBJECT_LEAKED,
-    TIER_OBJECT_DAMAGED,
-    TIER_OBJECT_DIFFERS,
-    TIER_OBJECT_UNREAD,
-)
+
+#: Maximum number of segments named in a finding on several.
+_SHOWN = 10
 
 
 def judge(case: Case) -> Iterator[Finding]:

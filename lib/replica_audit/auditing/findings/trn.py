@@ -42,17 +42,6 @@ TRN_OVER_TRUNCATE = Code("TRN-OVER-TRUNCATE", ("low",), traits=("records",))
 TRN_FULL = Code("TRN-FULL", ("low",), traits=("records",))
 TRN_OUT_OF_RANGE = Code("TRN-OUT-OF-RANGE", ("info",), traits=("records",))
 TRN_CACHE_DISAGREES = Code("TRN-CACHE-DISAGREES", ("medium",), traits=("records",))
-CODES = (
-    TRN_BELOW_HW,
-    TRN_LOGGED,
-    TRN_REPLAY_GAP,
-    TRN_HW_FALLBACK,
-    TRN_MID_BATCH,
-    TRN_OVER_TRUNCATE,
-    TRN_FULL,
-    TRN_OUT_OF_RANGE,
-    TRN_CACHE_DISAGREES,
-)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 TXN_HANGING = Code("TXN-HANGING", ("medium",))
 TXN_MARKER_LOST = Code("TXN-MARKER-LOST", ("medium",))
-CODES = (TXN_HANGING, TXN_MARKER_LOST)
 
 
 #: States in which the coordinator will still write markers.
