@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import get_args
 
@@ -18,6 +18,7 @@ from replica_audit.batch_header import Batch
 from replica_audit.literals import Committed
 from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.schema import GoneRecordsRow
 from replica_audit.segments.batch_rows import Batches
 
 _COMMITTED: tuple[Committed, ...] = get_args(Committed)
@@ -50,22 +51,6 @@ class MissingBatch:
 
     def _between(self, start: int, end: int, floor: int) -> int:
         return Batches.of((self.batch,)).records_between(max(start, floor), end)
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A range of records that replicas held before, and no replica holds now."""
-
-    start_offset: int
-    end_offset: int
-    leader_epoch: int | None
-    record_count: int
-    committed: Committed
-    """proven, possible (every in-sync replica held them) or no."""
-    broker_ids: tuple[int, ...]
-    """Brokers that held them."""
-    first_timestamp_ms: int | None
-    last_timestamp_ms: int | None
 
 
 def proven_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
@@ -160,14 +145,18 @@ def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
 
 
 def gone_ranges(
-    lacking: Iterable[MissingBatch], present: Sequence[tuple[ReplicaFacts, np.ndarray]], leader: ReplicaFacts
-) -> list[Gone]:
-    """Distinct records of `lacking` that none of the `present` copies, given with their batches, holds.
+    lacking: Iterable[MissingBatch],
+    present: Sequence[tuple[ReplicaFacts, np.ndarray]],
+    after: Case,
+    away: Set[int],
+) -> Iterator[GoneRecordsRow]:
+    """Distinct records of `lacking` that none of the `present` copies, given with their batches, holds: proven committed,
+    possibly (every in-sync replica held them), or not. Brokers `away` may still hold what they held.
 
     Records are the same if offset and leader epoch are; without epochs, if the batch is. Records that a cleaner may have
-    removed from a copy count as held, up to where the `leader` began its next epoch.
+    removed from a copy count as held, up to where the leader began its next epoch.
     """
-    lineage = replay_lineage(leader, tiered=False)
+    lineage = replay_lineage(after.reference.facts, tiered=False)
     holders: dict[tuple, dict[int, MissingBatch]] = {}
     for one in lacking:
         epoch = one.batch.epoch
@@ -177,15 +166,15 @@ def gone_ranges(
         )
         holders.setdefault(identity, {})[one.broker_id] = one
     rows = [_identities(batches) for _, batches in present]
-    found: list[Gone] = []
+    found: list[GoneRecordsRow] = []
     for identity in sorted(holders, key=lambda key: (key[0], key[1], -1 if key[2] is None else key[2])):
         same = holders[identity]
-        first = next(iter(same.values()))
+        batch = next(iter(same.values())).batch
         left = [
             OffsetRange(min(one.start_offset for one in same.values()), max(one.end_offset for one in same.values()))
         ]
         for (facts, _), known in zip(present, rows, strict=True):
-            left = without(left, _held(facts, first.batch, known, lineage))
+            left = without(left, _held(facts, batch, known, lineage))
         committed = max(one.committed for one in same.values())
         possible = max(committed, *(one.possible for one in same.values()))
         for part in left:
@@ -195,18 +184,26 @@ def gone_ranges(
             )
             for start, end, word in zip(bounds, (*bounds[1:], part.end_offset), _COMMITTED, strict=True):
                 if start < end:
-                    found.append(_gone(first.batch, start, end, word, tuple(sorted(same))))
-    return list(_joined(found))
+                    found.append(
+                        GoneRecordsRow(
+                            topic=after.topic_partition.topic,
+                            partition=after.topic_partition.partition,
+                            start_offset=start,
+                            end_offset=end,
+                            leader_epoch=batch.epoch,
+                            record_count=Batches.of((batch,)).records_between(start, end),
+                            committed=word,
+                            broker_ids=sorted(same),
+                            may_hold=sorted(same.keys() & away),
+                            first_timestamp_ms=min(batch.timestamps, default=None),
+                            last_timestamp_ms=max(batch.timestamps, default=None),
+                        )
+                    )
+    return _joined(found)
 
 
-def _gone(batch: Batch, start: int, end: int, committed: Committed, brokers: tuple[int, ...]) -> Gone:
-    times = batch.timestamps
-    count = Batches.of((batch,)).records_between(start, end)
-    return Gone(start, end, batch.epoch, count, committed, brokers, min(times, default=None), max(times, default=None))
-
-
-def _joined(ranges: Sequence[Gone]) -> Iterator[Gone]:
-    last: Gone | None = None
+def _joined(ranges: Sequence[GoneRecordsRow]) -> Iterator[GoneRecordsRow]:
+    last: GoneRecordsRow | None = None
     for one in sorted(
         ranges, key=lambda part: (part.leader_epoch is not None, part.leader_epoch or 0, part.start_offset)
     ):
@@ -218,11 +215,12 @@ def _joined(ranges: Sequence[Gone]) -> Iterator[Gone]:
         ):
             times = [value for value in (last.first_timestamp_ms, one.first_timestamp_ms) if value is not None]
             ends = [value for value in (last.last_timestamp_ms, one.last_timestamp_ms) if value is not None]
-            total = last.record_count + one.record_count
-            last = Gone(
-                last.start_offset, one.end_offset, one.leader_epoch, total, one.committed, one.broker_ids,
-                min(times, default=None), max(ends, default=None),
-            )  # fmt: skip
+            last = last._replace(
+                end_offset=one.end_offset,
+                record_count=last.record_count + one.record_count,
+                first_timestamp_ms=min(times, default=None),
+                last_timestamp_ms=max(ends, default=None),
+            )
             continue
         if last is not None:
             yield last

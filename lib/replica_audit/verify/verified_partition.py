@@ -24,13 +24,12 @@ from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_le
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import or_absent
 from replica_audit.literals import FollowerVerdict, RecordProblemKind
-from replica_audit.model import CHUNK_OFFSETS, PartitionState, TopicPartition
+from replica_audit.model import CHUNK_OFFSETS, PartitionState
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.text import count, name_offsets
 from replica_audit.verify.committed import (
-    Gone,
     MissingBatch,
     batches_in_holes,
     chunks_in_holes,
@@ -285,7 +284,6 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     """Verify one partition: what every earlier replica should have kept and did keep, and what no replica holds now."""
     before = pairing.before
     after = pairing.after
-    partition = after.topic_partition
     rows = []
     lacking = []
     unjudged = []
@@ -293,7 +291,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     successors = {facts.broker_id: facts for facts in after.replicas}
     assigned = after.leadership.replicas if after.leadership else None
     unread = {facts.broker_id for facts in after.set_aside}
-    away = list(unread)
+    away = set(unread)
     unjudged += [
         f"the log of broker {facts.broker_id} could not be read in the earlier snapshot" for facts in before.set_aside
     ]
@@ -327,17 +325,17 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         elif old.broker_id in unread:
             unjudged.append(f"the log of broker {old.broker_id} could not be read in the later snapshot")
         elif assigned is None or old.broker_id in assigned:
-            away.append(old.broker_id)
+            away.add(old.broker_id)
             rows.append(_absent(after, old))
     present = [(facts, pairing.batches_after(facts)) for facts in after.replicas]
     gone = [
         one
-        for one in gone_ranges(lacking, present, pairing.leader.facts)
+        for one in gone_ranges(lacking, present, after, away)
         if not any(facts.may_reach(one.end_offset) for facts in after.replicas)
     ]
     return PartitionVerification(
         tuple(rows),
-        tuple(_gone_row(partition, one, away) for one in gone),
+        tuple(gone),
         tuple(dict.fromkeys(unjudged)),
         frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
@@ -447,20 +445,4 @@ def _absent(after: Case, old: ReplicaFacts) -> VerificationRow:
         end_before=old.log_end_offset,
         verdict="not_yet",
         reason="its log is not in the later snapshot",
-    )
-
-
-def _gone_row(partition: TopicPartition, gone: Gone, away: Sequence[int]) -> GoneRecordsRow:
-    return GoneRecordsRow(
-        topic=partition.topic,
-        partition=partition.partition,
-        start_offset=gone.start_offset,
-        end_offset=gone.end_offset,
-        leader_epoch=gone.leader_epoch,
-        record_count=gone.record_count,
-        committed=gone.committed,
-        broker_ids=list(gone.broker_ids),
-        may_hold=sorted(set(gone.broker_ids) & set(away)),
-        first_timestamp_ms=gone.first_timestamp_ms,
-        last_timestamp_ms=gone.last_timestamp_ms,
     )
