@@ -135,6 +135,10 @@ SEEN = REMOTE_BASES[3:]
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read records that are not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 
+#: Formats of salvaged records, in the order in which they are written, and encodings of their bytes in JSON.
+RECORD_FORMS = ("jsonl", "parquet", "segments")
+RECORD_ENCODINGS = ("base64", "text")
+
 #: Roles of copies that are compared, and of those that are not though Kafka serves from them.
 COMPARED = get_args(Role)[:3]
 NOT_COMPARED = get_args(Role)[3:6]

@@ -10,11 +10,11 @@ from replica_audit.auditing.opened_snapshot import Progress, Unseen
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
+from replica_audit.literals import RECORD_ENCODINGS, RECORD_FORMS
 from replica_audit.paths import check_files, check_outside, local_path
 from replica_audit.report.salvage_text import render_salvage
 from replica_audit.report.wanted_ranges import check_wanted, write_wanted_of_salvage
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.record_files import FORMS
 from replica_audit.salvage.salvage_manifest import ManifestHead
 from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvagedSnapshot
 from replica_audit.salvage.written_salvage import Forms, write_salvage
@@ -23,7 +23,6 @@ from replica_audit.table_names import check_choices
 from replica_audit.typed_json import to_object
 
 LOST = 1
-ENCODINGS = ("base64", "text")
 
 
 class Salvaged:
@@ -56,7 +55,7 @@ def salvage(
     to: str,
     *,
     payloads: bool = False,
-    forms: Sequence[str] = FORMS,
+    forms: Sequence[str] = RECORD_FORMS,
     encoding: str = "base64",
     plan: str | None = None,
     include_aborted: bool = False,
@@ -78,8 +77,8 @@ def salvage(
     which evidence lacks. Raises UsageError and InputError.
     """
     given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
-    check_choices("forms", forms, FORMS)
-    check_choices("encoding", [encoding], ENCODINGS)
+    check_choices("forms", forms, RECORD_FORMS)
+    check_choices("encoding", [encoding], RECORD_ENCODINGS)
     choices = Choices(payloads, include_aborted, include_ahead)
     settings = resolved(given, config)
     return salvage_snapshot(path, to, choices, written_as(forms, encoding), plan, wanted, settings, progress)
@@ -87,7 +86,7 @@ def salvage(
 
 def written_as(forms: Sequence[str], encoding: str) -> Forms:
     """Record formats without duplicates, in the order in which they are written."""
-    return Forms(tuple(form for form in FORMS if form in forms), encoding)
+    return Forms(tuple(form for form in RECORD_FORMS if form in forms), encoding)
 
 
 def salvage_snapshot(

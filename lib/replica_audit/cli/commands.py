@@ -12,14 +12,11 @@ from importlib import import_module
 from typing import NamedTuple
 
 from replica_audit.config import Settings
+from replica_audit.literals import RECORD_ENCODINGS, RECORD_FORMS
 from replica_audit.report.capture_script import KINDS
 from replica_audit.text import parse_time
 
 SHELLS = ("bash", "zsh", "fish")
-
-#: Copy of `salvage.record_files`, which --help must not import.
-FORMS = ("jsonl", "parquet", "segments")
-ENCODINGS = ("base64", "text")
 
 DEFAULT_TARGET = "/backup/snapshot"
 
@@ -273,11 +270,18 @@ def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--to", metavar="DIR", help="new directory for the result (required)")
     text = "write the records themselves: keys, values and headers"
     command.add_argument("--payloads", action="store_true", help=text)
-    text = f"format of the records: {', '.join(FORMS)}; repeatable (default: all)"
-    command.add_argument("--form", metavar="FORM", action="append", type=one_of(FORMS), choices=FORMS, help=text)
-    text = f"bytes in records.jsonl: {', '.join(ENCODINGS)} where they are UTF-8 (default: %(default)s)"
+    text = f"format of the records: {', '.join(RECORD_FORMS)}; repeatable (default: all)"
     command.add_argument(
-        "--encoding", metavar="NAME", type=one_of(ENCODINGS), choices=ENCODINGS, default="base64", help=text
+        "--form", metavar="FORM", action="append", type=one_of(RECORD_FORMS), choices=RECORD_FORMS, help=text
+    )
+    text = f"bytes in records.jsonl: {', '.join(RECORD_ENCODINGS)} where they are UTF-8 (default: %(default)s)"
+    command.add_argument(
+        "--encoding",
+        metavar="NAME",
+        type=one_of(RECORD_ENCODINGS),
+        choices=RECORD_ENCODINGS,
+        default="base64",
+        help=text,
     )
     text = "salvage what the leaders chosen by this plan.json lose (default: what the present leaders lack)"
     command.add_argument("--plan", metavar="FILE", help=text)

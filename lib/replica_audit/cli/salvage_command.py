@@ -9,8 +9,8 @@ from replica_audit.cli.output import print_object
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.literals import RECORD_FORMS
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.record_files import FORMS
 
 
 def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -21,7 +21,7 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.snapshot,
         arguments.to,
         Choices(arguments.payloads, arguments.include_aborted, arguments.include_ahead),
-        written_as(arguments.form or FORMS, arguments.encoding),
+        written_as(arguments.form or RECORD_FORMS, arguments.encoding),
         arguments.plan,
         arguments.wanted,
         settings,

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from replica_audit.errors import EngineError
+from replica_audit.scratch import hash_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +162,6 @@ def locked_jars(spark_version: str | None = None) -> tuple[LockedJar, ...]:
     return parse_lock(path.read_text(encoding="utf-8"), str(path))
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def jar_problems(directory: Path, jars: Iterable[LockedJar]) -> dict[LockedJar, str]:
     """JARs that `directory` lacks or holds with other bytes than the lock says, each with the problem."""
     found = {}
@@ -177,6 +169,6 @@ def jar_problems(directory: Path, jars: Iterable[LockedJar]) -> dict[LockedJar, 
         path = directory / jar.file_name
         if not path.is_file():
             found[jar] = f"{path} is missing"
-        elif (digest := sha256_of(path)) != jar.sha256:
+        elif (digest := hash_file(path)) != jar.sha256:
             found[jar] = f"{path} ({path.stat().st_size} bytes) has SHA-256 {digest}, expected {jar.sha256}"
     return found

@@ -21,7 +21,8 @@ from xml.sax.saxutils import quoteattr
 
 from replica_audit.errors import EngineError
 from replica_audit.install.environment import find_java
-from replica_audit.install.installation import LockedJar, conf_file, jar_problems, locked_jars, sha256_of
+from replica_audit.install.installation import LockedJar, conf_file, jar_problems, locked_jars
+from replica_audit.scratch import hash_file
 
 
 def module_descriptor(jars: Sequence[LockedJar]) -> str:
@@ -130,7 +131,7 @@ def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:
     """Lock lines for the coordinates of `jars`, with the checksums of what the repository serves now."""
     with tempfile.TemporaryDirectory() as scratch:
         retrieve(jars, Path(scratch), settings)
-        return "".join(f"{jar.coordinates} sha256:{sha256_of(Path(scratch) / jar.file_name)}\n" for jar in jars)
+        return "".join(f"{jar.coordinates} sha256:{hash_file(Path(scratch) / jar.file_name)}\n" for jar in jars)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ The JSON follows from these classes: a field is added here and nowhere else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from replica_audit.elect.plan_model import Step
@@ -77,13 +77,7 @@ class Lost:
     @property
     def is_nothing(self) -> bool:
         """True if only records are lost, and they changed nothing that has a field here."""
-        return all(
-            not getattr(self, name)
-            for name in (
-                "topics", "deletions", "partitions", "leader_changes", "isr_changes", "reassignments", "configurations",
-                "acls", "scram_users", "quotas", "delegations", "voters", "features", "producer_id_blocks", "stray",
-            )
-        )  # fmt: skip
+        return replace(self, records=0) == Lost()
 
 
 @dataclass(frozen=True, slots=True)

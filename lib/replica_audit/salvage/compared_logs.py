@@ -26,7 +26,7 @@ from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.log_dir_names import parse_directory_name
-from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows
+from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows, request_of
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
 
@@ -262,12 +262,6 @@ class ReferenceLog:
 
     def _requests(self, indexes: Sequence[int]) -> list[RecordRequest]:
         return [request_of(self._files[self._paths[index]].path, self._batches[index]) for index in indexes]
-
-
-def request_of(path: str, batch: np.void) -> RecordRequest:
-    """The request for the records of a batch (`BATCH_DTYPE`) in the file `path`."""
-    first = batch["base_offset"] if batch["magic"] >= 2 else batch["last_offset"]
-    return RecordRequest(path, int(batch["position"]), int(batch["size"]), int(first), int(batch["crc"]))
 
 
 def read_batches(

@@ -19,11 +19,10 @@ from replica_audit.salvage.compared_logs import (
     ReferenceLog,
     Unread,
     read_batches,
-    request_of,
 )
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
-from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest
+from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest, request_of
 from replica_audit.snapshot.storage import Snapshot
 
 #: Reasons why the reference lacks a record.

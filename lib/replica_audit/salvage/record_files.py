@@ -26,8 +26,6 @@ def json_line(row: Mapping[str, object]) -> bytes:
     return _encode(row).encode("ascii") + b"\n"
 
 
-#: Formats that a user may choose.
-FORMS = ("jsonl", "parquet", "segments")
 _GROUP_BYTES = 8 << 20
 #: Kafka's default of segment.bytes.
 _SEGMENT_BYTES = 1 << 30
@@ -57,7 +55,7 @@ class Writer(Protocol):
 
 
 def open_writers(directory: Path, place: TopicPartition, forms: Sequence[str], encoding: str) -> list[Writer]:
-    """A writer for each of `forms` (`FORMS`) below `directory`."""
+    """A writer for each of `forms` (`literals.RECORD_FORMS`) below `directory`."""
     kinds: dict[str, Callable[[], Writer]] = {
         "jsonl": lambda: JsonLines(directory / "records.jsonl", place, encoding),
         "parquet": lambda: ParquetRows(directory / "records.parquet", place),

@@ -13,11 +13,12 @@ import numpy as np
 
 from replica_audit import __version__
 from replica_audit.batch_header import or_none
+from replica_audit.literals import RECORD_FORMS
 from replica_audit.model import TopicPartition
 from replica_audit.salvage.compared_logs import Copy, Unread
 from replica_audit.salvage.missing_records import REASONS, UnexpandedBatch
 from replica_audit.salvage.partition_salvage import OUTCOMES, Choices, Finds, PartitionSalvage, SelectedRecords
-from replica_audit.salvage.record_files import FORMS, Writer, copy_unexpanded, json_line, open_writers
+from replica_audit.salvage.record_files import Writer, copy_unexpanded, json_line, open_writers
 from replica_audit.salvage.salvage_manifest import (
     NAME,
     ManifestCopy,
@@ -250,7 +251,7 @@ _TOGETHER = 256
 class Forms:
     """Formats and encoding of the records."""
 
-    forms: tuple[str, ...] = FORMS
+    forms: tuple[str, ...] = RECORD_FORMS
     encoding: str = "base64"
 
 

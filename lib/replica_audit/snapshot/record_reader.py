@@ -45,6 +45,12 @@ class RecordRequest:
     """Further files that may have it at that position, tried if this one has another batch there."""
 
 
+def request_of(path: str, batch: np.void) -> RecordRequest:
+    """The request for the records of a batch (`BATCH_DTYPE`) in the file `path`."""
+    offset = batch["base_offset"] if batch["magic"] >= 2 else batch["last_offset"]
+    return RecordRequest(path, int(batch["position"]), int(batch["size"]), int(offset), int(batch["crc"]))
+
+
 @dataclass(frozen=True, slots=True)
 class RecordRows:
     """Records of some requests, as `RECORD_DTYPE` rows by offset, and the requests that could not be answered."""

@@ -14,10 +14,10 @@ from replica_audit.batch_header import or_none
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage, SegmentFile
 from replica_audit.segments.records import Payload, RecordError, decode_payloads
-from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
+from replica_audit.snapshot.record_reader import RecordReader, request_of
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
-from replica_audit.spark.row_filters import Condition
+from replica_audit.spark.row_filters import OPERATORS, Condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,21 +80,18 @@ def wanted_batches(batches: np.ndarray, conditions: Sequence[Condition]) -> np.n
             mask &= np.logical_or.reduce([(first <= value) & (value <= last) for value in offsets if value is not None])
         else:
             edge = last if one.kind.startswith("Greater") else first
-            mask &= {"GreaterThan": np.greater, "GreaterThanOrEqual": np.greater_equal, "LessThan": np.less,
-                     "LessThanOrEqual": np.less_equal}[one.kind](edge, one.value)  # fmt: skip
+            mask &= OPERATORS[one.kind](edge, one.value)
     return mask
 
 
 def _rows_of_batches(reader: RecordReader, path: str, batches: np.ndarray, payloads: bool) -> Iterator[dict[str, Any]]:
     requests = {}
     for batch in batches:
-        base, last = int(batch["base_offset"]), int(batch["last_offset"])
-        if not batch["crc_valid"]:
+        base = int(batch["base_offset"])
+        if batch["crc_valid"]:
+            requests[request_of(path, batch)] = base
+        else:
             yield {"batch_base_offset": base, "problem": "the checksum of its batch is wrong"}
-            continue
-        # The first field of an entry of magic 0 or 1 is its last offset.
-        offset = base if batch["magic"] >= 2 else last
-        requests[RecordRequest(path, int(batch["position"]), int(batch["size"]), offset, int(batch["crc"]))] = base
     for request, entry in reader.entries(requests):
         base = requests[request]
         if isinstance(entry, str):

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+#: By the name of Spark's filter; all but In take numpy arrays too.
+OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "EqualTo": operator.eq,
     "GreaterThan": operator.gt,
     "GreaterThanOrEqual": operator.ge,
@@ -42,7 +43,7 @@ class Condition:
 
     def holds(self, value: Any) -> bool:
         """True if a column's value satisfies the condition."""
-        return value is not None and _OPERATORS[self.kind](value, self.value)
+        return value is not None and OPERATORS[self.kind](value, self.value)
 
 
 def take_filters(filters: Sequence[Filter], columns: Sequence[str]) -> tuple[list[Condition], list[Filter]]:
@@ -52,7 +53,7 @@ def take_filters(filters: Sequence[Filter], columns: Sequence[str]) -> tuple[lis
         kind = type(one).__name__
         column: tuple[str, ...] = getattr(one, "attribute", ())
         value = getattr(one, "value", None)
-        if kind not in _OPERATORS or len(column) != 1 or column[0] not in columns or value is None:
+        if kind not in OPERATORS or len(column) != 1 or column[0] not in columns or value is None:
             left.append(one)
         else:
             taken.append(Condition(column[0], kind, tuple(value) if kind == "In" else value))
