@@ -494,6 +494,11 @@ class ReplicaDir:
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def offset_files(self) -> tuple[CheckpointFile, ...]:
+        """The offset checkpoints of its log dir."""
+        return self.high_watermark_file, self.recovery_point_file, self.log_start_file, self.cleaner_file
+
+    @property
     def segment_count(self) -> int:
         return len(self.segment_bases)
 

@@ -243,6 +243,11 @@ def fate_of_copy(facts: ReplicaFacts) -> str:
     return _FATES[facts.kind]
 
 
+def in_directory(facts: ReplicaFacts, text: str, value: str | None = None) -> Evidence:
+    """Evidence in a replica's directory."""
+    return Evidence("file", text=text, broker_id=facts.broker_id, path=facts.directory.path, value=value)
+
+
 def place_of_copy(facts: ReplicaFacts) -> Evidence:
     """Evidence with the directory of a copy in `Case.beside`."""
     return Evidence(

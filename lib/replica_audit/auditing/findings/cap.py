@@ -12,6 +12,7 @@ from replica_audit.auditing.finding import (
     Finding,
     considered,
     finding,
+    in_directory,
     joined_ranges,
     merge_findings,
     name_copy,
@@ -120,7 +121,7 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
             CAP_UNREADABLE,
             f"broker {broker_id}: {facts.unread}; its log is compared with nothing",
             broker_id=broker_id,
-            evidence=[Evidence("file", text="see quarantine", broker_id=broker_id, path=directory.path)],
+            evidence=[in_directory(facts, "see quarantine")],
         )
     elif facts.unread is not None and directory.problem is None:
         yield finding(
@@ -128,7 +129,7 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
             f"broker {broker_id}: {facts.unread}; what its log holds is not known, and nothing is concluded from it",
             broker_id=broker_id,
             evidence=[
-                Evidence("file", text="as found", broker_id=broker_id, path=directory.path),
+                in_directory(facts, "as found"),
                 considered("an empty log: no, it has a .log file of 0 bytes"),
             ],
         )
@@ -137,16 +138,9 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
             CAP_UNREADABLE,
             f"broker {broker_id}: {directory.problem}",
             broker_id=broker_id,
-            evidence=[Evidence("file", text=directory.problem, broker_id=broker_id, path=directory.path)],
+            evidence=[in_directory(facts, directory.problem)],
         )
-    files = (
-        directory.epoch_file,
-        directory.high_watermark_file,
-        directory.recovery_point_file,
-        directory.log_start_file,
-        directory.cleaner_file,
-    )
-    for file in files:
+    for file in (directory.epoch_file, *directory.offset_files):
         if file.state == "unreadable":
             yield finding(
                 CAP_UNREADABLE,
@@ -163,14 +157,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             CAP_MISSING_REPLICA,
             f"nothing was compared: broker {case.reference.facts.broker_id} has the only copy in the snapshot, and nothing "
             "says which other brokers have a replica",
-            evidence=[
-                Evidence(
-                    "file",
-                    text="the only copy",
-                    broker_id=case.reference.facts.broker_id,
-                    path=case.reference.facts.directory.path,
-                )
-            ],
+            evidence=[in_directory(case.reference.facts, "the only copy")],
         )
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
     named = case.leadership.named if case.leadership is not None else frozenset()
@@ -215,9 +202,7 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
             broker_id=facts.broker_id,
             start_offset=start,
             end_offset=end,
-            evidence=[
-                Evidence("file", text=text, broker_id=facts.broker_id, path=facts.directory.path) for text in shown
-            ],
+            evidence=[in_directory(facts, text) for text in shown],
         )
 
 
@@ -240,10 +225,7 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
         broker_id=facts.broker_id,
         start_offset=min(bases),
         end_offset=end,
-        evidence=[
-            Evidence("file", text=f"base offset {base}", broker_id=facts.broker_id, path=facts.directory.path)
-            for base in bases
-        ],
+        evidence=[in_directory(facts, f"base offset {base}") for base in bases],
     )
 
 
@@ -571,10 +553,7 @@ def _unchecked(case: Case) -> Iterator[Finding]:
             f"nobody computed the checksums of {facts.unchecked_batches:,} of its {count(of, 'batch', 'batches')}; damage inside "
             f"them is not seen{why}"
         )
-        collected = Evidence(
-            "file", text="headers alone were collected", broker_id=facts.broker_id, path=facts.directory.path
-        )
-        yield _of_weight(CAP_UNCHECKED, facts, text, is_open, collected)
+        yield _of_weight(CAP_UNCHECKED, facts, text, is_open, in_directory(facts, "headers alone were collected"))
 
 
 def _of_weight(

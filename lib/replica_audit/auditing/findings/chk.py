@@ -42,13 +42,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _malformed(facts: ReplicaFacts) -> Iterator[Finding]:
-    directory = facts.directory
-    for file in (
-        directory.high_watermark_file,
-        directory.recovery_point_file,
-        directory.log_start_file,
-        directory.cleaner_file,
-    ):
+    for file in facts.directory.offset_files:
         if file.state == "malformed":
             yield finding(
                 CHK_MALFORMED,

@@ -11,6 +11,7 @@ from replica_audit.auditing.finding import (
     Finding,
     considered,
     finding,
+    in_directory,
     log_line,
     name_copy,
     recorded,
@@ -257,11 +258,7 @@ def _identity(case: Case) -> Iterator[Finding]:
             META_DUP_DIR,
             f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used",
             broker_id=facts.broker_id,
-            evidence=[
-                Evidence(
-                    "file", text=f"log end {facts.log_end_offset}", broker_id=facts.broker_id, path=facts.directory.path
-                )
-            ],
+            evidence=[in_directory(facts, f"log end {facts.log_end_offset}")],
         )
 
 
@@ -331,13 +328,7 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             verdict="INCONCLUSIVE" if known is None else None,
             broker_id=facts.broker_id,
             evidence=[
-                Evidence(
-                    "file",
-                    text="partition.metadata",
-                    broker_id=facts.broker_id,
-                    path=facts.directory.path,
-                    value=facts.directory.topic_id,
-                ),
+                in_directory(facts, "partition.metadata", facts.directory.topic_id),
                 considered(
                     "topic re-created: possible, nothing says which id is the present one"
                     if leadership is None or known is None
