@@ -12,7 +12,7 @@ from tests.support.source_trees import nodes_of, tree_of
 
 import replica_audit
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, codes_with
-from replica_audit.auditing.finding import TRAITS, Code
+from replica_audit.auditing.finding import TRAITS, Code, finding
 from replica_audit.auditing.findings import MODULES
 
 LIBRARY = Path(replica_audit.__file__).parent
@@ -112,6 +112,15 @@ def test_every_trait_is_some_code_s_and_an_unknown_one_is_refused() -> None:
         codes_with("loud")
     with pytest.raises(ValueError, match="unknown traits"):
         Code("LOG-GAP", ("low",), traits=("loud",))
+
+
+def test_a_severity_below_the_worst_causes_no_verdict_unless_one_is_given() -> None:
+    code = Code("LOG-GAP", ("high", "info"), ("COMMITTED_LOSS", "INCONCLUSIVE"))
+    assert finding(code, "").verdict == finding(code, "", severity="high").verdict == "COMMITTED_LOSS"
+    assert finding(code, "", severity="info").verdict is None and finding(code, "", verdict=None).verdict is None
+    assert finding(code, "", severity="info", verdict="INCONCLUSIVE").verdict == "INCONCLUSIVE"
+    with pytest.raises(ValueError, match="cannot have severity medium"):
+        finding(code, "", severity="medium")
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])

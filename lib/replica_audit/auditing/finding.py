@@ -110,13 +110,14 @@ def finding(
     evidence: Sequence[Evidence] = (),
     replica_epoch: int | None = None,
 ) -> Finding:
-    """Make a finding of `code`; severity and verdict default to its worst (verdict None causes none).
+    """Make a finding of `code`; severity and verdict default to its worst, but with a lower severity there is no verdict unless
+    it is given (None causes none).
 
     Raises ValueError for a severity or verdict that the code cannot have.
     """
     severity = severity or code.severities[0]
     if verdict == "":
-        verdict = code.verdicts[0] if code.verdicts else None
+        verdict = code.verdicts[0] if code.verdicts and severity == code.severities[0] else None
     if severity not in code.severities or (verdict is not None and verdict not in code.verdicts):
         raise ValueError(f"{code.code} cannot have severity {severity} with verdict {verdict}")
     return Finding(

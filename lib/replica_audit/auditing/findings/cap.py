@@ -240,7 +240,7 @@ def no_replica(
     if observed and leadership is None and not named_by_checkpoint:
         # More partitions are observed than copied: the timeline is all that this one has.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
-        return (finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None),)
+        return (finding(CAP_MISSING_REPLICA, text, severity="info"),)
     source = name_source(leadership.source) if leadership else "a checkpoint file"
     text = f"{source} names this partition, but no replica of it is in the snapshot"
     if (leadership.replicas if leadership else None) is None and not named_by_checkpoint:
@@ -389,7 +389,6 @@ def skew(
         CAP_SKEW,
         f"{text}; {why}",
         severity="medium" if is_undecided else "info",
-        verdict="INCONCLUSIVE" if is_undecided else None,
         confidence="likely",
         broker_id=facts.broker_id,
         start_offset=start,
@@ -409,7 +408,6 @@ def _outdated(case: Case) -> Iterator[Finding]:
             CAP_SKEW,
             overtaken_text(case, older),
             severity="info",
-            verdict=None,
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[Evidence("leadership", text=name_source(older.source))],
@@ -429,7 +427,6 @@ def _outdated(case: Case) -> Iterator[Finding]:
             CAP_SKEW,
             f"{_why_older(case)}, so what others have {place} proves nothing until it is copied again",
             severity="info" if reference.history else "medium",
-            verdict=None if reference.history else "INCONCLUSIVE",
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[
@@ -498,7 +495,6 @@ def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
         CAP_SECOND_HAND,
         f"{message}; {reason}" if reason else message,
         severity="medium" if reason else "info",
-        verdict="INCONCLUSIVE" if reason else None,
         broker_id=facts.broker_id,
         evidence=[*evidence, *(Evidence("unproven", text=text, broker_id=facts.broker_id) for text in open_points)],
     )
@@ -569,7 +565,6 @@ def _of_weight(
         code,
         f"broker {facts.broker_id}: {text}",
         severity="medium" if is_open else "info",
-        verdict="INCONCLUSIVE" if is_open else None,
         broker_id=facts.broker_id,
         start_offset=unseen[0],
         end_offset=unseen[1],
@@ -644,8 +639,6 @@ def _set_aside(facts: ReplicaFacts, reference: ReplicaFacts, reason: str) -> Fin
     return finding(
         CAP_SECOND_HAND,
         f"broker {facts.broker_id}: {reason}",
-        severity="medium",
-        verdict="INCONCLUSIVE",
         broker_id=facts.broker_id,
         evidence=[
             Evidence(

@@ -242,7 +242,6 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
             f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "
             "partition; only epochs and batch ranges were compared, where both have them, not records or latest values",
             severity="info",
-            verdict=None,
             broker_id=item.follower.broker_id,
             evidence=[_CLEANERS],
         )
@@ -280,7 +279,6 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
         DIV_PRESENCE,
         "; ".join(said),
         severity="info",
-        verdict=None,
         broker_id=follower,
         evidence=[_CLEANERS],
     )

@@ -148,7 +148,6 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         EPO_CACHE_MISSING,
         f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
         severity="high" if excuse is None else "info",
-        verdict="LATENT_CORRUPTION" if excuse is None else None,
         broker_id=facts.broker_id,
         start_offset=min(start for _, start in wrong or claimed),
         evidence=[

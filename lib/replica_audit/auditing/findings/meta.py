@@ -99,7 +99,6 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         META_UNCLEAN_ELECTION,
         f"{describe(election)}{began}; {said}",
         severity="high" if to_be_cut else "info",
-        verdict="WILL_LOSE_ON_TRUNCATION" if to_be_cut else None,
         broker_id=election.leader_id,
         start_offset=start,
         end_offset=end if start is not None and end is not None and end > start else None,
@@ -226,7 +225,6 @@ def _logged(case: Case, election: LoggedElection) -> Finding:
         f"broker {election.leader_id} was elected{epoch} though it was not in sync ({before}); "
         f"by {place(election.event)}",
         severity="high" if left else "info",
-        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
         confidence="proven" if election.said else "likely",
         broker_id=election.leader_id,
         start_offset=start,
@@ -325,7 +323,6 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             META_TOPICID_MISMATCH,
             f"broker {facts.broker_id}: {facts.directory.path} is of topic id {facts.directory.topic_id}, the others of {present}; not compared",
             severity="medium" if known is None else "info",
-            verdict="INCONCLUSIVE" if known is None else None,
             broker_id=facts.broker_id,
             evidence=[
                 in_directory(facts, "partition.metadata", facts.directory.topic_id),

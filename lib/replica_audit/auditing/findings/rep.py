@@ -165,7 +165,6 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     start = follower.found_end_offset
     end = lower
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
-    shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
     proof = Evidence("checkpoint", text=case.high_watermark.proof)
     checkpoint = follower.directory.high_watermark_checkpoint
     if case.one_moment:
@@ -173,10 +172,11 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             REP_ISR_SHORT,
             f"{text}: if it leads next, committed records are gone",
             severity="high",
-            verdict="WILL_LOSE_ON_TRUNCATION",
             confidence="likely",
             evidence=[proof, _AT_REST],
-            **shared,
+            broker_id=follower.broker_id,
+            start_offset=start,
+            end_offset=end,
         )
     elif not follower.has_epochs and checkpoint == start and not follower.empty:
         yield finding(
@@ -186,7 +186,9 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             verdict="INCONCLUSIVE",
             confidence="suspect",
             evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
-            **shared,
+            broker_id=follower.broker_id,
+            start_offset=start,
+            end_offset=end,
         )
     elif not is_tail_lost(case.reference, case.replicas, follower):  # HWM-CP-ABOVE-LEO is more specific
         yield skew(case, follower, text, start, end)
@@ -206,7 +208,6 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
             f"broker {facts.broker_id} is in sync but ends at {end}, and the high watermark had reached {mark.reached}: if "
             "it leads next, committed records are gone",
             severity="high",
-            verdict="WILL_LOSE_ON_TRUNCATION",
             confidence="likely",
             broker_id=facts.broker_id,
             start_offset=end,

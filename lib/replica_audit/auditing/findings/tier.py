@@ -263,7 +263,6 @@ def _unknown(case: Case) -> Iterator[Finding]:
             f"broker {facts.broker_id} has epoch {had}: {open_}. If they are, what {name} has is lost "
             "as soon as it follows",
             severity="high",
-            verdict="INCONCLUSIVE",
             confidence="suspect",
             broker_id=follower.broker_id,
             start_offset=part.start_offset,
@@ -276,7 +275,6 @@ def _unknown(case: Case) -> Iterator[Finding]:
             TIER_UNKNOWN,
             open_,
             severity="info",
-            verdict=None,
             confidence="suspect",
             broker_id=facts.broker_id,
             start_offset=below.start_offset,
