@@ -32,7 +32,7 @@ def test_a_file_of_kafkas_tools_serves_both_clients(tmp_path: Path) -> None:
         TEXT + "ssl.keystore.type=PEM\nssl.keystore.location=/etc/me.pem\nssl.key.password=pem-secret\n"
         "ssl.endpoint.identification.algorithm=\nrequest.timeout.ms=5000\n",
     )
-    assert found.bootstrap == "k1:9093,k2:9093"
+    assert found.bootstrap("restore", None) == "k1:9093,k2:9093"
     assert found.for_librdkafka() == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",

@@ -99,10 +99,12 @@ class ClientProperties:
     values: Mapping[str, str]
     lines: Mapping[str, int]
 
-    @property
-    def bootstrap(self) -> str | None:
-        """`bootstrap.servers`."""
-        return self.values.get(BOOTSTRAP)
+    def bootstrap(self, command: str, given: str | None) -> str:
+        """Addresses to contact first: those `given` to the command, else `bootstrap.servers`. Raises UsageError without either."""
+        found = given or self.values.get(BOOTSTRAP)
+        if found is None:
+            raise UsageError(f"{command}: --bootstrap-servers is missing: give HOST:PORT of a broker")
+        return found
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tests.support.fake_cluster import FakeCluster
 from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
 from replica_audit.errors import UsageError
+from replica_audit.model import TopicPartition
 from replica_audit.restore.cluster import ConsumedRecord, Topic
 from replica_audit.restore.restore import RestoreOptions, plan_restore, restore
 from replica_audit.restore.salvaged_records import SalvagedRecords
@@ -154,7 +155,6 @@ def test_records_come_back_as_they_were(encoding: str, tmp_path: Path) -> None:
     target = write_lost_records(tmp_path, {0: 0}, "--encoding", encoding, records=odd)
     records = SalvagedRecords(target)
     (row,) = records.partitions()
-    from replica_audit.model import TopicPartition
 
     found = list(records.of_partition(TopicPartition(row.topic, row.partition)))
     assert [(one.key, one.value, one.headers) for one in found] == [(one.key, one.value, one.headers) for one in odd]
@@ -198,6 +198,8 @@ def test_a_manifest_with_another_line(line: str, salvage_directory: Path, tmp_pa
     shutil.copytree(salvage_directory, tmp_path / "copy")
     path = tmp_path / "copy" / "manifest.json"
     head, records = path.read_text().split('"records": [\n')
-    path.write_text(f'{head}"records": [\n{line},\n{records}')
+    first, _, others = records.partition("\n")
+    path.write_text(f'{head}"records": [\n{first}\n{line},\n{others}')
+    copied = SalvagedRecords(tmp_path / "copy")
     with pytest.raises(UsageError, match="expected a manifest of version 1"):
-        list(SalvagedRecords(tmp_path / "copy").manifest.records())
+        list(copied.of_partition(TopicPartition("orders", 0)))

@@ -137,9 +137,7 @@ def observe(
 def read_cluster(cluster: ClusterToRead, to: str | None, consent: Consent, progress: Progress) -> Observed:
     """`observe` with questions to `consent`. Raises UsageError and EngineError."""
     properties = read_client_properties(cluster.command_config)
-    bootstrap = cluster.bootstrap_servers or properties.bootstrap
-    if bootstrap is None:
-        raise UsageError("observe: --bootstrap-servers is missing: give HOST:PORT of a broker")
+    bootstrap = properties.bootstrap("observe", cluster.bootstrap_servers)
     directory = None if to is None else local_path(to)
     if directory is None:
         raise UsageError("observe: --to is missing: give a new local directory for the snapshot")

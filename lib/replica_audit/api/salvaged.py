@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
-from replica_audit.auditing.opened_snapshot import Progress, Unseen
+from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
@@ -105,7 +105,7 @@ def salvage_snapshot(
     if wanted is not None:
         check_wanted(wanted, path)
     opened = SalvagedSnapshot(path, settings, choices, _planned(plan, settings))
-    found = opened.find(progress or Unseen())
+    found = opened.find(progress)
     written = write_salvage(found, opened.reader, choices, forms, target)
     if wanted is not None:
         audits = [one.audit for one in found.partitions]

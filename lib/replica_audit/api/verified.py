@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
-from replica_audit.auditing.opened_snapshot import Progress, Unseen
+from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
 from replica_audit.report.verify_text import render_verification
@@ -52,4 +52,4 @@ def verify(
     settings = resolved(given, config)
     check_files(settings)
     predicted = None if plan is None else read_plan(plan, "plan")
-    return Verified(verify_snapshots(before, after, settings, progress or Unseen(), predicted))
+    return Verified(verify_snapshots(before, after, settings, progress, predicted))

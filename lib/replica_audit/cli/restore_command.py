@@ -28,9 +28,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.directory is None:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
     properties = read_client_properties(arguments.command_config)
-    bootstrap = arguments.bootstrap_servers or properties.bootstrap
-    if bootstrap is None:
-        raise UsageError("restore: --bootstrap-servers is missing: give HOST:PORT of a broker")
+    bootstrap = properties.bootstrap("restore", arguments.bootstrap_servers)
     place = local_path(arguments.directory)
     if place is None:
         raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")

@@ -63,12 +63,9 @@ class SalvagedRecords:
 
     def of_partition(self, place: TopicPartition) -> Iterator[SalvagedRecord]:
         """The records of one partition in order. Raises UsageError at one that differs from the manifest."""
-        return self._read(place, self.manifest.records_of(place.topic, place.partition))
-
-    def _read(self, place: TopicPartition, rows: Iterator[ManifestRecord]) -> Iterator[SalvagedRecord]:
         path = self._directory / str(place) / "records.jsonl"
         with path.open("rb") as lines:
-            for row in rows:
+            for row in self.manifest.records_of(place.topic, place.partition):
                 record = _record(place, row, next(lines, b""))
                 if record is None:
                     raise UsageError(f"{path}: the record of offset {row.offset} is not the one in manifest.json")

@@ -10,7 +10,6 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -350,25 +349,20 @@ class SalvageManifest:
             raise _foreign(path)
         return cls(path, head, digest.hexdigest(), starts)
 
-    def records(self) -> Iterator[ManifestRecord]:
-        """The records in order, read line by line."""
-        if self.head.totals.records:
-            yield from self._records(min(self.starts.values()))
-
     def records_of(self, topic: str, partition: int) -> Iterator[ManifestRecord]:
-        """The records of one partition, which are together."""
-        common = _common(topic, partition)
-        if common in self.starts:
-            place = (topic, partition)
-            yield from takewhile(lambda one: place_of(one) == place, self._records(self.starts[common]))
-
-    def _records(self, position: int) -> Iterator[ManifestRecord]:
+        """The records of one partition, which are together, read line by line."""
+        start = self.starts.get(_common(topic, partition))
+        if start is None:
+            return
         with self.path.open("rb") as stream:
-            stream.seek(position)
+            stream.seek(start)
             for line in stream:
                 if line.startswith(b"]"):
                     return
-                yield _parse(self.path, line.rstrip(b",\n"), ManifestRecord)
+                record = _parse(self.path, line.rstrip(b",\n"), ManifestRecord)
+                if place_of(record) != (topic, partition):
+                    return
+                yield record
 
 
 def _parse(path: Path, text: bytes, kind: type[_Entry]) -> _Entry:

@@ -72,18 +72,18 @@ class LazySession:
 def start_session(
     app_name: str,
     settings: Mapping[str, str] = MappingProxyType({}),
-    local: bool | None = None,
+    local: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> LazySession | SparkSession:
     """The Spark session called `app_name`; a running one is used as it is.
 
-    `settings` override our own, but not those of spark-submit. `local` None means: local unless spark-submit or a running
-    session provides one, or SPARK_REMOTE names a Spark Connect server. `meanwhile` is called before a local JVM starts, once
+    `settings` override our own, but not those of spark-submit. The session is `local` unless spark-submit or a running session
+    provides one, or SPARK_REMOTE names a Spark Connect server; with `local` it is anyway. `meanwhile` is called before a local JVM starts, once
     everything it needs is known to be there. Raises EngineError, in one sentence, if Java, JARs, packages or the workers'
     interpreter do not fit, the JVM does not start, or no server answers.
     """
     check_packages()
-    if "SPARK_REMOTE" in os.environ and local is not True:
+    if "SPARK_REMOTE" in os.environ and not local:
         return _remote_session(settings)
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -95,14 +95,14 @@ def start_session(
                 running.conf.set(key, value)
         _check_delta(running)
         return running
-    if local is False or (local is None and _is_provided()):
+    if not local and _is_provided():
         return _provided_session(app_name, settings)
     context = SparkContext._active_spark_context or _start_local_context(app_name, settings, meanwhile)
     return LazySession(context, {})
 
 
 def build_session(
-    app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool | None = None
+    app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool = False
 ) -> SparkSession:
     """`start_session` with SQL and Delta's tables at once."""
     session = start_session(app_name, settings, local)
