@@ -302,6 +302,16 @@ class OpenedSnapshot:
     _placed: dict[TopicPartition, _Placed]
 
     @classmethod
+    def open(
+        cls, uri: str, settings: Settings, only: TopicPartition | None = None, progress: Progress | None = None
+    ) -> OpenedSnapshot:
+        """Open the snapshot at `uri` and read it as the settings say. Raises UsageError and InputError as `open_snapshot` does."""
+        snapshot, inventory = open_snapshot(
+            uri, settings.topics, settings.leadership, settings.leadership_source, progress=progress
+        )
+        return cls.read(snapshot, inventory, audit_options(inventory, settings), settings.topics, only)
+
+    @classmethod
     def read(
         cls,
         snapshot: Snapshot,

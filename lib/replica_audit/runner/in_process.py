@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit import __version__
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.evidence import AuditOptions, options_row
-from replica_audit.auditing.opened_snapshot import (
-    Examined,
-    OpenedSnapshot,
-    Progress,
-    Unseen,
-    audit_options,
-    open_snapshot,
-)
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, Unseen
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition, TransactionState
@@ -39,11 +32,9 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     """Audit one partition of the snapshot at `uri`. Raises UsageError if the snapshot does not have it."""
     started = now()
     # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
-    topics = (topic_partition.topic,)
-    snapshot, inventory = open_snapshot(uri, topics, settings.leadership, settings.leadership_source)
-    opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), topics, topic_partition)
+    opened = OpenedSnapshot.open(uri, replace(settings, topics=(topic_partition.topic,)), topic_partition)
     if not opened.partitions:
-        known = sorted({str(one.topic_partition) for one in inventory.replicas})
+        known = sorted({str(one.topic_partition) for one in opened.inventory.replicas})
         raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
     source = SnapshotSource(opened)
     return audit(InProcess(), source, InMemory(source, settings, started), Unseen())
@@ -63,11 +54,7 @@ def audit_all(
     Raises UsageError and InputError as `open_snapshot` does.
     """
     started = now()
-    snapshot, inventory = open_snapshot(
-        uri, settings.topics, settings.leadership, settings.leadership_source, progress=progress
-    )
-    options = audit_options(inventory, settings)
-    source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, options, settings.topics))
+    source = SnapshotSource(OpenedSnapshot.open(uri, settings, progress=progress))
     return audit(InProcess(), source, InMemory(source, settings, started), progress or Unseen(), frozenset(asked), up)
 
 

@@ -12,14 +12,7 @@ import numpy as np
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import options_row
-from replica_audit.auditing.opened_snapshot import (
-    Examined,
-    OpenedSnapshot,
-    Progress,
-    Unseen,
-    audit_options,
-    open_snapshot,
-)
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, Unseen
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
@@ -121,12 +114,11 @@ class SalvagedSnapshot:
 
     def __init__(self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None) -> None:
         """Raises UsageError and InputError as `open_snapshot` does."""
-        snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
-        self._opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
+        self._opened = OpenedSnapshot.open(uri, settings)
         self._settings = settings
         self.choices = choices
-        self.snapshot = snapshot
-        self.reader = RecordReader(snapshot)
+        self.snapshot = self._opened.snapshot
+        self.reader = RecordReader(self.snapshot)
         self._planned = planned
         self._digests: list[SegmentDigest] = []
 

@@ -9,14 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, TypedDict
 
 from replica_audit.auditing.conclude import PartitionAudit, conclude
-from replica_audit.auditing.opened_snapshot import (
-    Examined,
-    OpenedSnapshot,
-    Progress,
-    Unseen,
-    audit_options,
-    open_snapshot,
-)
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, Unseen
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
@@ -282,9 +275,7 @@ def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Ite
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:
     # A store is of one moment, the snapshots of two.
-    settings = replace(settings, remote=None, verify_remote=False)
-    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
-    return OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
+    return OpenedSnapshot.open(uri, replace(settings, remote=None, verify_remote=False))
 
 
 def _verify(
