@@ -1,4 +1,4 @@
-"""What the audit of a partition works out once: replays of truncation, cuts under candidates, and batches of equal copies."""
+"""What is worked out once: replays of truncation, cuts under candidates, batches and epoch files of equal copies, log dirs of a broker."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from tests.support.some import some
 
 from replica_audit.auditing.compare import replays
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
 from replica_audit.literals import PROTOCOLS
 from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.snapshot.checkpoints import parse_epoch_checkpoint
+from replica_audit.snapshot.inventory import CopiedLogDir
 
 
 def test_each_replay_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +96,33 @@ def test_batches_above_an_offset_are_those_that_reach_it() -> None:
             expected = [one for one in rows.tolist() if one[list(rows.dtype.names).index("last_offset")] >= offset]
             assert batches.above(offset).rows.tolist() == expected
             assert batches.above(offset) is batches.above(offset)
+
+
+def test_equal_epoch_files_are_parsed_once() -> None:
+    texts = [f"0\n2\n0 0\n1 {start}\n".encode() for start in (6, 6, 7)]
+    one, two, three = (parse_epoch_checkpoint(text, f"broker-{number}") for number, text in enumerate(texts))
+    assert one is two and three == ((0, 0), (1, 7))
+    long = b"0\n2000\n" + b"".join(b"%d %d\n" % (epoch, epoch) for epoch in range(2000))
+    assert parse_epoch_checkpoint(long, "a") == parse_epoch_checkpoint(long, "b")
+    assert parse_epoch_checkpoint(long, "a") is not parse_epoch_checkpoint(long, "b")
+
+
+class _Counted(tuple[CopiedLogDir, ...]):
+    """Log dirs that count how often all of them are gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[CopiedLogDir]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_what_brokers_did_is_found_without_the_log_dirs_of_others() -> None:
+    """A manifest names each log dir of a cluster, and each replica is looked up in it."""
+    copies = _Counted(CopiedLogDir(broker, f"broker-{broker}/a", 5, 6, "killed") for broker in range(50))
+    times = CaptureTimes(copies)
+    for broker in range(50):
+        place = broker, f"broker-{broker}/a"
+        assert times.was_killed(*place) and not times.was_live(*place) and times.of_log_dir(*place) == (5, 6)
+        assert not times.is_superseded(*place, "orders-0")
+    assert copies.rounds == 1

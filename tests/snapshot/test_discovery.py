@@ -11,6 +11,7 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.scanned import CAPTURES, FIXTURES
 
+from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import DuplicateReplica, Inventory
@@ -397,3 +398,14 @@ def test_a_remote_tree_is_listed_as_a_local_one():
         (one.path, one.size, one.is_dir) for one in local.list_tree().entries
     ]
     assert discover(remote) == discover(local)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
+def test_a_small_file_is_read_whole_and_one_above_the_limit_not_at_all(tmp_path, size):
+    data = bytes(range(256)) * (size // 256 + 1)
+    (tmp_path / "x").write_bytes(data[:size])
+    snapshot = Snapshot.open(tmp_path)
+    assert snapshot.read_bytes("x") == snapshot.read_bytes("x", size) == data[:size]
+    if size:
+        with pytest.raises(FormatError):
+            snapshot.read_bytes("x", size - 1)

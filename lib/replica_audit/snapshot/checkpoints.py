@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 from replica_audit.errors import FormatError
@@ -61,10 +62,15 @@ def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...
 
     What Kafka makes of contradictory entries is decided elsewhere. An empty file has no entries. Errors as in `parse_offset_checkpoint`.
     """
-    return _epochs_as_written(data) or tuple(
+    read = _epochs_of_short if len(data) <= _SHORT else _epochs_as_written
+    return read(data) or tuple(
         (line.number(fields[0], INT32, "leader epoch"), line.number(fields[1], INT64, "start offset"))
         for line, fields in _parse_entries(data, path, 2, "`epoch start-offset`")
     )
+
+
+#: Bytes of a file that is kept for equal ones of other replicas.
+_SHORT = 4096
 
 
 def _epochs_as_written(data: bytes) -> tuple[tuple[int, int], ...] | None:
@@ -80,6 +86,9 @@ def _epochs_as_written(data: bytes) -> tuple[tuple[int, int], ...] | None:
     epochs, starts = numbers[::2], numbers[1::2]
     sound = version == 0 and len(epochs) == expected and max(epochs, default=0) <= INT32
     return tuple(zip(epochs, starts)) if sound and max(starts, default=0) <= INT64 else None
+
+
+_epochs_of_short = lru_cache(maxsize=16)(_epochs_as_written)
 
 
 def parse_partition_metadata(data: bytes, path: str) -> str:

@@ -51,7 +51,7 @@ def _modified_ms(path: str) -> int | None:
 LeaveOut = Callable[[Collection[str], Collection[str]], Collection[str]]
 
 
-def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directories: ()) -> Tree:
+def walk(root: str, start: str = "", leave_out: LeaveOut | None = None) -> Tree:
     """Everything below the directory `start` of `root`; directories left out are `unlisted`, without their contents.
 
     Every directory is walked once, at its own place; a link to it only names that place.
@@ -68,7 +68,10 @@ def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directo
         except OSError as error:
             problems.append(Problem(_shown(folder), f"the directory could not be listed: {error.strerror}"))
             continue
-        left = frozenset(leave_out([child.name for child in children], [*filter(None, map(_directory_name, children))]))
+        left: Collection[str] = ()
+        if leave_out is not None:
+            names = [child.name for child in children]
+            left = frozenset(leave_out(names, [*filter(None, map(_directory_name, children))]))
         if left:
             unlisted[folder] = tuple(sorted(left))
         for child in children:
@@ -197,6 +200,8 @@ OPENED_AHEAD = 8
 GREATEST_AHEAD = 1 << 20
 #: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
+#: Bytes that are read of a small file at first.
+_STEP = 64 << 10
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
 
 
@@ -471,7 +476,10 @@ class Snapshot:
                 raise known
             return known
         with self.open_file(path) as file:
-            data = file.read(limit + 1)
+            # Room for the greatest file would be made for each, and most have a few lines.
+            data = file.read(min(limit + 1, _STEP))
+            if len(data) == _STEP:
+                data += file.read(limit + 1 - _STEP)
         if len(data) > limit:
             raise FormatError(path, limit, f"at most {limit} bytes", "more", "Kafka does not write such a file")
         return data

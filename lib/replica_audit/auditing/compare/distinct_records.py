@@ -179,8 +179,11 @@ def _shares(
     cluster: Sequence[RecordRange], until: int, total: Count, holder: Callable[[RecordRange], _Holder]
 ) -> dict[_Holder, Share]:
     """Share of each holder in one cluster: the records it holds, and those no other holds."""
+    holders = {holder(piece) for piece in cluster}
+    if len(holders) == 1:
+        return dict.fromkeys(holders, (total, total))
     found = {}
-    for key in {holder(piece) for piece in cluster}:
+    for key in holders:
         held, _ = _union([piece for piece in cluster if holder(piece) == key], until)
         rest, _ = _union([piece for piece in cluster if holder(piece) != key], until)
         found[key] = held, Count(max(0, total.records - rest.records), max(0, total.committed - rest.committed))

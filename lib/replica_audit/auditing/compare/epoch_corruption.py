@@ -50,9 +50,10 @@ def doubtful_epochs(
     found: dict[tuple, CorruptEpoch] = {}
     stretches = [_stretches(facts) for facts in copies]
     for facts, of_facts in zip(copies, stretches, strict=True):
-        own = list(_split_by_file(facts, of_facts))
-        for other, theirs in zip(copies, stretches, strict=True):
-            for part in _differing(facts, own, theirs) if other is not facts else ():
+        others = [(other, theirs) for other, theirs in zip(copies, stretches, strict=True) if theirs != of_facts]
+        own = list(_split_by_file(facts, of_facts)) if others else []
+        for other, theirs in others:
+            for part in _differing(facts, own, theirs):
                 confidence = confidence_of(_signs(facts, other, part, copies, leadership, at_rest))
                 if confidence is not None:
                     found[facts.key, other.key, part.start_offset] = CorruptEpoch(

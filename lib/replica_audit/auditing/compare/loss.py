@@ -62,9 +62,10 @@ def count_loss(
     held = [_held_in(item, run) for item in comparisons for run in item.runs if is_lost(run)]
     held += [_ahead(reference, item) for item in comparisons if item.follower.key in shorter]
     pieces = _pieces(held, remote)
-    at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons if pieces)
-    clusters = list(overlapping(pieces))
-    counted = [count_cluster(cluster) for cluster in clusters]
+    if not pieces:
+        return Loss(Count())
+    at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons)
+    counted = [count_cluster(cluster) for cluster in overlapping(pieces)]
     copies = add_shares(one.copies for one in counted)
     return Loss(
         total=sum_counts(one.total for one in counted),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -25,11 +27,19 @@ _CLOCKS_DIFFER_MS = 2_000
 CopiedState: TypeAlias = Literal["down", "up", "undecided"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CaptureTimes:
     """Copied log dirs of a snapshot with their times."""
 
     copies: tuple[CopiedLogDir, ...] = ()
+
+    @cached_property
+    def _of_broker(self) -> Mapping[int, Sequence[CopiedLogDir]]:
+        """`copies` by broker id: each replica is looked up several times, and a cluster may have thousands of log dirs."""
+        found: dict[int, list[CopiedLogDir]] = defaultdict(list)
+        for one in self.copies:
+            found[one.broker_id].append(one)
+        return dict(found)
 
     def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
         """(started, finished) of the copy that has a replica, in ms; None unless the manifest has both."""
@@ -39,8 +49,8 @@ class CaptureTimes:
         """(started, finished) of the copy of a log dir, in ms; None unless the manifest has both."""
         own = [
             (one.log_dir, (one.started_ms, one.finished_ms))
-            for one in self.copies
-            if one.broker_id == broker_id and one.started_ms is not None and one.finished_ms is not None
+            for one in self._of_broker.get(broker_id, ())
+            if one.started_ms is not None and one.finished_ms is not None
         ]
         exact = [times for of_dir, times in own if of_dir == log_dir]
         if exact:
@@ -68,13 +78,11 @@ class CaptureTimes:
 
     def is_superseded(self, broker_id: int, log_dir: str, partition: str) -> bool:
         """True if the partition was collected again from this broker later."""
-        own = max(
-            (one.started_ms or 0 for one in self.copies if one.log_dir == log_dir and one.is_evidence), default=None
+        again = [one.started_ms or 0 for one in self._of_broker.get(broker_id, ()) if partition in one.partitions]
+        own = (
+            [one.started_ms or 0 for one in self.copies if one.log_dir == log_dir and one.is_evidence] if again else []
         )
-        return own is not None and any(
-            one.broker_id == broker_id and partition in one.partitions and (one.started_ms or 0) > own
-            for one in self.copies
-        )
+        return bool(own) and max(again) > max(own)
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
         """True if the manifest says that the broker was killed, so that its next start recovers the log."""
@@ -110,7 +118,7 @@ class CaptureTimes:
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
         """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the log dir that contains it."""
-        own = [one for one in self.copies if one.broker_id == broker_id]
+        own = self._of_broker.get(broker_id, ())
         if not own:
             return set()
         around = {one.log_dir for one in own if f"{log_dir}/".startswith(f"{one.log_dir}/")}
