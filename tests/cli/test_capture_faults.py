@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -73,6 +75,18 @@ def audited(to):
     return audit_one(str(to), AT, Settings())
 
 
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory):
+    """What the script copied of two log dirs, which nobody may change."""
+    place, script = tmp_path_factory.mktemp("captured"), io.StringIO()
+    own = {number: log_dir(place / f"data {number}", number) for number in (1, 2)}
+    with contextlib.redirect_stdout(script):
+        assert main(["capture-plan", *map(str, arguments(own, place / "to"))]) == 0
+    done = run(script.getvalue())
+    assert done.returncode == 0, done.stderr
+    return place / "to"
+
+
 @pytest.fixture
 def sources(tmp_path):
     return {number: log_dir(tmp_path / f"data {number}", number) for number in (1, 2)}
@@ -94,24 +108,18 @@ def test_a_target_that_is_not_empty_is_refused(capsys, tmp_path, sources):
     assert done.returncode == 2 and "not empty" in done.stderr and [one.name for one in to.iterdir()] == ["kept"]
 
 
-def test_the_manifest_has_size_and_hash_of_every_file(capsys, tmp_path, sources):
-    to = tmp_path / "to"
-    done = run(plan(capsys, *arguments(sources, to)))
-    assert done.returncode == 0, done.stderr
-    for one in manifest_of(to)["brokers"]:
-        told = {file["path"] for file in one["files"]}
-        assert told == {
-            str(p.relative_to(to / one["log_dir"])) for p in (to / one["log_dir"]).rglob("*") if p.is_file()
-        }
+def test_the_manifest_has_size_and_hash_of_every_file(captured):
+    for one in manifest_of(captured)["brokers"]:
+        told, place = {file["path"] for file in one["files"]}, captured / one["log_dir"]
+        assert told == {str(p.relative_to(place)) for p in place.rglob("*") if p.is_file()}
         assert one["incomplete"] == []
-    assert audited(to).audit["verdict"] == "CONSISTENT"
+    assert audited(captured).audit["verdict"] == "CONSISTENT"
 
 
 @pytest.mark.parametrize("name", ["00000000000000000010.log", "leader-epoch-checkpoint"])
 @pytest.mark.parametrize("change", ["one byte", "shorter", "gone"])
-def test_a_file_that_changed_since_is_not_read(capsys, tmp_path, sources, name, change):
-    to = tmp_path / "to"
-    assert run(plan(capsys, *arguments(sources, to))).returncode == 0
+def test_a_file_that_changed_since_is_not_read(captured, tmp_path, name, change):
+    to = shutil.copytree(captured, tmp_path / "to")
     file = to / "broker-2" / "orders-0" / name
     data = file.read_bytes()
     if change == "gone":
@@ -126,9 +134,8 @@ def test_a_file_that_changed_since_is_not_read(capsys, tmp_path, sources, name, 
     assert "manifest.json" in reason
 
 
-def test_indexes_may_be_left_out_later(capsys, tmp_path, sources):
-    to = tmp_path / "to"
-    assert run(plan(capsys, *arguments(sources, to))).returncode == 0
+def test_indexes_may_be_left_out_later(captured, tmp_path):
+    to = shutil.copytree(captured, tmp_path / "to")
     for file in to.rglob("*index"):
         file.unlink()
     assert audited(to).audit["verdict"] == "CONSISTENT"

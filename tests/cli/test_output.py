@@ -81,10 +81,16 @@ def test_output_to_a_pipe_is_as_wide_as_columns_says(columns: int) -> None:
     assert columns - 15 < max(map(len, done.stdout.decode().splitlines())) <= columns
 
 
-@pytest.mark.parametrize("program", [MAIN, MAIN.replace("main", "entry_point").replace("cli.entry_point", "cli.main")])
+ENTRY_POINT = MAIN.replace("main", "entry_point").replace("cli.entry_point", "cli.main")
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(
-    ("arguments", "status"), [("explain HWM-LOSS", 0), ("help", 0), ("-v", 2), ("show nowhere", 2)]
+    ("program", "arguments", "status"),
+    [
+        *((MAIN, "explain HWM-LOSS", 0), (MAIN, "help", 0), (MAIN, "-v", 2), (MAIN, "show nowhere", 2)),
+        *((ENTRY_POINT, "help", 0), (ENTRY_POINT, "show nowhere", 2)),
+    ],
 )
 def test_a_closed_stream_gives_no_traceback_and_the_same_status(
     program: str, closed: str, arguments: str, status: int

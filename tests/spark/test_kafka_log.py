@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 from tests.support.stored_rows import stored
 
 import replica_audit
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.spark.kafka_log import FORMAT, KafkaLogSource, parse_options
-from replica_audit.spark.pipeline import open_warehouse, run_ingest
 from replica_audit.spark.record_rows import wanted_batches
 from replica_audit.spark.row_filters import Condition, may_match
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Sound and damaged logs, old formats, two log dirs of a broker, and every source of leadership.
 CAPTURES = (
@@ -48,11 +50,10 @@ def told(rows) -> list[str]:
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_rows_are_those_of_the_tables(spark, settings, tmp_path, capture):
-    path = str(FIXTURES / capture)
-    own = replace(settings, warehouse=str(tmp_path / "warehouse"))
-    snapshot_id = run_ingest(spark, path, own, SILENT)
-    warehouse = open_warehouse(spark, own)
+def test_rows_are_those_of_the_tables(spark, tmp_path, capture):
+    """Of an ingest in this process: that tasks of Spark ingest the same is in test_as_shown.py."""
+    path, warehouse = str(FIXTURES / capture), Warehouse(str(tmp_path / "warehouse"))
+    snapshot_id = ingest(InProcess(), warehouse, path, Settings(), Unseen())
     attempt = own_rows(latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id))
     for rows, table in TABLES.items():
         found = spark.read.format(FORMAT).option("rows", rows).load(path).collect()
