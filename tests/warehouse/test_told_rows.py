@@ -35,6 +35,7 @@ from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, Report
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_parts
 from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.table_reads import PlacedFiles
 
 
 @pytest.fixture(autouse=True)
@@ -193,13 +194,15 @@ def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
     plan = plan_observation(cluster.client(), asked)
     cluster.observe(tmp_path / "snapshot", asked, plan=plan)
     whole, told = whole_and_told(run_stages(tmp_path / "snapshot", tmp_path / "warehouse"), monkeypatch)
-    expected, read, tables_read = Matrix(whole).unseen, answer_parts.PartReader.read, set()
+    expected, read, tables_read = Matrix(whole).unseen, answer_parts.read_part, set()
 
-    def recorded(reader: answer_parts.PartReader, stretch: answer_parts.Stretch, tables: Collection[str]) -> ReportRows:
+    def recorded(
+        files: Mapping[str, PlacedFiles], stretch: answer_parts.Stretch, tables: Collection[str]
+    ) -> ReportRows:
         tables_read.update(tables)
-        return read(reader, stretch, tables)
+        return read(files, stretch, tables)
 
-    monkeypatch.setattr(answer_parts.PartReader, "read", recorded)
+    monkeypatch.setattr(answer_parts, "read_part", recorded)
     assert told.stored is not None
     assert Matrix(told).unseen == expected and list(expected) == places
     assert tables_read == {"elections", "replicas"}

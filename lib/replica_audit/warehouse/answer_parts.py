@@ -37,19 +37,13 @@ class Stretch(NamedTuple):
     """Their timeline rows, which are not read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartReader:
-    """Reads the files of the report tables."""
-
-    files: Mapping[str, PlacedFiles]
-
-    def read(self, stretch: Stretch, tables: Collection[str]) -> ReportRows:
-        """Rows of `tables`, in order."""
-        wanted, part = WantedPlaces(stretch.places), ReportRows()
-        for table, files in self.files.items():
-            if table in tables:
-                part.table(table).extend(files.read_rows(REPORT_ROWS[table], wanted))
-        return replace(part.in_order(), high_watermark_timeline=list(stretch.timeline))
+def read_part(files: Mapping[str, PlacedFiles], stretch: Stretch, tables: Collection[str]) -> ReportRows:
+    """The rows of `tables` in `files`, in order."""
+    wanted, part = WantedPlaces(stretch.places), ReportRows()
+    for table, of_table in files.items():
+        if table in tables:
+            part.table(table).extend(of_table.read_rows(REPORT_ROWS[table], wanted))
+    return replace(part.in_order(), high_watermark_timeline=list(stretch.timeline))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +52,15 @@ class AnswerParts:
 
     places: Sequence[Place]
     """The audited partitions."""
-    reader: PartReader
+    files: Mapping[str, PlacedFiles]
+    """Those of the report tables."""
     timeline: Sequence[HighWatermarkTimelineRow]
     """Rows of the timeline in order."""
     runner: TaskRunner | None = None
 
     @property
     def outlet(self) -> str | None:
-        return self.reader.files["partitions"].directory if self._is_apart else None
+        return self.files["partitions"].directory if self._is_apart else None
 
     def in_this_process(self) -> AnswerParts:
         return replace(self, runner=None)
@@ -77,7 +72,7 @@ class AnswerParts:
         given: Callable[[Sequence[Place]], Given],
     ) -> Iterator[Found]:
         tasks = ((stretch, given(stretch.places)) for stretch in self._stretches(tables))
-        run = partial(_run, work, self.reader, tables)
+        run = partial(_run, work, self.files, tables)
         if self._is_apart and self.runner is not None:
             yield from self.runner.map(list(tasks), run)
         else:
@@ -98,9 +93,9 @@ class AnswerParts:
 
 def _run(
     work: Callable[[ReportRows, Given], Found],
-    reader: PartReader,
+    files: Mapping[str, PlacedFiles],
     tables: Collection[str],
     task: tuple[Stretch, Given],
 ) -> list[Found]:
     stretch, given = task
-    return [work(reader.read(stretch, tables), given)]
+    return [work(read_part(files, stretch, tables), given)]

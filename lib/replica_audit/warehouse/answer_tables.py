@@ -7,7 +7,7 @@ Tables are read file by file, and rows left out never become Python objects.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -32,10 +32,10 @@ from replica_audit.schema import (
     ReportRows,
     Row,
 )
-from replica_audit.warehouse.answer_parts import AnswerParts, PartReader, TaskRunner
+from replica_audit.warehouse.answer_parts import AnswerParts, TaskRunner
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
-from replica_audit.warehouse.table_reads import PLACE_COLUMNS, PlacedFiles, keys_of, place_keys
+from replica_audit.warehouse.table_reads import PLACE_COLUMNS, keys_of, place_keys
 
 #: Kinds of evidence that a conclusion on the whole audit uses.
 _EVIDENCE = ("loss", "leadership", "transaction")
@@ -144,13 +144,6 @@ _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
 }
 
 
-def audit_files(warehouse: StoredTables, tables: Sequence[str], finished: AttemptRow) -> dict[str, PlacedFiles]:
-    """The files of an audit's report tables, and of the states of its snapshot's partitions."""
-    files = {table: warehouse.placed_files(table, finished.audit_id) for table in tables}
-    states = warehouse.placed_files("partition_states", finished.snapshot_id, ingest_id=finished.ingest_id)
-    return {**files, "partition_states": states}
-
-
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
 REPORTED_TABLES = (
     "partitions",
@@ -244,9 +237,10 @@ def told_results(
         return results
     places = [(row.topic, row.partition) for row in results.partitions]
     placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)).issuperset(PLACE_COLUMNS)]
-    of_audit = audit_files(warehouse, placed, finished)
-    reader = PartReader(of_audit)
-    return replace(results, stored=AnswerParts(places, reader, results.high_watermark_timeline, runner))
+    of_audit = {table: warehouse.placed_files(table, finished.audit_id) for table in placed}
+    states = warehouse.placed_files("partition_states", finished.snapshot_id, ingest_id=finished.ingest_id)
+    parts = AnswerParts(places, {**of_audit, "partition_states": states}, results.high_watermark_timeline, runner)
+    return replace(results, stored=parts)
 
 
 def with_snapshot_rows(rows: ReportRows, warehouse: StoredTables, ingested: AttemptRow) -> ReportRows:
