@@ -310,8 +310,6 @@ def _assemble_records(table: pa.Table, columns: set[str], file: SegmentFile) -> 
         "last_offset": "offset",
         "base_timestamp": "timestamp",
         "max_timestamp": "timestamp",
-    }
-    names |= {
         "base_sequence": "sequence",
         **{name: name for name in ("leader_epoch", "magic", "producer_id", "producer_epoch")},
     }

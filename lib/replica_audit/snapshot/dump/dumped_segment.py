@@ -378,31 +378,16 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
         unproven.add("record_counts")
     if timestamp < 0 <= line.max_timestamp:
         unproven.add("first_timestamps")
-    return Batch(
-        position=line.position,
-        size=line.size,
-        base_offset=base,
-        last_offset=last,
-        leader_epoch=line.leader_epoch,
-        magic=line.magic,
-        crc=line.crc,
-        crc_valid=line.crc_valid,
-        attributes=line.attributes,
-        base_timestamp=timestamp,
-        max_timestamp=line.max_timestamp,
-        producer_id=line.producer_id,
-        producer_epoch=line.producer_epoch,
-        base_sequence=line.base_sequence,
-        record_count=count,
-    )
+    derived = line._replace(base_offset=base, base_timestamp=timestamp, record_count=count)
+    return Batch(**derived._asdict())
 
 
 def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
     """A batch known only by its records: its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
+    unproven |= {"batch_checksums", "sizes"}
     if len(records) == 1 and first.crc is not None:
         # It may be an entry of its own or alone inside one: it must look the same in every log.
-        unproven |= {"batch_checksums", "sizes"}
         return _row(_entry(first._replace(codec="none")), None, first.offset, unproven)
     shown = [
         (
@@ -417,7 +402,6 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
         )
         for one in records
     ]
-    unproven |= {"batch_checksums", "sizes"}
     if first.magic == 2:
         unproven |= {"contents", "leader_epochs"}
     attributes = CODEC_NAMES.index(first.codec) if first.codec in CODEC_NAMES else 0
