@@ -93,12 +93,12 @@ class SnapshotSource:
         return self.snapshot.unplaced
 
     def tasks(self, executor: Executor | None = None) -> Sequence[PartitionTask]:
-        files = {partition: self.snapshot.files(partition) for partition in self.snapshot.partitions}
-        return [
-            PartitionTask(partition, size_bytes // _BATCH_BYTES, files=len(of_one), size_bytes=size_bytes)
-            for partition, of_one in files.items()
-            for size_bytes in (sum(file.size_bytes for file in of_one),)
-        ]
+        found = []
+        for partition in self.snapshot.partitions:
+            files = self.snapshot.files(partition)
+            size_bytes = sum(file.size_bytes for file in files)
+            found.append(PartitionTask(partition, size_bytes // _BATCH_BYTES, files=len(files), size_bytes=size_bytes))
+        return found
 
     def opened(self, tasks: Sequence[PartitionTask]) -> SnapshotSource:
         return self

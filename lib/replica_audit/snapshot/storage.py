@@ -26,25 +26,17 @@ if TYPE_CHECKING:
 _LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy what it leads to"
 
 
-def last_change(path: str) -> str | None:
-    """Inode and times of a file, as a text that changes with it; None if it cannot be examined."""
+def _stat(path: str) -> os.stat_result | None:
+    """The state of a file; None if it cannot be examined."""
     try:
-        state = os.stat(path)
+        return os.stat(path)
     except OSError:
         return None
-    return describe_change(state)
 
 
 def describe_change(state: os.stat_result) -> str:
-    """Inode, and times in ns of the last change of a file's content and of the inode."""
+    """Inode and times in ns of the last change of a file's content and of the inode: a text that changes with the file."""
     return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
-
-
-def _modified_ms(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns // 1_000_000
-    except OSError:
-        return None
 
 
 #: Chooses directories of a folder that are not walked, given all names in it and the names of directories.
@@ -381,7 +373,8 @@ class Snapshot:
 
     def _last_changes(self, paths: Sequence[str]) -> list[str | None]:
         if self._store is None:
-            return [last_change(self.absolute(path)) for path in paths]
+            states = (_stat(self.absolute(path)) for path in paths)
+            return [None if state is None else describe_change(state) for state in states]
         if not all(path in self._times for path in paths):
             found = self._store.times_ns([self.absolute(path) for path in paths])
             self._times.update(zip(paths, found, strict=True))
@@ -390,7 +383,8 @@ class Snapshot:
     def modified_ms(self, paths: Sequence[str]) -> list[int | None]:
         """Time of each file's last change, by its storage; None if unknown."""
         if self._store is None:
-            return [_modified_ms(self.absolute(path)) for path in paths]
+            states = (_stat(self.absolute(path)) for path in paths)
+            return [None if state is None else state.st_mtime_ns // 1_000_000 for state in states]
         self._last_changes(paths)
         times = (self._times[path] for path in paths)
         return [None if time_ns is None else time_ns // 1_000_000 for time_ns in times]
