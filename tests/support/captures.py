@@ -13,10 +13,11 @@ from replica_audit.auditing.opened_snapshot import OpenedSnapshot, Unseen, audit
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.runner.audit_stage import audit
 from replica_audit.runner.executor import Executor, InProcess
 from replica_audit.runner.in_process import InMemory, SnapshotSource, audit_all
+from replica_audit.schema import REPORT_ROWS, ReportRows
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
@@ -39,13 +40,11 @@ def audit_opened(
     snapshot: Snapshot,
     inventory: Inventory,
     settings: Settings,
-    only: TopicPartition | None = None,
     asked: Collection[TopicPartition] = (),
     executor: Executor | None = None,
 ) -> Results:
-    """The answers of `audit_all`, or of `audit_one` for a partition, without looking into the snapshot again."""
-    topics = () if only is None else (only.topic,)
-    source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), topics, only))
+    """The answers of `audit_all`, without looking into the snapshot again."""
+    source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), ()))
     kept = InMemory(source, settings, now())
     return audit(executor or InProcess(), source, kept, Unseen(), frozenset(asked))
 
@@ -58,13 +57,16 @@ def audit_whole(snapshot: Path) -> Results:
 
 @cache
 def audit_capture(capture: str, protocol: str = "fetch", leadership_source: str | None = None) -> dict[str, Results]:
-    """The answers of every partition of a capture, by name; with a source, of those of which it says who leads."""
+    """The answers on every partition of a capture, by name, each with the rows that belong to no partition."""
     settings = Settings(protocol=protocol, leadership_source=leadership_source)
-    snapshot, inventory = open_snapshot(str(FIXTURES / capture), (), None, leadership_source)
-    names = {TopicPartition(one.topic, one.partition) for one in inventory.leaderships}
-    if leadership_source is None:
-        names |= {one.topic_partition for one in inventory.replicas}
-    return {str(name): audit_opened(snapshot, inventory, settings, name) for name in sorted(names)}
+    whole = audit_whole(FIXTURES / capture) if settings == Settings() else audit_all(str(FIXTURES / capture), settings)
+    found = {place_of(row): ReportRows() for row in whole.partitions}
+    for table in REPORT_ROWS:
+        for row in whole.table(table):
+            of_partition = found.get((getattr(row, "topic", None), getattr(row, "partition", None)))
+            for rows in found.values() if of_partition is None else (of_partition,):
+                rows.table(table).append(row)
+    return {f"{topic}-{number}": Results.of(whole.audit, rows) for (topic, number), rows in found.items()}
 
 
 def audit_by_listing(capture: str) -> dict[str, Results]:
