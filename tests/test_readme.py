@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -181,7 +181,7 @@ def test_the_listing_of_a_store_is_read_as_the_store_itself(tmp_path):
     listed, unread = read_listings(Snapshot.open(snapshot))
     found = open_remote_store(str(store))
     # A listing does not say since when a file is where it is.
-    known = {place: tuple(replace(one, placed_ms=None) for one in there) for place, there in found.objects.items()}
+    known = {place: tuple(one._replace(placed_ms=None) for one in there) for place, there in found.objects.items()}
     assert not unread and listed.objects == known and len(listed.objects[TOPIC_ID, 0]) == 2
     assert abs(listed.listed_ms - now_ms()) < 60_000
 

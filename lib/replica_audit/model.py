@@ -1,6 +1,6 @@
 """Types that all rooms share: partitions, batches, segments, replicas, leadership.
 
-Every class is a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and compared in a
+Every class is a named tuple or a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and compared in a
 test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica_audit.literals import (
     DamageKind,
@@ -34,8 +34,7 @@ CHUNK_OFFSETS = 65_536
 Place = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
+class TopicPartition(NamedTuple):
     """One partition of one topic; its directory is named `<topic>-<partition>`."""
 
     topic: str
@@ -100,8 +99,7 @@ def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetSet:
+class OffsetSet(NamedTuple):
     """A set of offsets for repeated look-ups."""
 
     ranges: tuple[OffsetRange, ...]
@@ -140,8 +138,7 @@ class OffsetSet:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Part of a segment file without a usable batch, followed by sound batches or the end of the file."""
 
     position: int
@@ -156,8 +153,7 @@ class Damage:
     """Base offset of the first sound batch after the damage in this file, if any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Irregularity:
+class Irregularity(NamedTuple):
     """A batch that is readable but breaks a rule of its log."""
 
     kind: IrregularityKind
@@ -177,8 +173,7 @@ class Irregularity:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkDigest:
+class ChunkDigest(NamedTuple):
     """Digest of the batches that one segment holds of one chunk of offsets; digests of a chunk that spans segments are added.
 
     `digest` is the sum modulo 2^64 of a 64-bit hash of (base, last, epoch, crc, size) of each batch: a sum, since XOR would
@@ -196,8 +191,7 @@ class ChunkDigest:
     last_timestamp_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class EpochStart:
+class EpochStart(NamedTuple):
     """The first in a run of batches with one leader epoch, in file order (-1: without an epoch)."""
 
     leader_epoch: int
@@ -205,8 +199,7 @@ class EpochStart:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(NamedTuple):
     """Transactional batches of one producer that no marker of it follows."""
 
     producer_id: int
@@ -218,8 +211,7 @@ class OpenTransaction:
     last_timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionState:
+class TransactionState(NamedTuple):
     """Last state of a producer's transaction in the transaction coordinator's log (Kafka `TransactionMetadata`)."""
 
     producer_id: int
@@ -236,8 +228,7 @@ class TransactionState:
     """The name under which the client opened the transaction; None if the record's key lacks it."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GroupOffset:
+class GroupOffset(NamedTuple):
     """The offset that a consumer group committed last for a partition (Kafka `OffsetAndMetadata`)."""
 
     group: str
@@ -252,8 +243,7 @@ class GroupOffset:
     """Set since 4.1 if the client gave it; None if unknown."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class RemoteSegment:
+class RemoteSegment(NamedTuple):
     """A segment of a tiered topic in its last state in `__remote_log_metadata` (Kafka `RemoteLogSegmentMetadata`)."""
 
     topic: str
@@ -291,8 +281,7 @@ class RemoteSegment:
     """Time of the latest message in that copy, about any segment."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class RemoteObject:
+class RemoteObject(NamedTuple):
     """A segment in a remote store, by the names of its objects (`snapshot.remote_store`)."""
 
     topic: str
@@ -336,8 +325,7 @@ class RemoteObject:
         return "readable" if self.unread is None else "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteListing:
+class RemoteListing(NamedTuple):
     """Contents of a remote store for one partition, of any topic of that name."""
 
     objects: tuple[RemoteObject, ...]
@@ -413,8 +401,7 @@ class SegmentSummary:
     """SHA-256 over every batch's header and the places of damage; None if it was not computed."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFile:
+class CheckpointFile(NamedTuple):
     """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing, malformed, unreadable or not_given.
 
     `unreadable`: it is there, but the storage did not return its bytes. `not_given`: the replica is known from a text or table
@@ -436,8 +423,7 @@ class CheckpointFile:
 NOT_GIVEN = CheckpointFile("not_given", "")
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedLog:
+class ObservedLog(NamedTuple):
     """A broker's answer to `observe` about a replica, whose batches are known up to its own high watermark only."""
 
     high_watermark: int
@@ -455,8 +441,7 @@ class ObservedLog:
         return self.log_end_offset is None or self.log_end_offset > self.high_watermark
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaDir:
+class ReplicaDir(NamedTuple):
     """One current partition directory of one log dir, with everything that its log dir says about it."""
 
     broker_id: int
@@ -503,8 +488,7 @@ class ReplicaDir:
         return len(self.segment_bases)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """State of a partition from one record of the metadata log on (Kafka `PartitionRegistration`)."""
 
     time_ms: int
@@ -610,8 +594,7 @@ class Leadership:
         return frozenset((*(self.replicas or ()), *(self.isr or ()), *self.elr, *leader))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Place of a part of a segment's text or table: bytes [start, end) of a text, or some rows of a table in them."""
 
     path: str
@@ -626,8 +609,7 @@ class Part:
     segment_base_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentFile(NamedTuple):
     """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, the files it replaces are not.
 
     Unless `source` is segment, `path` is only a display name and the contents are in `parts`.

@@ -174,8 +174,8 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
         start = dice.choice([None, None, dice.randint(log[0].base, end)])
         place = directory(broker, dice.choice([end, max(0, end - 5), dice.randint(0, end)]), start)
         if dice.random() < 0.1:
-            place = replace(
-                place, high_watermark_file=CheckpointFile("not_given", place.path), high_watermark_checkpoint=None
+            place = place._replace(
+                high_watermark_file=CheckpointFile("not_given", place.path), high_watermark_checkpoint=None
             )
         replicas.append((place, tuple(summary for summary, _ in files)))
         batches[broker, place.log_dir] = np.concatenate([rows for _, rows in files])

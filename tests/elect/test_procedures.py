@@ -14,7 +14,7 @@ from replica_audit.protocol.controller import Registration
 
 PLACE = ("t", 0)
 LED = Registration(replicas=(1, 2, 3), leader_id=1, leader_epoch=0, isr=frozenset((1, 2)))
-NOBODY = replace(LED, leader_id=None, isr=frozenset((1,)))
+NOBODY = LED._replace(leader_id=None, isr=frozenset((1,)))
 BASE = PresentState(
     partitions={PLACE: LED},
     unclean_said={PLACE: False},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def listed_longer(monkeypatch):
 
     def lengthen(path: str) -> None:
         def seen(entry: TreeEntry) -> TreeEntry:
-            return replace(entry, size=entry.size + 77) if entry.path == path else entry
+            return entry._replace(size=entry.size + 77) if entry.path == path else entry
 
         tree, directory = storage.walk, storage.list_directory
         monkeypatch.setattr(

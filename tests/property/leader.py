@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 
@@ -158,7 +157,7 @@ def watch(leadership: Leadership, events: int = 60) -> list[Observation]:
     seen = []
     for number in range(events):
         leadership.happen()
-        seen.append(replace(leadership.observe(), sequence=number))
+        seen.append(leadership.observe()._replace(sequence=number))
     return seen
 
 
@@ -174,8 +173,7 @@ def glimpse(seen: list[Observation], chance: random.Random) -> list[Observation]
         if chance.random() > often:
             continue
         rows = [
-            replace(
-                row,
+            row._replace(
                 **blur(
                     row, "known_log_end_offset", "log_end_offset", "last_caught_up_ms", "high_watermark", "eligible"
                 ),
@@ -183,5 +181,5 @@ def glimpse(seen: list[Observation], chance: random.Random) -> list[Observation]
             for row in one.replicas
             if chance.random() >= absent
         ]
-        found.append(replace(one, replicas=tuple(rows), **blur(one, "isr", "min_insync_replicas", "leader_epoch")))
+        found.append(one._replace(replicas=tuple(rows), **blur(one, "isr", "min_insync_replicas", "leader_epoch")))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from tests.property.leader import Leadership, glimpse, watch
@@ -38,7 +37,7 @@ def test_a_leader_that_follows_its_rule_is_never_accused(version):
 def test_where_the_lag_time_is_not_known_nobody_is_accused_by_it(version, lag_ms):
     judged = 0
     for seed in range(HISTORIES):
-        seen = [replace(one, lag_time_ms=None) for one in watch(Leadership(version, seed, lag_ms=lag_ms))]
+        seen = [one._replace(lag_time_ms=None) for one in watch(Leadership(version, seed, lag_ms=lag_ms))]
         chance = random.Random(seed)
         for some in (seen, glimpse(seen, chance)):
             for rule in (rule_of(version), rule_of(None)):
@@ -99,7 +98,7 @@ def test_a_replica_that_is_never_shown_may_hold_the_mark():
     told = 0
     for seed in range(HISTORIES):
         seen = watch(Leadership((3, 5), seed, brokers=2))
-        lone = [replace(one, replicas=tuple(row for row in one.replicas if row.broker_id == 0)) for one in seen]
+        lone = [one._replace(replicas=tuple(row for row in one.replicas if row.broker_id == 0)) for one in seen]
         lone = [one for one in lone if one.leader_id == 0 and one.isr == (0,)]
         assert not any(row.deviation for row in recompute_timeline(lone, rule_of((3, 5)), assigned=(0, 1)))
         told += len(lone)

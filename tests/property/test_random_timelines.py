@@ -183,6 +183,6 @@ def test_the_order_of_the_observations_changes_nothing(watched):
 def _with_mark(observations: list[Observation], at: int, mark: int) -> list[Observation]:
     one = observations[at]
     replicas = tuple(
-        replace(each, high_watermark=mark) if each.broker_id == one.leader_id else each for each in one.replicas
+        each._replace(high_watermark=mark) if each.broker_id == one.leader_id else each for each in one.replicas
     )
-    return [*observations[:at], replace(one, replicas=replicas), *observations[at + 1 :]]
+    return [*observations[:at], one._replace(replicas=replicas), *observations[at + 1 :]]

@@ -29,8 +29,7 @@ def as_text(evidence: PartitionEvidence) -> PartitionEvidence:
 
 
 def _stripped(directory: ReplicaDir) -> ReplicaDir:
-    return replace(
-        directory,
+    return directory._replace(
         topic_id=None,
         clean_shutdown=None,
         epoch_file=NOT_GIVEN,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from replica_audit.model import PartitionState
@@ -122,7 +120,7 @@ def test_a_history_that_begins_with_a_snapshot_knows_the_elections_after_it():
     states = history(
         {"leader_id": 2}, {"leader_id": 3, "isr": (1, 2)}, {"leader_id": 1, "isr": (1,), "occasion": "changed"}
     )
-    since = (replace(states[1], occasion="snapshot"), *states[2:])
+    since = (states[1]._replace(occasion="snapshot"), *states[2:])
     assert first_known_epoch(since) == 1
     assert first_known_epoch(states) == -1, "the first state counts, not the last"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tests.support.observations import at
 
@@ -26,7 +24,7 @@ def last(*observations: Observation, version: tuple[int, ...] | None = NEWEST) -
 
 def unobserved(one: Observation, *brokers: int) -> Observation:
     """The observation without the rows of these brokers."""
-    return replace(one, replicas=tuple(row for row in one.replicas if row.broker_id not in brokers))
+    return one._replace(replicas=tuple(row for row in one.replicas if row.broker_id not in brokers))
 
 
 @pytest.mark.parametrize(("version", "lag_ms"), [((2, 4), 10_000), ((2, 5), 30_000)])
@@ -49,7 +47,7 @@ def test_who_may_or_may_not_hold_the_mark_is_reckoned_with_but_not_named():
         ((3, 5), False, 7, 1),
     ]:
         seen = at(NOW, {0: 9, 1: 7}, (0,), caught_up={1: NOW})
-        seen = replace(seen, replicas=tuple(replace(row, eligible=eligible) for row in seen.replicas))
+        seen = seen._replace(replicas=tuple(row._replace(eligible=eligible) for row in seen.replicas))
         row = last(seen, version=version)
         assert (row.hw_recomputed, row.limiting_broker_id) == (mark, limiting), (version, eligible)
 
@@ -136,7 +134,7 @@ def test_without_a_record_a_fetch_or_a_change_of_the_isr_nothing_is_due():
     same = waiting(0, {0: 9, 1: 8}, (0, 1)), waiting(1, {0: 9, 1: 8}, (0, 1))
     assert last(*same).deviation is None
     # Neither the ISR nor the replica was seen before: nobody knows that either changed.
-    assert last(replace(same[0], isr=None), same[1]).deviation is None
+    assert last(same[0]._replace(isr=None), same[1]).deviation is None
     assert last(unobserved(same[0], 1), same[1]).deviation is None
     for known in ({1: None}, {1: 8}):
         seen = [waiting(time, {0: 9, 1: 8}, (0, 1), known=known if time else {1: None}) for time in (0, 1)]
@@ -163,15 +161,15 @@ def test_who_left_the_isr_may_have_held_the_mark_at_the_last_try_in_2_7_and_2_8(
 def test_what_is_not_known_of_an_outsider_leaves_open_what_is_due():
     known = [waiting(time, {0: 9 + time, 1: 5}, (0,), caught_up={1: 0}) for time in (0, 1)]
     assert last(*known).deviation == "stuck"
-    assert last(*(replace(one, min_insync_replicas=None) for one in known)).deviation is None
-    assert last(replace(known[0], min_insync_replicas=None), known[1]).deviation is None
-    assert last(known[0], replace(known[1], min_insync_replicas=None)).deviation is None
+    assert last(*(one._replace(min_insync_replicas=None) for one in known)).deviation is None
+    assert last(known[0]._replace(min_insync_replicas=None), known[1]).deviation is None
+    assert last(known[0], known[1]._replace(min_insync_replicas=None)).deviation is None
     assert last(known[0], unobserved(known[1], 1)).deviation is None
     for unknown in ({"known": {1: None}, "caught_up": {1: 0}}, {"caught_up": {}}):
         seen = [waiting(time, {0: 9 + time, 1: 5}, (0,), **unknown) for time in (0, 1)]
         assert last(*seen).deviation is None, unknown
     # Without a mark or anything due before, nobody knows whether the outsider was far enough to join.
-    first = replace(known[0], replicas=tuple(replace(row, high_watermark=None) for row in known[0].replicas))
+    first = known[0]._replace(replicas=tuple(row._replace(high_watermark=None) for row in known[0].replicas))
     assert last(first, known[1]).deviation is None
 
 
@@ -181,7 +179,7 @@ def test_an_outsider_may_hold_the_mark_while_it_counted_as_caught_up_at_the_obse
     assert last(*seen, version=(3, 5)).deviation == found
     # Either observation may give another lag time; the longer one counts.
     for one in (0, 1):
-        longer = [replace(each, lag_time_ms=40_000) if number == one else each for number, each in enumerate(seen)]
+        longer = [each._replace(lag_time_ms=40_000) if number == one else each for number, each in enumerate(seen)]
         assert last(*longer, version=(3, 5)).deviation is None
 
 
@@ -230,9 +228,9 @@ def test_a_member_that_caught_up_within_the_time_to_hold_is_not_accused(since, f
 
 def test_who_is_past_the_mark_or_outside_the_isr_or_not_known_does_not_hold_it():
     assert last(held(0, 20), held(15_001, 20)).is_held
-    outside = [replace(held(time, 20), isr=(0,)) for time in (0, 15_001)]
+    outside = [held(time, 20)._replace(isr=(0,)) for time in (0, 15_001)]
     unknown = [held(time, 20, known={1: None}) for time in (0, 15_001)]
-    without_isr = [replace(held(time, 20), isr=None) for time in (0, 15_001)]
+    without_isr = [held(time, 20)._replace(isr=None) for time in (0, 15_001)]
     past = [held(0, 20), held(15_001, 21)]
     for seen in (outside, unknown, without_isr, past):
         assert not last(*seen).is_held
@@ -268,7 +266,7 @@ def test_a_replica_of_which_nothing_is_known_or_that_went_back_takes_no_bound_fr
     )
     assert last(first, unknown).hw_recomputed == 7
     back = at(1, {0: 9, 1: 6, 2: 7}, (0, 1, 2), observed=9)
-    assert last(replace(first, replicas=at(0, {0: 9, 1: 8, 2: 7}, (), observed=5).replicas), back).hw_recomputed == 7
+    assert last(first._replace(replicas=at(0, {0: 9, 1: 8, 2: 7}, (), observed=5).replicas), back).hw_recomputed == 7
 
 
 @pytest.mark.parametrize("minimum", [-1, 0, 1])
@@ -303,7 +301,7 @@ def test_an_outsider_that_counted_as_caught_up_all_the_time_bounds_the_mark_befo
     assert last(first, then, version=(3, 5)).deviation == found
     for one in (0, 1):
         unknown = [
-            replace(each, lag_time_ms=None) if one == number else each for number, each in enumerate((first, then))
+            each._replace(lag_time_ms=None) if one == number else each for number, each in enumerate((first, then))
         ]
         assert last(*unknown, version=(3, 5)).deviation is None
 
@@ -327,9 +325,9 @@ def test_what_every_member_has_bounds_the_mark_of_before_where_the_leaders_view_
     assert last(first, then, unseen).hw_recomputed == 9
     assert last(first, then, seen(2, 12, {1: 7, 2: 13})).deviation is None, "a member that went back"
     # Of those outside the ISR, and without an ISR of all, nothing follows.
-    assert [row.deviation for row in rows(*(replace(one, isr=(0,)) for one in (first, then, after)))] == [None] * 3
-    assert [row.deviation for row in rows(*(replace(one, isr=None) for one in (first, then, after)))] == [None] * 3
-    one_outside = [replace(one, isr=(0, 2)) for one in (first, then, seen(2, 12, {1: 3, 2: 13}))]
+    assert [row.deviation for row in rows(*(one._replace(isr=(0,)) for one in (first, then, after)))] == [None] * 3
+    assert [row.deviation for row in rows(*(one._replace(isr=None) for one in (first, then, after)))] == [None] * 3
+    one_outside = [one._replace(isr=(0, 2)) for one in (first, then, seen(2, 12, {1: 3, 2: 13}))]
     assert [row.deviation for row in rows(*one_outside)] == [None] * 3
     # What the leader knows of a member bounds by itself, and takes nothing from the others.
     known = [seen(number, mark, {1: 20, 2: 9}, known={1: 20, 2: None}) for number, mark in ((0, 5), (1, 12), (2, 12))]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tests.support.observations import at, find_deviations
 
@@ -72,7 +70,7 @@ def test_of_an_outsider_that_may_or_may_not_hold_nothing_is_concluded():
         late = [outsider_at_8(time, 7, 10 + time, min_insync_replicas=2) for time in (0, 1, 2)]
         assert deviations(*late, rule=rule_of(version)) == [None, "stuck", "stuck"]
         # The ISR is not whole, and nobody says how large it has to be.
-        ungiven = [replace(one, min_insync_replicas=None) for one in late]
+        ungiven = [one._replace(min_insync_replicas=None) for one in late]
         assert set(deviations(*ungiven, rule=rule_of(version))) == ({None, "stuck"} if version == (3, 6) else {None})
 
 
@@ -128,7 +126,7 @@ def test_below_min_isr_the_mark_stands_still_since_3_7(version, expected):
     moved = at(LONG_AGO + 2, {0: 12, 1: 5, 2: 5}, (0,), observed=9, **settings)
     found = ["stuck", "stuck"] if expected[1] == 9 else [None, "ahead"]
     assert deviations(first, then, moved, rule=rule_of(version)) == [None, *found]
-    unseen = replace(then, replicas=tuple(replace(each, high_watermark=None) for each in then.replicas))
+    unseen = then._replace(replicas=tuple(each._replace(high_watermark=None) for each in then.replicas))
     assert marks(first, unseen, rule=rule_of(version)) == expected
 
 
@@ -274,9 +272,9 @@ def test_what_a_replica_without_a_row_has_fetched_is_not_known():
     then = at(1, {0: 12, 1: 6}, (0,), observed=12, min_insync_replicas=2)
     assert deviations(first, then) == [None, None]
     # Of two that are needed besides the leader one is known.
-    first, then = (replace(one, min_insync_replicas=3) for one in (first, then))
+    first, then = (one._replace(min_insync_replicas=3) for one in (first, then))
     assert deviations(first, then) == [None, "ahead"]
-    assert deviations(first, replace(then, min_insync_replicas=None)) == [None, None]
+    assert deviations(first, then._replace(min_insync_replicas=None)) == [None, None]
 
 
 def test_a_replica_that_went_back_bounds_nothing_when_the_gate_closed():

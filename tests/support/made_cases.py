@@ -47,7 +47,7 @@ def directory(broker_id: int = 1, **fields: Any) -> ReplicaDir:
     known = ReplicaDir(
         broker_id, place, TOPIC, 0, f"{place}/{TOPIC}-0", None, False, None, checkpoint_epochs=LINEAGE, **files
     )
-    return replace(known, **{"high_watermark_checkpoint": 40, **fields})
+    return known._replace(**{"high_watermark_checkpoint": 40, **fields})
 
 
 LARGE = TopicPartition("large", 0)
@@ -94,7 +94,7 @@ def log(
 
     Other arguments are fields of `ReplicaDir` or else of `ReplicaFacts`.
     """
-    named = {field.name for field in fields(ReplicaDir)}
+    named = ReplicaDir._fields
     said = {"checkpoint_epochs": starts} | {name: value for name, value in changes.items() if name in named}
     files = tuple(segments) or (segment(starts[0][1] if starts else 0, end, *starts),)
     bases = tuple(one.base_offset for one in files)
@@ -109,7 +109,7 @@ def compared(
     replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}
     nothing = {"fetch": Tally()}, {"fetch": 0}
     made = Comparison(follower, alignment, replays, None, *nothing, runs, (), None, Tally())
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def batch(base: int, last: int, crc: int = 7, epoch: int = 0, *, control: bool = False) -> Batch:
@@ -124,7 +124,7 @@ def divergent(
     """Run at offsets 30 to 39, which are cut; the reference has records there."""
     held = {name: Batches.of(changes.pop(name, ())) for name in ("batches", "written_again")}
     made = DivergentRange(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def leadership(**changes: Any) -> Leadership:
@@ -134,7 +134,7 @@ def leadership(**changes: Any) -> Leadership:
 
 
 #: `remote` of a case is what is known of remote storage.
-_OF_OPTIONS = [field.name for field in fields(AuditOptions) if field.name != "remote"]
+_OF_OPTIONS = [name for name in AuditOptions._fields if name != "remote"]
 
 
 def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | None = None, **changes: Any) -> Case:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -84,4 +83,4 @@ def as_one_pass(inventory: Inventory) -> Inventory:
     files += (file for pack in inventory.spread.large for file in pack.unpack())
     replicas = sorted((*inventory.replicas, *(one.replica for one in held)), key=replica_key)
     segments = sorted((*inventory.segments, *files), key=segment_key)
-    return replace(inventory, replicas=tuple(replicas), segments=tuple(segments), spread=SpreadReplicas())
+    return inventory._replace(replicas=tuple(replicas), segments=tuple(segments), spread=SpreadReplicas())

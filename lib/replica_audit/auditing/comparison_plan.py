@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 _NO_TIMES = CaptureTimes()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaGrouping:
+class ReplicaGrouping(NamedTuple):
     """The compared copies with their reference, and those set aside."""
 
     reference: Reference | None
@@ -65,7 +64,7 @@ class ReplicaGrouping:
             return
         for facts in self.compared:
             others = tuple(one for one in self.compared if one is not facts)
-            yield replace(self, reference=replace(reference, facts=facts), followers=others)
+            yield self._replace(reference=replace(reference, facts=facts), followers=others)
 
 
 def group_replicas(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -63,8 +62,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAudit:
+class PartitionAudit(NamedTuple):
     """Outcome of a partition's audit; `case` is None if the snapshot has no comparable replica."""
 
     evidence: PartitionEvidence
@@ -298,11 +296,11 @@ def _apart(
     for item in compared:
         found = other_life(reference, item, leadership, events)
         if found is None or found.judged or item.lacks_records:
-            kept.append(item if found is None else replace(item, doubt=found.reason))
+            kept.append(item if found is None else item._replace(doubt=found.reason))
         else:
-            uncommitted = (replace(run, committed_end=None, committed_records=0, proof=None) for run in item.runs)
+            uncommitted = (run._replace(committed_end=None, committed_records=0, proof=None) for run in item.runs)
             strangers.append(
-                (replace(item, runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason)
+                (item._replace(runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason)
             )
     return kept, strangers
 

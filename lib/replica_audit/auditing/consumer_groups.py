@@ -6,8 +6,7 @@ Clients react differently (docs/semantics.md H12); the position is a fact of the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.replays import answering_lineage
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LostRange:
+class LostRange(NamedTuple):
     """Offsets [start, end) of records that another log has or had, and this one lacks."""
 
     start_offset: int
@@ -33,8 +31,7 @@ class LostRange:
     """Time at which other records were written instead, or at which a leader without them was elected; None if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Position of one group in a log."""
 
     offset: GroupOffset

@@ -32,8 +32,7 @@ from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
+class AuditOptions(NamedTuple):
     """Options of an audit, the same for every partition, from settings, else from the manifest."""
 
     protocol: str = "fetch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.election_causes import describe
@@ -79,8 +79,7 @@ def considered(text: str) -> Evidence:
     return Evidence("considered", text=text)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A conclusion. `verdict` is the one it causes on its partition; None if it does not affect the verdict."""
 
     code: str
@@ -139,7 +138,7 @@ def doubted(found: Finding, item: Comparison) -> Finding:
     if item.doubt is None:
         return found
     confidence = "likely" if found.confidence == "proven" else found.confidence
-    return replace(found, confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
+    return found._replace(confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
 
 
 def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
@@ -153,7 +152,7 @@ def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
     if case.reference.is_replaced:
         why = f"the log of broker {case.reference.facts.broker_id} was copied before it led, or before it was cut"
     text = f"{found.message}; {may_have} may have them, and {why}"
-    return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
+    return found._replace(severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
 
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -169,8 +168,7 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _merge(same: Sequence[Finding]) -> Finding:
     worst = min(same, key=lambda item: SEVERITIES.index(item.severity))
-    return replace(
-        worst,
+    return worst._replace(
         message=f"{worst.message} ({len(same)} times)",
         end_offset=max((item.end_offset for item in same if item.end_offset is not None), default=None),
         evidence=tuple(dict.fromkeys(evidence for item in same for evidence in item.evidence)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import audit_verdict
@@ -90,8 +89,7 @@ class PastFinding(NamedTuple):
     gone_since: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditHistory:
+class AuditHistory(NamedTuple):
     """`audits` oldest first, `changes` and `findings` worst first, then newest first."""
 
     audits: Sequence[PastAudit]

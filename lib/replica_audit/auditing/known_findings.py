@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
+from typing import NamedTuple
 
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
@@ -172,8 +173,7 @@ _KEYS = {"finding", "reason", "until"}
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(NamedTuple):
     """An entry of accept.yaml."""
 
     finding_id: str
@@ -260,8 +260,7 @@ def _found(entry: object) -> str:
     return ", ".join(sorted(map(str, entry))) if isinstance(entry, dict) else repr(entry)
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(NamedTuple):
     """Findings and quality rows of an earlier audit, and accepted findings; `findings` is None without an earlier audit."""
 
     findings: list[FindingRow] | None = None
@@ -292,8 +291,7 @@ class Baseline:
         return [one.finding_id for one in unmatched(results.findings, self.accepted)]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRows:
+class ComparedRows(NamedTuple):
     """Stored rows whose findings are compared with a baseline as they are read (`results.StoredRows`)."""
 
     stored: StoredRows
@@ -304,7 +302,7 @@ class ComparedRows:
         return self.stored.outlet
 
     def in_this_process(self) -> ComparedRows:
-        return replace(self, stored=self.stored.in_this_process())
+        return self._replace(stored=self.stored.in_this_process())
 
     def map(
         self,

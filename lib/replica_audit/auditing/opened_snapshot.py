@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -206,7 +206,7 @@ def open_snapshot(
     if not told:
         others = ", ".join(sorted({one.source for one in inventory.leaderships})) or "no other either"
         raise UsageError(f"--leadership-source {source}: {uri} has nothing from that source; it has {others}")
-    return snapshot, replace(inventory, leaderships=told)
+    return snapshot, inventory._replace(leaderships=told)
 
 
 def _open_with_leadership(
@@ -233,8 +233,8 @@ def _open_with_leadership(
     asked = {(one.topic, one.partition) for one in given}
     held = ((one.topic, one.partition) for one in chain(inventory.replicas, inventory.spread))
     names = asked.intersection(held)
-    return snapshot, replace(
-        inventory, leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
+    return snapshot, inventory._replace(
+        leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
@@ -86,7 +85,7 @@ def remote_facts(
         start_offset=start,
         contradictory=contradictory,
         other=OtherHistory(orphans, gone, begun, without_orphans(deleted, (*orphans, *gone, *begun))),
-        holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
+        holes=(holes if is_told(facts) else RemoteHoles(holes.gaps))._replace(removed=store.removed),
         gaps={
             item.follower.broker_id: gap
             for item in comparisons

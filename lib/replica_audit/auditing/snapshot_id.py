@@ -26,7 +26,6 @@ import heapq
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import NamedTuple
 
@@ -78,7 +77,7 @@ def inventory_lines(
         lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
     if inventory.observation is not None and inventory.observation.groups:
         groups = sorted(inventory.observation.committed_offsets())
-        lines.append(_line("groups", [asdict(one) for one in groups]))
+        lines.append(_line("groups", [one._asdict() for one in groups]))
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
     lines += row_lines(bronze_rows(inventory) if rows is None else rows)
@@ -89,10 +88,10 @@ def _of_manifest(manifest: Manifest) -> dict[str, object]:
     """The manifest without fields that later versions added to a log dir, unless it was collected in part; segments show how it
     was collected."""
     dirs = [
-        {name: value for name, value in asdict(one).items() if name != "is_evidence" and value != ()}
+        {name: value for name, value in one._asdict().items() if name != "is_evidence" and value != ()}
         for one in manifest.brokers
     ]
-    return {**asdict(manifest), "brokers": dirs}
+    return {**manifest._asdict(), "brokers": dirs}
 
 
 def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:

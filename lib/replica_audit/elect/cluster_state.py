@@ -299,7 +299,7 @@ def present_state(
 
 
 def _without_epoch(one: Registration) -> tuple[object, ...]:
-    return tuple(getattr(one, name) for name in Registration.__slots__ if name != "leader_epoch")
+    return tuple(getattr(one, name) for name in Registration._fields if name != "leader_epoch")
 
 
 def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:

@@ -7,7 +7,6 @@ A leader finds a remote segment by the epoch that its own epoch file has for an 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
@@ -132,8 +131,7 @@ def _marked(part: OffsetRange, epoch: int, is_counted: bool) -> CommittedRange:
     return CommittedRange(piece, end, epoch)
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerCost:
+class FollowerCost(NamedTuple):
     """The records that one replica keeps and drops under a candidate; the candidate itself keeps [its log start, `kept_to`)."""
 
     broker_id: int
@@ -144,8 +142,7 @@ class FollowerCost:
     """Records that no log holds afterwards and this one held."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyBeside:
+class CopyBeside(NamedTuple):
     """A copy that neither leads nor follows, such as one in a -future or -stray directory."""
 
     facts: ReplicaFacts
@@ -155,8 +152,7 @@ class CopyBeside:
     """Records that it holds and no log does any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateCost:
+class CandidateCost(NamedTuple):
     """The outcome once one replica leads and all others have followed it."""
 
     facts: ReplicaFacts
@@ -233,8 +229,7 @@ def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCos
     """The cost of a candidate whose next start may cut its log: records lost only by that cut are possibly lost."""
     if (recovered.lost_records, recovered.cut_transactions) <= (cost.lost_records, cost.cut_transactions):
         return cost
-    return replace(
-        recovered,
+    return recovered._replace(
         facts=cost.facts,
         lost_committed=cost.lost_committed,
         lost_possible=max(cost.lost_possible, recovered.lost_acknowledged - cost.lost_committed),

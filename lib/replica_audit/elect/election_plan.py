@@ -149,7 +149,7 @@ def plan_elections(
         unplanned = [replace(one, procedure="unplanned") for one in outcome.decisions if place_of(one) in held]
         conflicts += [Conflict(*place, MOVES_BESIDE) for place in sorted(held)]
         outcome = make_steps(state, matrix, [one for one in decisions if place_of(one) not in held], tools)
-        outcome = replace(outcome, decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
+        outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
     first = [
         *(
             replace(step, files=copies.files_of(step.commands))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
+from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
 from replica_audit.elect.cost_matrix import Matrix
@@ -36,8 +37,7 @@ _OVERTAKEN = "what says who leads and who is in sync is older than the logs: mak
 _MOST_CONDITIONS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedDecisions:
+class PlannedDecisions(NamedTuple):
     """Decisions with their procedures and steps."""
 
     decisions: tuple[Decision, ...]

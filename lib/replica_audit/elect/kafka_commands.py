@@ -12,7 +12,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.model import Place
@@ -34,8 +34,7 @@ ZOOKEEPER_ITSELF = "zookeeper"
 _TO_A_CONTROLLER = ("--bootstrap-controller", "CONTROLLER:PORT")
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(NamedTuple):
     """Kafka's tools of one version, for one cluster. If the version is unknown, commands that differ are given in both forms."""
 
     kafka_version: tuple[int, ...] | None = None

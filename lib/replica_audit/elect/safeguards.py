@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
@@ -79,8 +79,7 @@ def _copy_deleted(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsAtRisk:
+class RecordsAtRisk(NamedTuple):
     """Records of one partition that a broker loses once it follows the log that the others are compared with."""
 
     place: Place

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import permutations
+from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, catch_up, elect, prefer, start_broker, stop_broker
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """A candidate and the partitions that it is to lead."""
 
     candidate_id: int
@@ -41,8 +41,7 @@ def order_rounds(choices: Mapping[Place, int], takers: Mapping[Place, Collection
     return rounds
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
+class LeaderChange(NamedTuple):
     """A replica became leader of a partition: from the ISR, as eligible, as last known leader, or uncleanly."""
 
     place: Place
@@ -157,7 +156,7 @@ class Scenario:
 
     def forbidden(self, topics: Collection[str]) -> Scenario:
         """The scenario after unclean.leader.election.enable=false for the topics."""
-        forbid = self.kinds.change("forbid", frozenset(), lambda one, _: replace(one, unclean=False))
+        forbid = self.kinds.change("forbid", frozenset(), lambda one, _: one._replace(unclean=False))
         partitions = {place: forbid(one) if place[0] in topics else one for place, one in self.partitions.items()}
         return replace(self, partitions=partitions)
 
@@ -186,7 +185,7 @@ class Scenario:
 
     def reordered(self, place: Place, replicas: tuple[int, ...]) -> Scenario:
         """The scenario after the assignment was reordered and its first broker elected (H9)."""
-        partitions = {**self.partitions, place: replace(self.partitions[place], replicas=replicas)}
+        partitions = {**self.partitions, place: self.partitions[place]._replace(replicas=replicas)}
         return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 
     def _settled(self, more: Iterable[Place] = ()) -> Scenario:
@@ -319,7 +318,7 @@ def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...
 
 
 def _begun(one: Registration, _: frozenset[int], *, has_elr: bool, unclean: bool) -> Registration:
-    return replace(one, has_elr=has_elr, unclean=unclean)
+    return one._replace(has_elr=has_elr, unclean=unclean)
 
 
 def _stop(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:

@@ -7,11 +7,10 @@ the controller of ZooKeeper's time does the same without eligible ones (`Electio
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """A partition as the controller registers it. Its leader epoch grows with every change of leader, including one to no leader."""
 
     replicas: tuple[int, ...]
@@ -38,8 +37,7 @@ class Registration:
         return self.isr or self.elr
 
 
-@dataclass(frozen=True, slots=True)
-class NextLeader:
+class NextLeader(NamedTuple):
     """The leader that an election chooses, and its right to lead: stays, isr, elr, last_known or unclean."""
 
     broker_id: int
@@ -74,14 +72,14 @@ def elect(partition: Registration, alive: AbstractSet[int], *, unclean: bool = F
     if found is None:
         if partition.leader_id is None:
             return partition
-        return replace(partition, leader_id=None, leader_epoch=partition.leader_epoch + 1)
+        return partition._replace(leader_id=None, leader_epoch=partition.leader_epoch + 1)
     if found.right == "stays":
         return partition
-    led = replace(partition, leader_id=found.broker_id, leader_epoch=partition.leader_epoch + 1, last_known=())
+    led = partition._replace(leader_id=found.broker_id, leader_epoch=partition.leader_epoch + 1, last_known=())
     if found.right == "isr":
         return led
     alone = frozenset({found.broker_id})
-    return replace(led, isr=alone, elr=partition.elr - alone if found.right == "elr" else frozenset())
+    return led._replace(isr=alone, elr=partition.elr - alone if found.right == "elr" else frozenset())
 
 
 def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
@@ -90,7 +88,7 @@ def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
     first = partition.replicas[0]
     if partition.leader_id in (None, first) or first not in partition.isr & alive:
         return partition
-    return replace(partition, leader_id=first, leader_epoch=partition.leader_epoch + 1)
+    return partition._replace(leader_id=first, leader_epoch=partition.leader_epoch + 1)
 
 
 def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]) -> Registration:
@@ -104,15 +102,15 @@ def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]
         elr = (elr | partition.isr) - left
     if not left and partition.leader_id is not None:
         last_known = (partition.leader_id,)
-    after = elect(replace(partition, isr=left, elr=elr), alive)
-    return replace(after, last_known=last_known if after.leader_id is None else ())
+    after = elect(partition._replace(isr=left, elr=elr), alive)
+    return after._replace(last_known=last_known if after.leader_id is None else ())
 
 
 def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int], *, clean: bool) -> Registration:
     """The partition after a broker came back; `alive` includes it. A broker that was killed is neither in sync nor eligible (KIP-966)."""
     if partition.has_elr and not clean:
         gone = frozenset({broker_id})
-        partition = replace(partition, isr=partition.isr - gone, elr=partition.elr - gone)
+        partition = partition._replace(isr=partition.isr - gone, elr=partition.elr - gone)
     return elect(partition, alive)
 
 
@@ -123,7 +121,7 @@ def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
         return partition
     isr = partition.isr | (frozenset(partition.replicas) & alive)
     enough = len(isr) >= partition.min_isr
-    caught_up = replace(partition, isr=isr, elr=frozenset() if enough else partition.elr - isr)
+    caught_up = partition._replace(isr=isr, elr=frozenset() if enough else partition.elr - isr)
     return _end_reassignment(caught_up, alive)
 
 
@@ -133,8 +131,7 @@ def _end_reassignment(partition: Registration, alive: AbstractSet[int]) -> Regis
     stay = partition.isr - partition.removing
     if not (partition.adding or partition.removing) or not stay or not partition.adding <= stay:
         return partition
-    left = replace(
-        partition,
+    left = partition._replace(
         replicas=tuple(one for one in partition.replicas if one not in partition.removing),
         isr=stay,
         elr=partition.elr - partition.removing,

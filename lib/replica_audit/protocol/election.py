@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.model import PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class Election:
+class Election(NamedTuple):
     """A replica became leader in a new epoch."""
 
     leader_epoch: int
@@ -92,8 +91,7 @@ def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
     return -1 if history[0].occasion == "created" else history[0].leader_epoch
 
 
-@dataclass(frozen=True, slots=True)
-class CleanElections:
+class CleanElections(NamedTuple):
     """The elections of a history that are known to have been clean."""
 
     known_from: int | None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.protocol.versions import (
     counts_fenced_outsiders,
@@ -19,8 +19,7 @@ from replica_audit.protocol.versions import (
 OLD_LAG_TIME_MS, LAG_TIME_MS = 10_000, 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """The parts of `Partition.maybeIncrementLeaderHW` that depend on the version; None: unknown."""
 
     pending_isr: bool = True

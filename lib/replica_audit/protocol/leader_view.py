@@ -3,8 +3,8 @@ and which certainly did (`Partition.maybeIncrementLeaderHW`, `ReplicaState.isCau
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from replica_audit.protocol.high_watermark_rule import Rule
 
@@ -12,8 +12,7 @@ from replica_audit.protocol.high_watermark_rule import Rule
 HOLD_FACTOR = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaProgress:
+class ReplicaProgress(NamedTuple):
     """One replica at one moment. Offsets are int64, None where the observer does not know."""
 
     broker_id: int
@@ -27,8 +26,7 @@ class ReplicaProgress:
     """True if it is neither fenced nor shutting down and has the current broker epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """One partition at one moment, with one `ReplicaProgress` for every assigned replica, the leader included."""
 
     time_ms: int

@@ -7,14 +7,13 @@ batch the file is cut and every later segment deleted, sound or not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from replica_audit.model import SegmentSummary
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLog:
+class LoadedLog(NamedTuple):
     """The log end offset after a start, and where the loader cut the log, if it did."""
 
     log_end_offset: int
@@ -38,7 +37,7 @@ def load_log(
             if following is not None and recovery_point is not None and following.base_offset <= recovery_point:
                 continue
             if segment.unchecked_count:
-                loaded = replace(loaded, is_checked=False)
+                loaded = loaded._replace(is_checked=False)
             cut = _first_bad(segment)
             if cut is not None:
                 position, end_offset = cut
@@ -47,7 +46,7 @@ def load_log(
                 break
     if log_start_checkpoint is None:
         return loaded
-    return replace(loaded, log_end_offset=max(loaded.log_end_offset, log_start_checkpoint))
+    return loaded._replace(log_end_offset=max(loaded.log_end_offset, log_start_checkpoint))
 
 
 def log_end_of(segments: Sequence[SegmentSummary]) -> int:

@@ -7,7 +7,7 @@ followed; only a value outside it is a deviation.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica_audit.protocol.high_watermark_rule import Rule
 from replica_audit.protocol.leader_view import Observation, View, exceeds
@@ -15,8 +15,7 @@ from replica_audit.protocol.leader_view import Observation, View, exceeds
 AHEAD, STUCK, REGRESSED = "ahead", "stuck", "regressed"
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
+class TimelineRow(NamedTuple):
     """The high watermark after one observation."""
 
     time_ms: int
@@ -45,8 +44,7 @@ class TimelineRow:
         return self.deviation is not None and self.hw_observed == self.hw_recomputed
 
 
-@dataclass(frozen=True, slots=True)
-class DeviationRun:
+class DeviationRun(NamedTuple):
     """A stretch of observations of one leadership with one deviation; times are inclusive."""
 
     deviation: str
@@ -219,8 +217,7 @@ def _run_of(row: TimelineRow) -> DeviationRun:
 
 
 def _join_runs(one: DeviationRun, next_one: DeviationRun) -> DeviationRun:
-    return replace(
-        one,
+    return one._replace(
         start_ms=min(one.start_ms, next_one.start_ms),
         end_ms=next_one.end_ms,
         observations=one.observations + next_one.observations,

@@ -8,14 +8,13 @@ goes on fetching. Follows `AbstractFetcherThread.getOffsetTruncationState`, `tru
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import TruncationRound
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(NamedTuple):
     """A replica's log as truncation sees it: start, end, lineage and high watermark."""
 
     log_start_offset: int
@@ -27,8 +26,7 @@ class ReplicaState:
     """First offset on local disk, above the log start where older segments are in remote storage only (KIP-405); None: the log start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(NamedTuple):
     """Outcome of a truncation: the follower keeps [its log start, truncate_to)."""
 
     protocol: str

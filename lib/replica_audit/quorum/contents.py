@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
@@ -63,7 +63,7 @@ def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[M
     """The state after a copy's records, with the help of older copies of its history; if it cannot be built, the reason as text."""
     older = [one for one in of_history if one.newness <= copy.newness and one.log.path != copy.log.path]
     copies = [copy, *older]
-    quorum = replace(weigh_copies(copies, None), newest=copy)
+    quorum = weigh_copies(copies, None)._replace(newest=copy)
     try:
         image = replay(snapshot, copies, quorum)
         counted = replay_into(_Counted, snapshot, copies, quorum, parse_any)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 from replica_audit.model import ReplicaDir
@@ -176,7 +175,7 @@ class Restoration:
         """-stray directories that the chosen log assigns to their broker, under their topic's name: the broker would
         start these partitions empty."""
         return [
-            replace(one, topic=self._state.topics[one.topic_id])
+            one._replace(topic=self._state.topics[one.topic_id])
             for one in self.held.stray
             if one.topic_id is not None and (one.broker_id, one.topic_id, one.partition) in self._assigned
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
 from replica_audit.elect.cost_words import ask_for_copies, hold_until_brought, say_uncaptured
@@ -43,8 +43,7 @@ VERDICT_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WorstPartition:
+class WorstPartition(NamedTuple):
     """A partition with the worst verdict, and a sentence on what is wrong with it."""
 
     topic: str
@@ -52,8 +51,7 @@ class WorstPartition:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer in words; `tone` is bad, warn, unknown or good."""
 
     tone: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: States of a broker while it is copied (`kind` in manifest.json).
 KINDS = ("live", "stopped", "killed")
@@ -228,8 +228,7 @@ exit 0
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedBroker:
+class CapturedBroker(NamedTuple):
     """A broker to capture; without `host` it runs on the machine of the script."""
 
     broker_id: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
@@ -83,8 +82,7 @@ def _tell_change(change: LeadershipChange) -> Sentence:
     return say(f"{became}, ", "uncleanly", f": {who} {was} in sync or eligible; {isr}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
+class Leading(NamedTuple):
     """Leadership of a partition.
 
     `kind`: `leads`, `taken` (for the leader, whose leadership is unknown), `nobody`, `deleted` (no leader, since the topic was
@@ -165,8 +163,7 @@ def _tell_leadership(partition: PartitionRow, rows: PartitionRows) -> Iterator[S
         yield say(f"The other replicas are compared with broker {partition.reference_id}{mark}{why}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Replicas that do not differ from the reference and relate to it alike, or a copy that was not compared.
 
     `kind`: `alone` (the reference is the only one), `same` and `empty` (as the reference, to the same end), `shorter`,
@@ -390,8 +387,7 @@ def _tell_high_watermark(row: HighWatermarkRow) -> Sentence:
     return say("The high watermark is ", where, f"{proof}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Truncation:
+class Truncation(NamedTuple):
     """Truncation of one follower by the audit's protocol."""
 
     broker_id: int
@@ -404,8 +400,7 @@ class Truncation:
     elsewhere: tuple[OtherCut, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherCut:
+class OtherCut(NamedTuple):
     """Protocols that would truncate a follower at another offset."""
 
     truncate_to: int

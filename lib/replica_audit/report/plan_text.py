@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.plan_model import (
@@ -27,8 +27,7 @@ from replica_audit.results import place_of
 from replica_audit.text import capitalise, count, name_brokers, name_remote_basis, verb
 
 
-@dataclass(frozen=True, slots=True)
-class ToldDecision:
+class ToldDecision(NamedTuple):
     """Decision that is the same for several partitions."""
 
     places: tuple[Place, ...]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Plan, Step
@@ -37,8 +37,7 @@ CHOICE_LIMIT = 8
 PLACE_LIMIT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ToldStep:
+class ToldStep(NamedTuple):
     """A step of the plan, or a decision that requires an action, with its POSIX shell commands."""
 
     sentence: Sentence
@@ -47,8 +46,7 @@ class ToldStep:
     """Number in the plan; None for a decision."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToldChoice:
+class ToldChoice(NamedTuple):
     """Choice for partitions; `more` is the number of those not named."""
 
     places: tuple[Place, ...]
@@ -56,8 +54,7 @@ class ToldChoice:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class WhatToDo:
+class WhatToDo(NamedTuple):
     """The plan of an audit: what to do first, most urgent first, and the remaining choices and steps.
 
     Partitions of `left_out` choices are shown by `command` only.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -161,7 +161,7 @@ def _answer(
     ask = partial(_ask, executor, source, answers)
     states = ask(frozenset().union(*waiting.values()))
     again = [task for task in tasks if task.partition in waiting]
-    answers.take(_run(executor, again, replace(work, transactions=states)))
+    answers.take(_run(executor, again, work._replace(transactions=states)))
     lost = answers.rows.lost_producers
     lost[:] = with_transactions(lost, ask(transactional_producers(lost)))
     return answers

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -38,7 +37,7 @@ from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_br
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, ScannedFiles, scan_files
 from replica_audit.runner.spread_tasks import SpreadTasks, file_lines
 from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_packs, deal_work
-from replica_audit.schema import AttemptRow, Row
+from replica_audit.schema import AttemptRow, Row, plain
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
@@ -239,7 +238,7 @@ def _count(files: Iterable[DataFile]) -> int:
 
 def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> SnapshotRow:
     """The row of `snapshots`; `changes` as from `hash_changes`."""
-    manifest = None if inventory.manifest is None else json.dumps(asdict(inventory.manifest), sort_keys=True)
+    manifest = None if inventory.manifest is None else json.dumps(plain(inventory.manifest), sort_keys=True)
     return SnapshotRow(
         uri=snapshot.name,
         location=redact(snapshot.location),

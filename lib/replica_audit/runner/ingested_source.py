@@ -271,7 +271,7 @@ class IngestedSource:
         if uri := self.reader.options.remote:
             store = open_remote_store(uri)
             # Tasks run elsewhere, where a relative path would name another directory.
-            self.reader = replace(self.reader, options=replace(self.reader.options, remote=store.location))
+            self.reader = replace(self.reader, options=self.reader.options._replace(remote=store.location))
         elif snapshot := self._snapshot():
             # Unreadable parts of a listing are in quarantine since the ingest.
             store, _ = read_listings(snapshot)

@@ -74,8 +74,7 @@ class Outlet:
     """Ids of every row that is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionWork:
+class PartitionWork(NamedTuple):
     """Inputs of every task besides its partitions."""
 
     reader: PartitionReader
@@ -102,7 +101,7 @@ class TaskAnswer:
 
 def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Iterator[TaskAnswer]:
     """One answer for all `tasks`. A partition that raises becomes CAP-NOT-AUDITED, and the others are answered."""
-    work = replace(work, reader=work.reader.opened(tasks))
+    work = work._replace(reader=work.reader.opened(tasks))
     found, waiting, log_dirs = _TaskRows(work.outlet), {}, LogDirTally()
     for task in tasks:
         rows, producers = _audit(task, work, log_dirs)

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -39,8 +38,7 @@ class SegmentMarks(NamedTuple):
     headers: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedSegment:
+class ScannedSegment(NamedTuple):
     """A segment's summary, and the effort it took."""
 
     summary: SegmentSummary
@@ -74,8 +72,7 @@ class _CountedStream(io.RawIOBase, BinaryIO):
         return data
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSegment:
+class OpenSegment(NamedTuple):
     """An open segment file, compared with its known state."""
 
     stream: _CountedStream

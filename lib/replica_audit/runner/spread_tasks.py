@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from replica_audit.runner.executor import Executor
@@ -35,7 +34,7 @@ def _read(reader: DirReader, stretch: DirStretch) -> list[tuple[PackedDirs, int 
     changes = reader.snapshot.last_changes([path for path, _ in files])
     lines = list(row_lines(copy_rows(one.replica for one in found.held)))
     total = None if None in changes else sum_lines([*lines, *file_lines(files, changes)])
-    return [(PackedDirs(replace(found, held=()), *pack_replicas(found.held), pack_lines(lines)), total)]
+    return [(PackedDirs(found._replace(held=()), *pack_replicas(found.held), pack_lines(lines)), total)]
 
 
 def file_lines(files: Iterable[tuple[str, int]], changes: Iterable[str | None]) -> Iterable[str]:

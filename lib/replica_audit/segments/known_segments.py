@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ class Relation(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSegment:
+class KnownSegment(NamedTuple):
     """A segment of an earlier ingest, and the places of its summary and batches in the tables' files."""
 
     location: str | None

@@ -6,7 +6,6 @@ Kafka: `ProducerStateManager`, `ProducerStateEntry.currentTxnFirstOffset`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL
@@ -94,4 +93,4 @@ def marker_of(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch |
 def _joined(known: OpenTransaction | None, later: OpenTransaction) -> OpenTransaction:
     if known is None:
         return later
-    return replace(later, first_epoch=known.first_epoch, first_offset=known.first_offset)
+    return later._replace(first_epoch=known.first_epoch, first_offset=known.first_offset)

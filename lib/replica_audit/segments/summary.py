@@ -478,15 +478,22 @@ def _summary_of_few(
 
 def summary_to_json(summary: SegmentSummary) -> str:
     """The summary as one JSON object with sorted keys: the same summary gives the same text."""
-    return _ENCODER.encode(summary)
+    # `asdict` would copy every value first.
+    fields = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
+    objects = {name: [one._asdict() for one in fields[name]] for name in _OBJECTS}
+    return _ENCODER.encode(fields | objects)
 
 
-def _fields(one: object) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}  # type: ignore[attr-defined]
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
-
-#: `asdict` would copy every value first.
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_fields)
+#: Fields whose items are objects in JSON, and the classes of these.
+_OBJECTS = {
+    "epoch_starts": EpochStart,
+    "irregularities": Irregularity,
+    "damage": Damage,
+    "chunks": ChunkDigest,
+    "open_transactions": OpenTransaction,
+}
 
 
 def summary_from_json(text: str) -> SegmentSummary:
@@ -512,13 +519,7 @@ def _summary_of_short(text: str) -> SegmentSummary:
 
 def _summary_of_text(text: str) -> SegmentSummary:
     fields = json.loads(text)
-    for name, kind in (
-        ("epoch_starts", EpochStart),
-        ("irregularities", Irregularity),
-        ("damage", Damage),
-        ("chunks", ChunkDigest),
-        ("open_transactions", OpenTransaction),
-    ):
+    for name, kind in _OBJECTS.items():
         fields[name] = tuple(kind(**one) for one in fields[name])
     fields["ended_producers"] = tuple(map(_ended, fields["ended_producers"]))
     for name in ("first_sequences", "last_sequences"):

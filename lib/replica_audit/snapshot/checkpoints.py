@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
@@ -119,8 +120,7 @@ def parse_uuid(text: str, line: Line) -> str:
     return bare
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(NamedTuple):
     """Owner of a log dir, from `meta.properties` of version 0 (`broker.id`) or 1 (`node.id`)."""
 
     node_id: int | None

@@ -9,7 +9,6 @@ import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.errors import FormatError
@@ -248,7 +247,7 @@ class _StandIns:
         if topic_partition == METADATA_PARTITION:
             self._counts["directory_listed_not_current"] += 1
         elif self._is_used(key.broker_id, topic_partition):
-            part = replace(table, log_dir=key.log_dir, segment_base_offset=key.segment_base_offset)
+            part = table._replace(log_dir=key.log_dir, segment_base_offset=key.segment_base_offset)
             base = rows.least_offset if key.segment_base_offset is None else key.segment_base_offset
             log = _Log(kind, key.broker_id, key.log_dir, topic_partition)
             segments = self._logs[log]
@@ -281,7 +280,7 @@ class _StandIns:
             files = [self._segment(log, base, parts) for base, parts in sorted(self._logs[log].items())]
             replica = self._replica(log, files, replicas)
             replicas[replica.broker_id, replica.log_dir, replica.topic, replica.partition] = replica
-            segments += [replace(file, log_dir=replica.log_dir) for file in files]
+            segments += [file._replace(log_dir=replica.log_dir) for file in files]
         rows = tuple(self._quarantine)
         return StandIns(
             tuple(replicas.values()), tuple(segments), tuple(sorted(self._topics)), dict(self._counts), rows
@@ -312,8 +311,7 @@ class _StandIns:
         replica = known.get((log.broker_id, folder, at.topic, at.partition))
         if replica is None:
             replica = self._not_there(log, folder, log_dir, files[0].parts[0].path)
-        return replace(
-            replica,
+        return replica._replace(
             segment_bases=tuple(sorted({*replica.segment_bases, *bases})),
             index_bases=tuple(base for base in replica.index_bases if base not in bases),
         )

@@ -10,7 +10,7 @@ import hashlib
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.collect.collect import IDENTITY, LIST_NAME, files_of, key_of
@@ -412,7 +412,7 @@ class HeadReader(ListReader):
         if len(kinds) == 1:
             # A broker that was down at the first collection counts as down, whatever --kind says now.
             kind = kinds.pop()
-            self._log_dirs = [(replace(one, kind=kind), source) for one, source in self._log_dirs]
+            self._log_dirs = [(one._replace(kind=kind), source) for one, source in self._log_dirs]
         try:
             self._take([line for line in self.lines() if f"{line.path}/".startswith(tops)])
         except (OSError, FormatError) as error:

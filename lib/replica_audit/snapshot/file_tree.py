@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A file or directory below the snapshot's root."""
 
     path: str
@@ -17,8 +17,7 @@ class TreeEntry:
     is_dir: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A path that could not be listed or is not an ordinary file, with the reason."""
 
     path: str

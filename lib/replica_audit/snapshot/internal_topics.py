@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -36,8 +36,7 @@ class Each(Protocol):
     def __call__(self, work: Callable[[_Item], _Made], items: Sequence[_Item], /) -> Iterable[_Made]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCopy:
+class TopicCopy(NamedTuple):
     """One broker's copy of one partition of an internal topic: its segments, in order."""
 
     partition: int
@@ -59,8 +58,7 @@ class TopicCopy:
         return _base_offset(self.segments[0]) if self.segments else None
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """How far a copy reaches, and the parts of it that could not be decoded."""
 
     leader_epoch: int

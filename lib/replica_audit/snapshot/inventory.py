@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import CaptureKind
@@ -13,8 +13,7 @@ from replica_audit.snapshot.observed import ObservedCluster
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(NamedTuple):
     """One Kafka log dir of the snapshot."""
 
     path: str
@@ -30,8 +29,7 @@ class LogDir:
     """Set if meta.properties cannot be read, or names another node than the directory's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicateReplica:
+class DuplicateReplica(NamedTuple):
     """A partition of which one broker has a current copy in several log dirs (META-DUP-DIR)."""
 
     broker_id: int
@@ -40,8 +38,7 @@ class DuplicateReplica:
     log_dirs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataLog:
+class MetadataLog(NamedTuple):
     """A directory `__cluster_metadata-0`: a source of leadership, not an audited partition."""
 
     node_id: int | None
@@ -56,8 +53,7 @@ class MetadataLog:
     """Id of the log dir from meta.properties; None before 3.7."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLogFile:
+class BrokerLogFile(NamedTuple):
     """A `server.log`, `state-change.log` or `controller.log`, rotated or not."""
 
     path: str
@@ -66,8 +62,7 @@ class BrokerLogFile:
     """Broker id of the log dir that contains it, else of a directory `broker-<id>` on its path; None without either."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedLogDir:
+class CopiedLogDir(NamedTuple):
     """One log dir of the snapshot: beginning and end of its copy (ms, None if unknown), and what the broker did."""
 
     broker_id: int
@@ -82,8 +77,7 @@ class CopiedLogDir:
     """The only partitions it has, collected again; empty: all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """Content of manifest.json; None if it leaves a value out."""
 
     quiesced: bool | None
@@ -91,8 +85,7 @@ class Manifest:
     brokers: tuple[CopiedLogDir, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(NamedTuple):
     """Everything in a snapshot; all tuples are sorted."""
 
     cluster_id: str | None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import PartitionStateRow
 
 #: Fields of a state that its row has, and those that are lists.
-_STATE_FIELDS = [name for name in PartitionStateRow._fields if name in {field.name for field in fields(PartitionState)}]
+_STATE_FIELDS = [name for name in PartitionStateRow._fields if name in PartitionState._fields]
 
 _STATE_LISTS = (
     "isr", "elr", "last_known_elr", "replicas", "removing", "adding", "directories", "lacked_by", "crashed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from replica_audit.errors import FormatError
 from replica_audit.model import NOT_GIVEN, CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
@@ -132,7 +132,7 @@ def with_observation(
             # A cleaner removed the last records below the high watermark.
             added.append(_empty_segment(one, one.high_watermark))
             bases.add(one.high_watermark)
-        known[place] = replace(known[place], segment_bases=tuple(sorted(bases)))
+        known[place] = known[place]._replace(segment_bases=tuple(sorted(bases)))
     return list(known.values()), [*(_begun(one, starts) for one in segments), *added]
 
 
@@ -143,7 +143,7 @@ def _place(one: ReplicaDir | SegmentFile | ObservedReplica) -> _ReplicaPlace:
 def _begun(segment: SegmentFile, starts: Mapping[_ReplicaPlace, int]) -> SegmentFile:
     """The table of a log as one segment that begins where reading began: what is missing before its first batch is a hole."""
     start = starts.get(_place(segment))
-    return segment if start is None else replace(segment, base_offset=start)
+    return segment if start is None else segment._replace(base_offset=start)
 
 
 def _untold(one: ObservedReplica) -> ReplicaDir:
@@ -163,9 +163,8 @@ def _untold(one: ObservedReplica) -> ReplicaDir:
 
 def _with_answer(replica: ReplicaDir, one: ObservedReplica) -> ReplicaDir:
     if one.problem is not None or one.high_watermark is None or one.log_start_offset is None:
-        return replace(replica, problem=f"its log could not be read through its broker: {one.problem}")
-    return replace(
-        replica,
+        return replica._replace(problem=f"its log could not be read through its broker: {one.problem}")
+    return replica._replace(
         topic_id=one.topic_id,
         observed=ObservedLog(one.high_watermark, one.log_start_offset, one.log_end_offset, one.last_epoch),
         high_watermark_file=CheckpointFile("present", OBSERVED),

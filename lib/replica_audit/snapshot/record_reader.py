@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ def request_of(path: str, batch: np.void) -> RecordRequest:
     return RecordRequest(path, int(batch["position"]), int(batch["size"]), int(offset), int(batch["crc"]))
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRows:
+class RecordRows(NamedTuple):
     """Records of some requests, as `RECORD_DTYPE` rows by offset, and the requests that could not be answered."""
 
     rows: NDArray[np.void]

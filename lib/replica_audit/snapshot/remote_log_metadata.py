@@ -6,7 +6,6 @@ Kafka: `RemoteLogMetadataSerde`, `RemoteLogSegmentMetadataRecord`, `RemoteLogSeg
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple, get_args
 
@@ -43,7 +42,7 @@ def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegme
     is_whole = _is_whole(copy, extent)
     until = max((one.updated_ms for one in latest.values()), default=0)
     segments = tuple(
-        replace(one, is_whole=is_whole, told_in=copy.log_dir, told_until_ms=until) for one in latest.values()
+        one._replace(is_whole=is_whole, told_in=copy.log_dir, told_until_ms=until) for one in latest.values()
     )
     return ReadCopy(copy, extent, segments)
 
@@ -75,7 +74,7 @@ def read_remote_logs(
     is_all = in_sync is not None and whole.keys() == set(range(len(in_sync)))
     told_in = tuple(sorted(set(whole.values()))) if is_all else None
     segments = [
-        said if _is_current(one.copy, in_sync) else replace(said, is_whole=False) for one in found for said in one.said
+        said if _is_current(one.copy, in_sync) else said._replace(is_whole=False) for one in found for said in one.said
     ]
     return RemoteLogs(sorted(segments), told_in), rows
 
@@ -110,13 +109,13 @@ def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
 
 def _updated(segment: RemoteSegment, state: int, updated_ms: int, updated_by: int) -> RemoteSegment:
     """`segment` in its next state. A failed deletion is begun again, by a message like the first."""
-    segment = replace(segment, state=state, updated_ms=updated_ms, updated_by=updated_by)
+    segment = segment._replace(state=state, updated_ms=updated_ms, updated_by=updated_by)
     if state == COPY_FINISHED:
-        return replace(segment, copied_ms=updated_ms)
+        return segment._replace(copied_ms=updated_ms)
     if state != DELETE_STARTED:
         return segment
     first = updated_ms if segment.deleting_ms is None else segment.deleting_ms
-    return replace(segment, deleting_ms=first, deletions=segment.deletions + 1)
+    return segment._replace(deleting_ms=first, deletions=segment.deletions + 1)
 
 
 def _segment_id(fields: FieldReader) -> _Id:

@@ -11,7 +11,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import BinaryIO, NamedTuple
 
@@ -90,11 +90,11 @@ class RemoteStore:
             return listing, []
         place = Snapshot.open(self.location)
         if is_lacking:
-            listing = replace(listing, objects=tuple(_look_again(place, listing.objects)))
+            listing = listing._replace(objects=tuple(_look_again(place, listing.objects)))
         place.read_ahead(one.manifest_path for one in listing.objects if one.manifest_path is not None)
         found = [_read_manifest(place, one) for one in listing.objects]
         objects = tuple(one for one, _ in found)
-        return replace(listing, objects=objects), [row for _, row in found if row is not None]
+        return listing._replace(objects=objects), [row for _, row in found if row is not None]
 
 
 def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None, list[QuarantineRow]]:
@@ -141,7 +141,7 @@ def _look_again(store: Snapshot, objects: Sequence[RemoteObject]) -> Iterator[Re
         there = {entry.path for folder in folders for entry in store.list_directory(folder)}
     except OSError:
         there = set()  # if it cannot be listed again, nothing is known to be there still
-    yield from (replace(one, was_seen_again=one.log_path in there) for one in objects)
+    yield from (one._replace(was_seen_again=one.log_path in there) for one in objects)
 
 
 def _placed_ms(path: str) -> int | None:
@@ -177,7 +177,7 @@ def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[Quaranti
     # Each lists a part of the store: all of it was there as listed only at a moment that they share.
     listed_ms = known[0] if len(set(moments)) == 1 and known else None
     objects = [
-        replace(one, segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one
+        one._replace(segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one
         for one in _segments_of(files)
     ]
     return _store_of(objects, listed_ms, max(known, default=None)), []
@@ -240,16 +240,15 @@ def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
             topic, key[1], topic_id, int(offset), segment_id, is_chunked=name.re is _CHUNKED
         )
         if kind == _LOG:
-            known = replace(
-                known,
+            known = known._replace(
                 log_path=file.path,
                 log_bytes=file.size_bytes,
                 modified_ms=file.modified_ms,
                 placed_ms=file.placed_ms,
             )
-            known = known if known.is_chunked else replace(known, segment_bytes=file.size_bytes)
+            known = known if known.is_chunked else known._replace(segment_bytes=file.size_bytes)
         elif kind == _MANIFEST:
-            known = replace(known, manifest_path=file.path)
+            known = known._replace(manifest_path=file.path)
         found[key] = known
     yield from found.values()
 
@@ -269,16 +268,15 @@ def _store_of(
 def _read_manifest(store: Snapshot, one: RemoteObject) -> tuple[RemoteObject, QuarantineRow | None]:
     """A segment with its manifest's content, and a row if that could not be read."""
     if one.manifest_path is None:
-        return (replace(one, unread="it has no manifest") if one.is_chunked else one), None
+        return (one._replace(unread="it has no manifest") if one.is_chunked else one), None
     try:
         found = parse_manifest(store.read_bytes(one.manifest_path), one.manifest_path)
     except (OSError, FormatError) as error:
         reason = "its manifest could not be read"
         row = QuarantineRow.of("INPUT-IGNORED", one.manifest_path, f"of a segment in the remote store: {error}")
-        return replace(one, unread=reason), row
+        return one._replace(unread=reason), row
     is_plain = not (found.is_compressed or found.is_encrypted)
-    return replace(
-        one,
+    return one._replace(
         segment_bytes=one.log_bytes if is_plain else found.bytes_in(one.log_bytes),
         unread="its chunks are encrypted" if found.is_encrypted else None,
         is_encrypted=found.is_encrypted,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple, TypedDict, TypeVar
 
 from replica_audit.errors import FormatError
@@ -130,7 +129,7 @@ def read_replica(
 
 def with_offsets(replica: ReplicaDir, offsets: Mapping[str, OffsetFile]) -> ReplicaDir:
     """The replica with its values from its log dir's offset checkpoints, given by name."""
-    return replace(replica, **_offsets_of(replica.topic_partition, offsets))
+    return replica._replace(**_offsets_of(replica.topic_partition, offsets))
 
 
 class _Offsets(TypedDict):
@@ -226,8 +225,8 @@ class PutAside(NamedTuple):
 def read_put_aside(snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition) -> PutAside:
     """The copy in a directory -future, -stray or -delete, which may have no segment."""
     found = read_replica(snapshot, folder, log_dir, broker_id, at, NO_OFFSETS)
-    segments = tuple(replace(one, log_dir=folder.path) for one in found.segments)
-    return PutAside(replace(found.replica, log_dir=folder.path), segments)
+    segments = tuple(one._replace(log_dir=folder.path) for one in found.segments)
+    return PutAside(found.replica._replace(log_dir=folder.path), segments)
 
 
 def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
@@ -241,8 +240,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
     if not found:
         return None
     broker_id, topic, partition = replica.broker_id, replica.topic, replica.partition
-    directory = replace(
-        replica,
+    directory = replica._replace(
         log_dir=deleted_in(replica.path),
         segment_bases=tuple(base for base, _ in found),
         index_bases=(),
@@ -280,4 +278,4 @@ def of_known_topics(
         else:
             topic = topics.get((replica.topic_id, replica.partition))
         if topic is not None:
-            yield PutAside(replace(replica, topic=topic), tuple(replace(file, topic=topic) for file in one.segments))
+            yield PutAside(replica._replace(topic=topic), tuple(file._replace(topic=topic) for file in one.segments))

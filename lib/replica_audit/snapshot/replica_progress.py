@@ -11,9 +11,8 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -241,8 +240,7 @@ PART_BYTES = 32 << 20
 _TOLD = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressPart:
+class ProgressPart(NamedTuple):
     """A piece of a file for one task: bytes [start, end) of a text, or row groups [start, end) of Parquet."""
 
     path: str

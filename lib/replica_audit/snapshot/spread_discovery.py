@@ -76,8 +76,7 @@ class Owner(NamedTuple):
     """Offset checkpoints of the log dir by name; empty if its replicas are not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDirs:
+class FoundDirs(NamedTuple):
     """Contents of a task's directories."""
 
     held: tuple[HeldReplica, ...]
@@ -142,8 +141,7 @@ class AllReplicas(Iterable[ReplicaDir]):
         return heapq.merge(self.read_here, self.spread.of_partitions(here, is_wanted), key=replica_key)
 
 
-@dataclass(frozen=True, slots=True)
-class DirReader:
+class DirReader(NamedTuple):
     """Reads directories in tasks."""
 
     snapshot: Snapshot

@@ -220,7 +220,7 @@ def verify_snapshots(
         raise InputError(f"{before} and {after} have no partition in common")
     if earlier.options.kafka_version is not None and settings.protocol is None and settings.kafka_version is None:
         # The truncations took place in between, by brokers of the version at its start.
-        later.options = replace(later.options, protocol=earlier.options.protocol)
+        later.options = later.options._replace(protocol=earlier.options.protocol)
     results = _verify_all(earlier, later, both, progress)
     left = [row for partition, result in results.items() for row in _unjudged(partition, result)]
     left += _missing(held - set(both), has_metadata=bool(later.inventory.metadata_logs))

@@ -225,7 +225,7 @@ def test_a_segment_between_two_others_is_missing_where_something_shows_that_it_w
         shown = ["index or snapshot files of segment 20 are there without its .log"] if index_bases else []
         shown += ["broker 2 has records in this range"] if others else []
         assert texts(told[0], "file") == shown
-    compacted = replace(holed, compacted=True, cleaning=replace(holed.cleaning, cleaned_to=30))
+    compacted = replace(holed, compacted=True, cleaning=holed.cleaning._replace(cleaned_to=30))
     assert list(cap.judge(case(compacted, compared(follower)))) == []
 
 

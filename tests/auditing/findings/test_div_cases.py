@@ -228,7 +228,7 @@ def _read(alignment: Alignment = ALIKE, *, quiesced: bool = False, **outcome: An
     """All that is told of a compacted pair whose records were read: 1 record on broker 1 only, 3 on broker 2 only."""
     known = Compaction(35, 1, 3, complete=True, keys=KeyState())
     item = compared(
-        replace(log(2, *LINEAGE), compacted=True), alignment=alignment, compaction=replace(known, **outcome)
+        replace(log(2, *LINEAGE), compacted=True), alignment=alignment, compaction=known._replace(**outcome)
     )
     made = case(log(1, *LINEAGE), item, quiesced=quiesced)
     return list(div.judge(made))

@@ -198,7 +198,7 @@ def test_an_entry_that_recovery_took_from_a_changed_batch_is_told_with_that_batc
     facts = with_file((0, 0), (1, 10), (2, 20))
     rot = CorruptEpoch(facts.key, 10, 15, 1, 0, (1, "broker-1"), "proven", in_file=True)
     assert told_of_file(replace(facts, rot=(rot,))) == []
-    for other in (replace(rot, start_offset=11), replace(rot, leader_epoch=3)):
+    for other in (rot._replace(start_offset=11), rot._replace(leader_epoch=3)):
         assert [item.start_offset for item in told_of_file(replace(facts, rot=(other,)))] == [10]
 
 

@@ -270,7 +270,7 @@ def test_what_was_told_before_is_known_and_asks_for_no_verdict() -> None:
     (new,) = gone()
     told = frozenset({finding_id(new, TopicPartition("orders", 0), TOPIC_ID, None)})
     (known,) = gone(told=told)
-    assert known == replace(new, status="known", verdict=None)
+    assert known == new._replace(status="known", verdict=None)
 
 
 def cut(to: int, mark: int, broker_id: int = 3) -> list[BrokerLogEvent]:

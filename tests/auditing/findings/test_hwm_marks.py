@@ -51,7 +51,7 @@ def found(
     ]
     made = case(facts, *items, isr=isr, leader_epoch=0, log_epoch=0, **changes)
     evidence = "high watermark checkpoint 35 of broker 1"
-    mark = replace(made.high_watermark, hw_lower=35, lower_evidence=evidence, lowest_suffix=suffix)
+    mark = made.high_watermark._replace(hw_lower=35, lower_evidence=evidence, lowest_suffix=suffix)
     return list(hwm.judge(replace(made, leadership=said, high_watermark=mark)))
 
 

@@ -35,7 +35,7 @@ def log(
     """A replica with records in [start, end), whose loader cuts at the byte `cut`; `facts` are what its files show."""
     made = made_cases.log(broker_id, segments=segments, clean_shutdown=clean, checkpoint_epochs=epochs)
     shown = {"irregularities": (), "unreadable": (), "missing": (), **facts}
-    loaded = replace(made.loaded, cut_position=cut)
+    loaded = made.loaded._replace(cut_position=cut)
     return replace(made, log_start_offset=start, local_start_offset=start, log_end_offset=end, loaded=loaded, **shown)
 
 

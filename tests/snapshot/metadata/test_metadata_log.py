@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.support import metadata_log as write
 from tests.support.controllers import BEGINNING, OTHER_ID, TOPIC_ID, VOTERS, first_batches
 from tests.support.snapshots import Listed, write_snapshot
@@ -131,7 +129,7 @@ def test_a_leader_that_is_stopped_is_told_from_one_that_is_fenced(tmp_path):
         ("changed", None, False),
     ]
     (again,) = [leadership_of_rows(list(state_rows(one)))]
-    assert again.history == tuple(replace(state, batch_end=None) for state in one.history)
+    assert again.history == tuple(state._replace(batch_end=None) for state in one.history)
 
 
 def test_a_replica_that_registers_again_without_having_announced_that_it_stops_crashed(tmp_path):
@@ -156,7 +154,7 @@ def test_a_replica_that_registers_again_without_having_announced_that_it_stops_c
     # Told with the next state; after a controlled shutdown, and without a new process, nobody crashed.
     assert told == [(10, (2,)), (23, (1, 2))]
     assert leadership_of_rows(list(state_rows(one))).history == tuple(
-        replace(state, batch_end=None) for state in one.history
+        state._replace(batch_end=None) for state in one.history
     )
 
 

@@ -7,8 +7,7 @@ during an upgrade, or if two replicas really hold different records (KAFKA-1211,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def decide_by_records(
     decided = [item for item in alignment.differences if item.kind not in ("content", "format")]
     for window in reading.windows(reference, follower, own, theirs):
         decided.extend(_decide(window, undecided, floor, reference, follower))
-    return replace(alignment, differences=tuple(sorted(decided, key=lambda item: (item.start_offset, item.end_offset))))
+    return alignment._replace(differences=tuple(sorted(decided, key=lambda item: (item.start_offset, item.end_offset))))
 
 
 def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
@@ -89,10 +88,10 @@ def _decide(
         mixed = (item.leader_epoch is None) != (item.replica_epoch is None)
         for start, end in ranges:
             kind: DifferenceKind = "epoch" if mixed else "content"
-            yield replace(item, kind=kind, start_offset=start, end_offset=end, compared=True)
+            yield item._replace(kind=kind, start_offset=start, end_offset=end, compared=True)
         conflicting += ranges
         if not ranges:
-            yield replace(item, kind="format" if item.kind == "format" else "batching", compared=True)
+            yield item._replace(kind="format" if item.kind == "format" else "batching", compared=True)
     sides: tuple[tuple[DifferenceKind, NDArray[np.void], NDArray[np.void], tuple[Batch, ...], int], ...] = (
         ("hole_there", window.own, window.theirs, window.their_batches, reference.log_end_offset),
         ("hole_here", window.theirs, window.own, window.own_batches, follower.log_end_offset),
@@ -130,8 +129,7 @@ def _thinned(batch: Batch) -> bool:
     return batch.magic >= 2 and batch.record_count < batch.end_offset - batch.base_offset
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(NamedTuple):
     """Reader of a pair's records, and the batches read of either side."""
 
     read: RecordSource
@@ -140,8 +138,7 @@ class Records:
     theirs: NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
-class AlignedPair:
+class AlignedPair(NamedTuple):
     """Comparison of a follower with the reference by batches and, if needed, records."""
 
     alignment: Alignment = Alignment()
@@ -170,7 +167,7 @@ def align_pair(
     lineage = replay_lineage(leader, tiered)
     alignment = align(leader, follower, reference.past_end, reference_batches, follower_batches, lineage)
     if below := list(differences_below(leader, follower, lineage, follower_batches)):
-        alignment = replace(alignment, differences=(*below, *alignment.differences))
+        alignment = alignment._replace(differences=(*below, *alignment.differences))
     compaction = None
     problems: tuple[RecordProblem, ...] = ()
     can_read = records is not None and not (leader.second_hand or follower.second_hand)

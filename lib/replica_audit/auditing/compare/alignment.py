@@ -8,8 +8,7 @@ are compared by epoch and batch range only, and absence proves nothing if a clea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,8 +31,7 @@ _GREATEST_MAGIC = 2
 CONFLICTS = ("epoch", "content")
 
 
-@dataclass(frozen=True, slots=True)
-class CorruptPair:
+class CorruptPair(NamedTuple):
     """A batch that both hold and one has damaged (broker `bad_broker_id`), by its checksum or a field outside it."""
 
     kind: PairDamage
@@ -164,8 +162,7 @@ _IDENTITY = ("last_offset", "leader_epoch", "crc", "size", "crc_valid")
 _CONTENT = ("last_offset", "magic", "crc", "size")
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """A range where the two logs differ, before runs are formed.
 
     `kind`: epoch, content, hole_here or hole_there; batching or format if the records are equal or were not read.
@@ -202,13 +199,12 @@ class Difference:
         ends = [*(int(part.starts[0]) for part in parts[1:]), self.end_offset]
         starts = [self.start_offset, *ends]
         return tuple(
-            replace(self, start_offset=start, end_offset=end, batches=part)
+            self._replace(start_offset=start, end_offset=end, batches=part)
             for start, end, part in zip(starts, ends, parts, strict=False)
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(NamedTuple):
     """Outcome of aligning one follower."""
 
     differences: tuple[Difference, ...] = ()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, BinaryIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ _SLIM_DTYPE = np.dtype(list(_SLIM_FIELDS.items()))
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRows:
+class KeyRows(NamedTuple):
     """Keyed data records, unordered, with the fields that a key's state needs."""
 
     rows: NDArray[np.void]
@@ -73,8 +72,7 @@ class KeyRows:
         return rows[np.append(rows["key"][1:] != rows["key"][:-1], True)]
 
 
-@dataclass(frozen=True, slots=True)
-class Doubts:
+class Doubts(NamedTuple):
     """Keys whose latest records in the differing batches differ, with their offsets on either side (-1 for none)."""
 
     keys: NDArray[np.uint64]
@@ -465,8 +463,7 @@ def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[in
     return max(blind, default=floor), cleaned
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(NamedTuple):
     """Outcome of comparing the records of a compacted pair."""
 
     end_offset: int
@@ -528,8 +525,8 @@ def _with_records(
     for item in alignment.differences:
         decided = item.kind == "content" and item.batches[0] in read_batches
         if decided and item.batches[0] not in told:
-            differences.append(replace(item, kind="batching", compared=True))
+            differences.append(item._replace(kind="batching", compared=True))
         elif not decided:
             differences.append(item)
     differences.sort(key=lambda item: (item.start_offset, item.end_offset))
-    return replace(alignment, differences=tuple(differences))
+    return alignment._replace(differences=tuple(differences))

@@ -4,8 +4,7 @@ topics of one name (F.4)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.wanted_chunks import differing_chunks
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
@@ -93,8 +92,7 @@ def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
     return item.differs_between(start, end, ("last_offset", "leader_epoch", "crc", "size"))
 
 
-@dataclass(frozen=True, slots=True)
-class RecreatedTopic:
+class RecreatedTopic(NamedTuple):
     """Reason why two logs without a common batch may belong to different topics."""
 
     judged: bool

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.aligned_pair import AlignedPair
 from replica_audit.auditing.compare.alignment import Alignment, Difference, conflicting_ranges
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from replica_audit.segments.batch_rows import Batches
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A follower compared with the reference."""
 
     follower: ReplicaFacts
@@ -215,7 +213,7 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
             0 if prefix is None else _shared_records(comparison, comparison.drops[name], cut, min(prefix, hw_lower))
         )
         counts[name] = min(lost + shared, comparison.drops[name].record_count)
-    return replace(comparison, committed_drops=counts)
+    return comparison._replace(committed_drops=counts)
 
 
 def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int) -> int:

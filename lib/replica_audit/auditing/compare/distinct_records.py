@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -131,8 +130,7 @@ def _overlapping(same: Sequence[RecordRange]) -> Iterator[list[RecordRange]]:
         yield cluster
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCount:
+class ClusterCount(NamedTuple):
     """Numbers of distinct records of one cluster of overlapping ranges, and the share of each copy and broker."""
 
     total: Count

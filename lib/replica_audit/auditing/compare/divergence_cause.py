@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from replica_audit.protocol.election import Election
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """The election that left behind records which the reference lacks."""
 
     election: Election | None
@@ -33,8 +31,7 @@ class Cause:
         return self.clean is True and not self.came_back
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(NamedTuple):
     """Last records of a follower past the reference's end that share a property."""
 
     start_offset: int

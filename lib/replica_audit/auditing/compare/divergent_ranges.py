@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.alignment import CONFLICTS, Difference
 from replica_audit.auditing.compare.tallies import tally_batches
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.model import OffsetRange
 
 
-@dataclass(frozen=True, slots=True)
-class CommitProof:
+class CommitProof(NamedTuple):
     """Proof that records were committed."""
 
     kind: ProofKind
@@ -39,8 +38,7 @@ class CommitProof:
         return [Evidence("leadership", text=text, broker_id=self.broker_id, value=self.value) for text in self.evidence]
 
 
-@dataclass(frozen=True, slots=True)
-class DivergentRange:
+class DivergentRange(NamedTuple):
     """A maximal range of offsets that differ in one way, with one leader epoch on either side."""
 
     start_offset: int

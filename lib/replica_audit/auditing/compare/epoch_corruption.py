@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _RANKS: tuple[Confidence, ...] = get_args(Confidence)[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """Offsets [start, end) that one replica has in epoch `own` and another in epoch `other`."""
 
     start_offset: int

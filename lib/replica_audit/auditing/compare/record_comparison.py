@@ -6,8 +6,7 @@ Records are requested by batch; only offsets, flags and keyed hashes are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,8 +31,7 @@ class RecordSource(Protocol):
 _WINDOW_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Batches of both sides in a range of offsets that no other batch overlaps, with their records by offset."""
 
     own_batches: tuple[Batch, ...]
@@ -60,8 +58,7 @@ def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[Recor
     return requests
 
 
-@dataclass(frozen=True, slots=True)
-class RecordProblem:
+class RecordProblem(NamedTuple):
     """A batch whose records were needed but unavailable."""
 
     broker_id: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,7 @@ class StoredContent:
         return set(range(first // CHUNK_OFFSETS, last // CHUNK_OFFSETS + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class ContentDeviation:
+class ContentDeviation(NamedTuple):
     """A segment in the store that is damaged, holds something else, or could not be read."""
 
     kind: Literal["damaged", "differs", "unread"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
 from replica_audit.auditing.compare.remote_storage import latest_epochs, own_ranges
@@ -27,8 +27,7 @@ _CLOCKS_DIFFER_MS = 2000
 Certainty = Literal["proven", "likely", "doubtful", "open"]
 
 
-@dataclass(frozen=True, slots=True)
-class MissingObject:
+class MissingObject(NamedTuple):
     """A copied segment that is missing in the store completely or in part (T5)."""
 
     segment: RemoteSegment
@@ -46,8 +45,7 @@ class MissingObject:
         return self.certainty in ("proven", "likely")
 
 
-@dataclass(frozen=True, slots=True)
-class ResizedObject:
+class ResizedObject(NamedTuple):
     """A copied segment whose size in the store differs from what its broker copied (T9)."""
 
     segment: RemoteSegment

@@ -47,8 +47,7 @@ def find_unfinished(segments: Iterable[RemoteSegment], heard_until: Callable[[st
     return Unfinished(tuple(copies), tuple(deletions))
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyDeletion:
+class EarlyDeletion(NamedTuple):
     """Segments that size retention deleted after an election although the log is smaller than `retention_bytes` (KAFKA-20732)."""
 
     segments: tuple[RemoteSegment, ...]

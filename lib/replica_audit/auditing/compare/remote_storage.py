@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.alignment import Difference
 from replica_audit.auditing.compare.distinct_records import RecordRange
@@ -92,8 +91,7 @@ def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, i
 REMOTE = (-1, "remote storage")
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteOrphan:
+class RemoteOrphan(NamedTuple):
     """A range of records in remote storage outside the log's history: the log has others there, was truncated before them, or
     lost its end."""
 
@@ -195,7 +193,7 @@ def find_orphans(
 def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan]) -> tuple[RemoteOrphan, ...]:
     """Remove from `found` the parts that `others` have in the same epoch."""
     return tuple(
-        replace(one, start_offset=left.start_offset, end_offset=left.end_offset)
+        one._replace(start_offset=left.start_offset, end_offset=left.end_offset)
         for one in found
         for left in without(
             [OffsetRange(one.start_offset, one.end_offset)],
@@ -247,8 +245,7 @@ def _beside(lineage: Lineage, segment: RemoteSegment, start_offset: int) -> Iter
             yield first, last, epoch, had
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteHoles:
+class RemoteHoles(NamedTuple):
     """Offsets between a log's start and its local start that no copied segment of its history has."""
 
     gaps: tuple[OffsetRange, ...] = ()

@@ -84,7 +84,7 @@ def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader:
 def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
     """Set the reason `recovery` if the follower's restart truncates its log and the protocol removes nothing more."""
     cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
-    return replace(outcome, reason="recovery") if cut_before else outcome
+    return outcome._replace(reason="recovery") if cut_before else outcome
 
 
 def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
-@dataclass(frozen=True, slots=True)
-class LogOfPair:
+class LogOfPair(NamedTuple):
     """One log of a pair, with its loaded batches by offset."""
 
     facts: ReplicaFacts
@@ -48,7 +46,7 @@ def with_resent(
     twins = twins_of(
         chosen, fork, LogOfPair(follower, alignment.own), LogOfPair(reference, alignment.reference), reading
     )
-    return replace(alignment, differences=tuple(_with_twins(alignment.differences, twins))) if twins else alignment
+    return alignment._replace(differences=tuple(_with_twins(alignment.differences, twins))) if twins else alignment
 
 
 def twins_of(
@@ -134,7 +132,7 @@ def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch])
             continue
         for part in item.split(range(1, len(item.batches))):
             twin = twins.get(part.batches[0])
-            yield part if twin is None else replace(part, written_again=True, twin=twin)
+            yield part if twin is None else part._replace(written_again=True, twin=twin)
 
 
 def _are_sent(batches: Batches) -> NDArray[np.bool_]:

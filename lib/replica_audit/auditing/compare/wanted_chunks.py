@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.auditing.compare.remote_storage import chunks_below
 from replica_audit.auditing.compare.replays import CandidateCuts, first_dropped, replay_lineage
@@ -89,8 +89,7 @@ def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[se
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedCopy:
+class VerifiedCopy(NamedTuple):
     """A replica as seen by an earlier audit: equal to the reference up to `end_offset`, with its chunks then."""
 
     end_offset: int

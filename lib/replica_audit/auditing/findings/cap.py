@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -261,7 +260,7 @@ def no_replica(
 
 
 def _in_doubt(found: Finding) -> Finding:
-    return replace(found, severity="info", confidence="suspect", verdict=None)
+    return found._replace(severity="info", confidence="suspect", verdict=None)
 
 
 def of_input(row: QuarantineRow) -> Finding | None:
@@ -269,7 +268,7 @@ def of_input(row: QuarantineRow) -> Finding | None:
     if row.code == CAP_UNREADABLE.code:
         return unusable_input(CAP_UNREADABLE, row)
     if row.code == CAP_SKEW.code:
-        return replace(unusable_input(CAP_SKEW, row), severity="info", verdict=None)
+        return unusable_input(CAP_SKEW, row)._replace(severity="info", verdict=None)
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.earlier_losses import EARLIER
@@ -224,7 +223,7 @@ def _gone(case: Case) -> Iterator[Finding]:
                 finding_id(item, case.topic_partition, topic_id, case.options.cluster_id)
                 in case.evidence.side.losses.told
             )
-            yield replace(item, status="known", verdict=None) if told else item
+            yield item._replace(status="known", verdict=None) if told else item
 
 
 def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import (
@@ -112,7 +111,7 @@ def _cuts(case: Case) -> Iterator[Finding]:
             if cuts[1:]
             else []
         )
-        yield replace(cuts[-1], evidence=(*cuts[-1].evidence, *earlier))
+        yield cuts[-1]._replace(evidence=(*cuts[-1].evidence, *earlier))
 
 
 def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, name_copy
@@ -174,7 +173,7 @@ def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch
     """
     batches = [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
     if batches and transaction.first_offset < batches[0].base_offset:
-        transaction = replace(transaction, last_epoch=transaction.first_epoch, last_offset=transaction.first_offset)
+        transaction = transaction._replace(last_epoch=transaction.first_epoch, last_offset=transaction.first_offset)
     marker = marker_of(transaction, batches)
     return marker if marker is not None and marker.base_offset > transaction.last_offset else None
 

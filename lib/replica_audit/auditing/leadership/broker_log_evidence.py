@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.protocol.versions import stands_still_below_min_isr
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership, PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedCut:
+class LoggedCut(NamedTuple):
     """A truncation that a broker logged, with the details in its lines."""
 
     event: BrokerLogEvent
@@ -32,8 +30,7 @@ class LoggedCut:
         return self.high_watermark is not None and self.high_watermark > self.truncate_to
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedElection:
+class LoggedElection(NamedTuple):
     """An election of a replica out of sync, according to broker logs."""
 
     event: BrokerLogEvent
@@ -100,8 +97,8 @@ def tighten_by_logs(
     )
     method = "bounds_meet" if value == mark.hw_upper else mark.method
     reached = max(value, mark.reached)
-    return replace(
-        mark, hw_lower=value, proven_lower=value, reached=reached, proof=text, lower_evidence=text, method=method
+    return mark._replace(
+        hw_lower=value, proven_lower=value, reached=reached, proof=text, lower_evidence=text, method=method
     )
 
 
@@ -160,7 +157,7 @@ def _cuts_of_broker(events: Iterable[BrokerLogEvent]) -> list[LoggedCut]:
                 cuts.pop()
         elif one.kind == "mark_went_back" and same is not None:
             known = [mark for mark in (same.high_watermark, one.high_watermark) if mark is not None]
-            cuts[-1] = replace(same, high_watermark=max(known, default=None))
+            cuts[-1] = same._replace(high_watermark=max(known, default=None))
     return cuts
 
 

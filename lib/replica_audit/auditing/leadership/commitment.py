@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -49,11 +48,11 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = (
         if run.conflicting and run.committed_end is not None and run.proof is not None
     ]
     comparisons = [
-        replace(item, runs=tuple(_furthest(item, run, proven) for run in item.runs)) if proven else item
+        item._replace(runs=tuple(_furthest(item, run, proven) for run in item.runs)) if proven else item
         for item in comparisons
     ]
     guesses = [term for term in terms if not term.proven]
-    return tuple(_with_terms(item, guesses, lambda run, _, proof: replace(run, likely=proof)) for item in comparisons)
+    return tuple(_with_terms(item, guesses, lambda run, _, proof: run._replace(likely=proof)) for item in comparisons)
 
 
 def _with_terms(
@@ -64,8 +63,7 @@ def _with_terms(
     if not reached or not item.runs:
         return item
     end, term = max(reached, key=lambda pair: pair[0])
-    return replace(
-        item,
+    return item._replace(
         runs=tuple(
             add(run, min(end, run.end_offset), term.proof)
             if run.conflicting and min(end, run.end_offset) > max(run.start_offset, run.committed_end or 0)
@@ -150,14 +148,14 @@ def proven_to(run: DivergentRange, end_offset: int, proof: CommitProof) -> Diver
     if not run.lacks_below(end_offset):
         return run
     count = run.batches.records_between(run.start_offset, end_offset)
-    return replace(run, committed_end=end_offset, committed_records=count, proof=proof)
+    return run._replace(committed_end=end_offset, committed_records=count, proof=proof)
 
 
 def _of_other(proof: CommitProof) -> CommitProof:
     if proof.kind != "checkpoint":
         return proof
     text = f"the high watermark of broker {proof.broker_id}, which has the same records, reached {proof.value}"
-    return replace(proof, text=text)
+    return proof._replace(text=text)
 
 
 def _key(item: Comparison, batch: Batch) -> tuple:
@@ -171,8 +169,7 @@ def _key(item: Comparison, batch: Batch) -> tuple:
 _SESSION_MS = 9_000
 
 
-@dataclass(frozen=True, slots=True)
-class SoleTerm:
+class SoleTerm(NamedTuple):
     """An epoch that ended with its leader alone in the ISR, its proof of commitment, and whether it is proven or only likely."""
 
     leader_epoch: int
@@ -300,8 +297,7 @@ def committed_stretch(facts: ReplicaFacts, term: SoleTerm) -> int | None:
     return min(later, default=facts.log_end_offset)
 
 
-@dataclass(frozen=True, slots=True)
-class LostMark:
+class LostMark(NamedTuple):
     """A high watermark that a replica reached before it lost the end of its log."""
 
     facts: ReplicaFacts
@@ -351,7 +347,7 @@ def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
     # A log with a record of an epoch has its leader's log below it.
     end = max(ends)
     proof = _proof_of_mark(item, mark)
-    return replace(item, runs=tuple(_proven_below(run, end, proof) for run in item.runs))
+    return item._replace(runs=tuple(_proven_below(run, end, proof) for run in item.runs))
 
 
 def _may_share(run: DivergentRange) -> bool:
@@ -386,8 +382,7 @@ def _proof_of_mark(item: Comparison, mark: LostMark) -> CommitProof:
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanedMark:
+class OrphanedMark(NamedTuple):
     """Offsets [start, end) below a broker's high watermark where the reference has, or would write, other records."""
 
     broker_id: int
@@ -452,7 +447,7 @@ def with_unproven_below_start(
         ends = [*_ends(item.follower), *(own.shared_with(one.lineage, one.proven_end) for one in marks)]
         if (end := max(ends)) < start:
             found[item.follower.key] = OffsetRange(end, start)
-    return tuple(replace(item, unproven_below_start=found.get(item.follower.key)) for item in comparisons)
+    return tuple(item._replace(unproven_below_start=found.get(item.follower.key)) for item in comparisons)
 
 
 def _ends(facts: ReplicaFacts) -> Iterator[int]:

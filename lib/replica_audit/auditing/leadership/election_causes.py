@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.protocol.election import Election, elections, first_known_epoch
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 MIN_ISR = "min.insync.replicas"
 
 
-@dataclass(frozen=True, slots=True)
-class PastElections:
+class PastElections(NamedTuple):
     """A partition's elections and its replicas' lineages."""
 
     elections: tuple[Election, ...]
@@ -77,7 +75,7 @@ def with_causes(
     if past is None or leadership is None:
         return tuple(comparisons)
     return tuple(
-        replace(item, runs=tuple(_with_cause(run, past, leadership) for run in item.runs)) for item in comparisons
+        item._replace(runs=tuple(_with_cause(run, past, leadership) for run in item.runs)) for item in comparisons
     )
 
 
@@ -95,7 +93,7 @@ def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership
     of = next((group for group in groups if chosen in group), ())
     came_back = any(one.came_back for one in suspects)
     cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
-    return replace(run, cause=cause)
+    return run._replace(cause=cause)
 
 
 def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:

@@ -6,8 +6,7 @@ If the leadership history determines it exactly, the two are equal (X1 and X2).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.election_causes import MIN_ISR
 from replica_audit.auditing.replicas.later_files import later_entry
@@ -29,8 +28,7 @@ _DEFAULT_SEGMENT_BYTES = 1 << 30
 _ROUND_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(NamedTuple):
     """Upper bound of the high watermark: the end of one replica's agreement with the leader."""
 
     broker_id: int
@@ -161,8 +159,7 @@ def is_preallocated(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leade
     return len(replicas) > 1 and lengths == {length}
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedHighWatermark:
+class RecordedHighWatermark(NamedTuple):
     """A high watermark recorded by a replica: everything below `offset` of the reference's log was committed."""
 
     offset: int
@@ -315,8 +312,7 @@ def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElection
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class HighWatermark:
+class HighWatermark(NamedTuple):
     """Interval [hw_lower, hw_upper] with the true high watermark, unless it moved during the capture (method capture_skew)."""
 
     hw_lower: int
@@ -349,8 +345,7 @@ class HighWatermark:
 
     def settled(self, value: int, method: str, evidence: str) -> HighWatermark:
         """Narrow the interval to exactly `value`."""
-        return replace(
-            self,
+        return self._replace(
             hw_lower=value,
             hw_upper=value,
             proven_lower=value,
@@ -410,8 +405,7 @@ def bound_high_watermark(
     )
     if short and suffix is None and not one_moment:
         least = min(short, key=lambda end: end.offset)
-        return replace(
-            open_above,
+        return open_above._replace(
             hw_lower=least.offset,
             hw_upper=lower,
             method="capture_skew",
@@ -424,10 +418,9 @@ def bound_high_watermark(
     if reference.isr is None:
         reasons.append("the in-sync replicas are not known")
     if not ends:
-        return replace(open_above, upper_evidence="; ".join(["no log end bounds it", *reasons]))
+        return open_above._replace(upper_evidence="; ".join(["no log end bounds it", *reasons]))
     least = min(ends, key=lambda end: end.offset)
-    return replace(
-        open_above,
+    return open_above._replace(
         hw_upper=least.offset,
         method="bounds_meet" if lower == least.offset else "interval",
         upper_evidence="; ".join([least.text, *reasons]),
@@ -501,8 +494,7 @@ def narrow_high_watermark(
     return mark.settled(*found) if found is not None and mark.admits(found[0]) else mark
 
 
-@dataclass(frozen=True, slots=True)
-class _CleanStop:
+class _CleanStop(NamedTuple):
     """Values written by the last leader as it stopped."""
 
     checkpoint: int
@@ -525,8 +517,7 @@ def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> Hig
         return mark.settled(value, "clean_shutdown", text) if mark.admits(value) else mark
     if mark.hw_upper is None or not mark.hw_lower <= stop.epoch_start < mark.hw_upper:
         return mark
-    return replace(
-        mark,
+    return mark._replace(
         hw_upper=stop.epoch_start,
         method="bounds_meet" if mark.hw_lower == stop.epoch_start else "interval",
         upper_evidence=f"start {stop.epoch_start} of the epoch in which broker {broker_id} led last: it stopped cleanly, as "

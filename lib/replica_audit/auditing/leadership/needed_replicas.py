@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -67,8 +66,7 @@ def _members(history: Collection[PartitionState]) -> set[int]:
     return leaders | {broker_id for state in history for broker_id in state.isr}
 
 
-@dataclass(frozen=True, slots=True)
-class _Lossy:
+class _Lossy(NamedTuple):
     """A state of the history since which the leader may lack committed records that earlier in-sync replicas may still have."""
 
     metadata_offset: int

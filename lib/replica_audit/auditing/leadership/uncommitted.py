@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.divergence_cause import Tail
 from replica_audit.auditing.compare.loss import committed_ahead
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership, PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenEpochs:
+class FrozenEpochs(NamedTuple):
     """Leader epochs in which nothing was committed, by the history."""
 
     epochs: frozenset[int]
@@ -88,8 +86,7 @@ def bounded_by_frozen_epochs(
         return mark
     if mark.hw_upper is not None and mark.hw_upper <= start:
         return mark
-    return replace(
-        mark,
+    return mark._replace(
         hw_upper=start,
         method="bounds_meet" if start == mark.hw_lower else "interval",
         upper_evidence=f"start {start} of leader epoch {since}: from there on fewer replicas were in sync than "
@@ -129,10 +126,10 @@ def with_uncommitted_tails(
     found = []
     for item in comparisons:
         never = _tail(_unproven(item.alignment.ahead, item.follower, replicas), history.why_never_committed)
-        item = replace(item, never_committed=never)
+        item = item._replace(never_committed=never)
         reached = committed_ahead(reference.facts, item.follower)
         rest = (batch for batch in _unproven(item.ahead, item.follower, replicas) if batch.base_offset >= reached)
-        found.append(replace(item, undecided=_tail(rest, history.why_undecided)))
+        found.append(item._replace(undecided=_tail(rest, history.why_undecided)))
     return tuple(found)
 
 
@@ -152,8 +149,7 @@ def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Ta
     return tail
 
 
-@dataclass(frozen=True, slots=True)
-class _History:
+class _History(NamedTuple):
     """Elections and in-sync replicas that determine whether records past the reference's end were committed."""
 
     reference: Reference

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, zip_longest
+from typing import NamedTuple
 
 from replica_audit.batch_header import Batch
 from replica_audit.literals import Confidence, TailKind
@@ -20,8 +21,7 @@ from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, NOT_CAPTURED
 from replica_audit.text import count
 
 
-@dataclass(frozen=True, slots=True)
-class CorruptEpoch:
+class CorruptEpoch(NamedTuple):
     """Batches of one copy whose leader epoch was changed on its disk (`auditing.compare.epoch_corruption`)."""
 
     key: tuple[int, str]
@@ -143,8 +143,7 @@ def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: in
     return segments[-1].tail_kind
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaning:
+class Cleaning(NamedTuple):
     """Progress of cleaners in a compacted partition, from the view of one replica."""
 
     cleaned_to: int = 0

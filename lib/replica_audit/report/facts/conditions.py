@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import NamedTuple, TypeVar, get_args
 
@@ -29,8 +28,7 @@ from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 STATES = get_args(CaptureState)
 
 
-@dataclass(frozen=True, slots=True)
-class NeededBrokers:
+class NeededBrokers(NamedTuple):
     """Brokers whose replicas of the same partitions were not captured and may hold committed records."""
 
     brokers: tuple[int, ...]
@@ -41,8 +39,7 @@ class NeededBrokers:
     """One of `STATES`: whether some files of these replicas, only other replicas of these brokers, or none were captured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """Partitions with copies compared with nothing, or with an unknown number of others, in the order of `partitions`."""
 
     alone: tuple[Place, ...]
@@ -106,8 +103,7 @@ def is_of_voter(row: CaptureRow) -> bool:
     return row.topic == METADATA_PARTITION.topic
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(NamedTuple):
     """Return of the last replica in sync: it dropped out without a controlled shutdown and was elected cleanly again. It may
     have lost the end of its log in a crash, and its followers then lost the same."""
 
@@ -125,8 +121,7 @@ class Unchecked(NamedTuple):
     """Number of batches they are a part of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(NamedTuple):
     """Findings behind each condition. If all are empty and no finding is of medium severity or more, the audit is peaceful."""
 
     leaderless: tuple[FindingRow, ...]
@@ -250,12 +245,11 @@ def _join(parts: Sequence[_Part]) -> _Part:
     """Join the conditions of several parts of an audit, in their order."""
     kind = type(parts[0])
     joined = {}
-    for one in fields(kind):
-        values = [getattr(part, one.name) for part in parts]
+    for name, values in zip(kind._fields, zip(*parts)):
         if isinstance(values[0], Compared):
-            joined[one.name] = _join(values)
+            joined[name] = _join(values)
         else:
-            joined[one.name] = any(values) if isinstance(values[0], bool) else tuple(chain.from_iterable(values))
+            joined[name] = any(values) if isinstance(values[0], bool) else tuple(chain.from_iterable(values))
     return kind(**joined)
 
 
@@ -346,8 +340,7 @@ class Stored(NamedTuple):
     basis: RemoteBasis | None
 
 
-@dataclass(frozen=True, slots=True)
-class WholeAudit:
+class WholeAudit(NamedTuple):
     """Sums and exceptions over all partitions; a partition without problems adds to counts only."""
 
     conditions: Conditions
@@ -373,7 +366,7 @@ def whole_audit(results: Results) -> WholeAudit:
 def remember_whole(results: Results, parts: Sequence[WholeAudit]) -> WholeAudit:
     """Have `whole_audit` return the sum of `whole_of_part` of all `parts`, which is returned."""
     found = results.remembered["whole"] = WholeAudit(
-        conditions=replace(_join([part.conditions for part in parts]), needed=find_needed(results)),
+        conditions=_join([part.conditions for part in parts])._replace(needed=find_needed(results)),
         holders=join_holders(part.holders for part in parts),
         untimed=frozenset().union(*(part.untimed for part in parts)),
         divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),

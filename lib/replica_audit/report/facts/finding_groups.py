@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.report.facts.by_partition import worst_first
@@ -12,8 +12,7 @@ from replica_audit.report.facts.losses import join_ranges
 from replica_audit.schema import FindingRow
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """A fact that one or more findings report.
 
     `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both worst

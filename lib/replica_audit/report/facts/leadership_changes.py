@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from replica_audit.model import PartitionState
 from replica_audit.protocol.election import elections
@@ -16,8 +15,7 @@ from replica_audit.snapshot.leadership_rows import leadership_of_rows
 ChangeKind = Literal["nobody_led", "became_leader", "became_uncleanly", "isr_changed"]
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipChange:
+class LeadershipChange(NamedTuple):
     """One change of leader or ISR."""
 
     kind: ChangeKind

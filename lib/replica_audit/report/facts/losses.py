@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
 
@@ -24,8 +23,7 @@ def join_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(NamedTuple):
     """Lost records of several partitions, each counted once."""
 
     records: int
@@ -122,8 +120,7 @@ def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[Lo
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class AboutToGo:
+class AboutToGo(NamedTuple):
     """Lost records of one partition that exist in `.deleted` segments only."""
 
     place: Place
@@ -148,8 +145,7 @@ def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
             yield AboutToGo(place, records, bool(row.lost_committed), tuple(directories))
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceLoss:
+class PlaceLoss(NamedTuple):
     """Lost records of one partition: those that the reference lacks."""
 
     records: int

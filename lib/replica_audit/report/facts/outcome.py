@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
 from replica_audit.literals import VERDICTS, Verdict
@@ -29,8 +29,7 @@ _WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVER
 _OUTRANKED = {"COMMITTED_DIVERGENCE": "differ", "LATENT_CORRUPTION": "damaged"}
 
 
-@dataclass(frozen=True, slots=True)
-class WorstCase:
+class WorstCase(NamedTuple):
     """A partition that shows the problem: by its loss, else by a finding, else by its verdict alone."""
 
     partition: PartitionRow
@@ -38,8 +37,7 @@ class WorstCase:
     finding: FindingRow | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Outcome of an audit; `findings` are the present ones by partition, worst first."""
 
     worst: str

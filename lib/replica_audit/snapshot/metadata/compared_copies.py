@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import MetadataStanding
@@ -30,8 +30,7 @@ from replica_audit.snapshot.metadata.stale_copies import (
 from replica_audit.snapshot.storage import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedEvidence:
+class AppliedEvidence(NamedTuple):
     """Evidence of the metadata that brokers had applied, and of when copies were made."""
 
     epochs: EpochFiles | None = None
@@ -46,8 +45,7 @@ class AppliedEvidence:
 NO_EVIDENCE = AppliedEvidence()
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataComparison:
+class MetadataComparison(NamedTuple):
     """Conclusions from all readable copies."""
 
     quorum: Quorum
@@ -72,8 +70,7 @@ class MetadataComparison:
         return next((number for number, one in enumerate(self.groups) if any(path == of.log.path for of in one)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedCopies:
+class ComparedCopies(NamedTuple):
     """All captured copies of the metadata log, and the conclusions from them."""
 
     copies: tuple[MetadataCopy, ...]
@@ -119,17 +116,17 @@ def _read(
     directories, epochs = evidence.directories, evidence.epochs
     found_histories = find_histories(snapshot, groups, voters, directories, evidence.stray, epochs) if parted else ()
     if parted and not quorum.forks:
-        quorum = replace(quorum, forks=_applied_elsewhere(quorum, found_histories))
+        quorum = quorum._replace(forks=_applied_elsewhere(quorum, found_histories))
     histories = found_histories if quorum.forks else ()
     left = [one for one in histories if not one.refused]
     kept = left[0].copies if len(left) == 1 else tuple(copies)
     if len(left) == 1:
         voters = newest_copy(kept).voters(snapshot)
-        quorum = replace(weigh_copies(kept, voters), forks=quorum.forks)
+        quorum = weigh_copies(kept, voters)._replace(forks=quorum.forks)
     aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
     settled, stale = quorum, None
     if doubted_from(quorum, kept) is not None:
-        everything = replay(snapshot, kept, replace(quorum, committed_end=None))
+        everything = replay(snapshot, kept, quorum._replace(committed_end=None))
         settled, stale = settle(snapshot, quorum, kept, everything.leaderships(), epochs, evidence.moments)
     image = replay(snapshot, kept, settled)
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)

@@ -7,8 +7,8 @@ A history is refused if it lacks committed metadata: what a broker has applied (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -107,8 +107,7 @@ def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[Metadata
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumHistory:
+class QuorumHistory(NamedTuple):
     """Copies that do not contradict each other."""
 
     copies: tuple[MetadataCopy, ...]
@@ -238,7 +237,7 @@ def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | N
     """The state after all of a history's records; if it cannot be built, the reason as text."""
     quorum = weigh_copies(group, voters)
     try:
-        return replay(snapshot, group, replace(quorum, committed_end=None))
+        return replay(snapshot, group, quorum._replace(committed_end=None))
     except (FormatError, MessageError, OSError) as error:
         return f"its records cannot be applied one after the other ({error})"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from replica_audit.errors import FormatError
@@ -200,8 +199,8 @@ class MetadataImage:
             name = self._forget_name(message.topic_id)
             self._deleted[message.topic_id] = self._states.pop(message.topic_id, {})
             for states in self._deleted[message.topic_id].values():
-                gone = replace(
-                    states[-1], leader_id=None, isr=(), elr=(), last_known_elr=(), replicas=(), directories=()
+                gone = states[-1]._replace(
+                    leader_id=None, isr=(), elr=(), last_known_elr=(), replicas=(), directories=()
                 )
                 self._restate(entry, states, "deleted", gone)
             if name is not None:
@@ -251,8 +250,7 @@ class MetadataImage:
         if message.leader is not None:
             leader = message.leader if message.leader >= 0 else None
         states.append(
-            replace(
-                last,
+            last._replace(
                 time_ms=entry.time_ms,
                 metadata_offset=entry.offset,
                 occasion="changed",
@@ -300,12 +298,12 @@ class MetadataImage:
         for topic_id in self._ids.get(message.resource, ()) if is_topic else self._names:
             for states in self._states[topic_id].values():
                 configs = self._effective(self._names[topic_id], states[-1].leader_id)
-                self._restate(entry, states, "configured", replace(states[-1], configs=configs))
+                self._restate(entry, states, "configured", states[-1]._replace(configs=configs))
 
     def _clear_elr(self, entry: MetadataEntry, message: ElrCleared) -> None:
         for topic_id in self._ids.get(message.topic, ()) if message.topic else self._names:
             for states in self._states[topic_id].values():
-                self._restate(entry, states, "elr_cleared", replace(states[-1], elr=(), last_known_elr=()))
+                self._restate(entry, states, "elr_cleared", states[-1]._replace(elr=(), last_known_elr=()))
 
     def _restate(
         self, entry: MetadataEntry, states: list[PartitionState], occasion: Occasion, changed: PartitionState
@@ -318,8 +316,7 @@ class MetadataImage:
             states[-1] = changed
             return
         states.append(
-            replace(
-                changed,
+            changed._replace(
                 time_ms=entry.time_ms,
                 metadata_offset=entry.offset,
                 occasion=occasion,

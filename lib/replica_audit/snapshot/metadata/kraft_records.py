@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VOTERS = 2, 3, 4, 6
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerState:
+class BrokerState(NamedTuple):
     """RegisterBrokerRecord, BrokerRegistrationChangeRecord, Fence and Unfence; None leaves a field unchanged."""
 
     broker_id: int
@@ -27,30 +25,26 @@ class BrokerState:
     """True if a process of the broker started and registered."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerGone:
+class BrokerGone(NamedTuple):
     """UnregisterBrokerRecord."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     """TopicRecord."""
 
     name: str
     topic_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRemoved:
+class TopicRemoved(NamedTuple):
     """RemoveTopicRecord."""
 
     topic_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSet:
+class PartitionSet(NamedTuple):
     """PartitionRecord: the whole state; `leader` is -1 without a leader."""
 
     topic_id: str
@@ -68,8 +62,7 @@ class PartitionSet:
     last_known_elr: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanged:
+class PartitionChanged(NamedTuple):
     """PartitionChangeRecord; None leaves a field unchanged; a `leader`, even the same one, begins a new epoch."""
 
     topic_id: str
@@ -85,8 +78,7 @@ class PartitionChanged:
     directories: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSet:
+class ConfigSet(NamedTuple):
     """ConfigRecord; `value` None removes the entry. Values of brokers may be secret and are dropped by the reader."""
 
     resource_type: int
@@ -95,31 +87,27 @@ class ConfigSet:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSet:
+class FeatureSet(NamedTuple):
     """FeatureLevelRecord."""
 
     name: str
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class ElrCleared:
+class ElrCleared(NamedTuple):
     """ClearElrRecord; the topic '' means all topics."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """BeginTransactionRecord, EndTransactionRecord or AbortTransactionRecord of a metadata transaction (KIP-868)."""
 
     kind: str
     """begin, end or abort."""
 
 
-@dataclass(frozen=True, slots=True)
-class Voters:
+class Voters(NamedTuple):
     """The quorum's voters in a LeaderChangeMessage or a VotersRecord."""
 
     ids: tuple[int, ...]
@@ -335,8 +323,7 @@ def parse_snapshot_time(value: bytes) -> int:
 ACL, SCRAM, QUOTA, PRODUCER_IDS, TOKEN = "acl", "scram", "quota", "producer_ids", "delegation_token"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRecord:
+class KeyedRecord(NamedTuple):
     """An item that a record sets, or removes if `content` is None."""
 
     kind: str

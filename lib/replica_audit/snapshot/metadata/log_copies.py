@@ -144,8 +144,7 @@ _HINT_OF_STATE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(NamedTuple):
     """Content of a quorum-state file."""
 
     leader_epoch: int | None
@@ -192,8 +191,7 @@ UNKNOWN_REACH = (2**31, 2**63)
 _HARMLESS_TAILS = ("partial", "zero_filled")
 
 
-@dataclass(frozen=True, slots=True)
-class StateSnapshot:
+class StateSnapshot(NamedTuple):
     """A `.checkpoint` file: the state of everything below `end_offset`, which was committed."""
 
     end_offset: int
@@ -201,8 +199,7 @@ class StateSnapshot:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumElection:
+class QuorumElection(NamedTuple):
     """A LeaderChangeMessage: `leader_id` began to lead the quorum in controller epoch `epoch`."""
 
     offset: int
@@ -211,8 +208,7 @@ class QuorumElection:
     leader_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentBatches:
+class SegmentBatches(NamedTuple):
     """Sound batches (`BATCH_DTYPE`) of one segment, in order and without a gap."""
 
     path: str

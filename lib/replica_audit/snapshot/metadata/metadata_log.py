@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 from replica_audit.literals import CaptureState
 from replica_audit.model import Leadership
@@ -25,8 +25,7 @@ from replica_audit.snapshot.storage import Snapshot
 _ASIDE = "; what is known of leadership comes from the other copies"
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataReading:
+class MetadataReading(NamedTuple):
     """Leadership by the metadata log, and the parts of the log that could not be used."""
 
     leaderships: tuple[Leadership, ...] = ()

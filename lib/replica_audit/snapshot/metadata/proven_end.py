@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
@@ -11,16 +11,14 @@ from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, part
 from replica_audit.snapshot.metadata.stale_copies import Applied, Stale
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
+class Proven(NamedTuple):
     """A history is committed below `end_offset`; 0 and None without proof."""
 
     end_offset: int = 0
     proof: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProvenBy:
+class ProvenBy(NamedTuple):
     """Sources that may prove records of a history committed."""
 
     copies: tuple[MetadataCopy, ...]
@@ -43,7 +41,7 @@ def prove_ends(
         for other, proven in enumerate(own):
             parted = None if other == at else parting(newest[at], newest[other])
             if parted is not None:
-                found.append(replace(proven, end_offset=min(parted, proven.end_offset)))
+                found.append(proven._replace(end_offset=min(parted, proven.end_offset)))
         return max(found, key=lambda one: one.end_offset)
 
     return tuple(map(shared, range(len(own))))

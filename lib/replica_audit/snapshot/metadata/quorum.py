@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ def name_nodes(ids: Iterable[int | None]) -> str:
     return f"node{'s' if len(known) > 1 else ''} {listed(known)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(NamedTuple):
     """Two copies that contradict each other, one of which was committed."""
 
     copy: MetadataCopy
@@ -36,8 +35,7 @@ class Fork:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
+class Quorum(NamedTuple):
     """Comparison of the given copies."""
 
     newest: MetadataCopy

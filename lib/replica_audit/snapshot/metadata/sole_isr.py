@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 
@@ -20,8 +20,7 @@ from replica_audit.schema import SoleIsr
 ELR_FEATURE = "eligible.leader.replicas.version"
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerEvent:
+class BrokerEvent(NamedTuple):
     """A change of a broker's registration, in effect from the end of its batch on."""
 
     batch_end: int
@@ -223,7 +222,7 @@ def mark_sole_isr(
                 known = known._replace(applied=_find_applied(term, one, course, known_epochs))
             found[id(term.states[0])] = known
         history = tuple(
-            replace(state, sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
+            state._replace(sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
         )
         marked.append(replace(one, history=history) if found else one)
     return marked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
@@ -23,8 +23,7 @@ _COPIED_EARLIER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CopyMoments:
+class CopyMoments(NamedTuple):
     """Times at which the copies of a snapshot were made."""
 
     at_rest: bool = False
@@ -50,8 +49,7 @@ def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyM
     return CopyMoments(bool(flags) and all(flags), copies)
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """An action of a broker that happens only once the metadata for it is committed."""
 
     end_offset: int
@@ -61,8 +59,7 @@ class Applied:
     proof: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(NamedTuple):
     """Copies of voters that lack committed metadata; they are so many that no majority can have it."""
 
     copies: tuple[MetadataCopy, ...]
@@ -110,7 +107,7 @@ def settle(
         return quorum, None
     settled = quorum
     if quorum.committed_end is not None:
-        settled = replace(quorum, committed_end=max(voted, applied.end_offset))
+        settled = quorum._replace(committed_end=max(voted, applied.end_offset))
     holding = {copy.node_id for copy in copies if ends[copy.log.path] >= applied.end_offset}
     lacking = [copy for copy in of_voters if copy.node_id not in holding]
     if len(quorum.voters.ids) - len({copy.node_id for copy in lacking}) > len(quorum.voters.ids) // 2:
@@ -135,7 +132,7 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
     def marked(state: PartitionState) -> PartitionState:
         nodes = {copy.node_id for copy in stale.copies if copy.end_offset <= state.metadata_offset}
         known = tuple(sorted(node for node in nodes if node is not None))
-        return state if state.uncommitted or not known else replace(state, lacked_by=known)
+        return state if state.uncommitted or not known else state._replace(lacked_by=known)
 
     return [replace(one, history=tuple(map(marked, one.history))) for one in leaderships]
 
