@@ -23,7 +23,7 @@ from replica_audit.cli.output import (
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import Resolved, Settings, check_choices, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
-from replica_audit.garbage_collection import collect_rarely
+from replica_audit.garbage_collection import collect_rarely, leave_to_system
 from replica_audit.install.extras import check_extra
 from replica_audit.paths import local_path
 from replica_audit.report.layout import set_colour, set_text_width
@@ -94,7 +94,9 @@ def entry_point(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the console script `replica-audit` and of the mains for spark-submit, in a process of their own."""
     open_closed_streams()  # before the signal pipe takes their numbers
     INTERRUPTION.install()
-    sys.exit(main(argv))
+    status = main(argv)
+    leave_to_system()
+    sys.exit(status)
 
 
 def _load(name: str) -> Run:

@@ -216,10 +216,10 @@ class Batches(Sequence[Batch]):
     @cached_property
     def epochs_of_data(self) -> dict[int, bool]:
         """By leader epoch (-1: none) of data batches, True if all of these are plain."""
-        return {
-            epoch: bool(self.is_plain[self.data & (self.epochs == epoch)].all())
-            for epoch in np.unique(self.epochs[self.data]).tolist()
-        }
+        epochs = self.epochs[self.data]
+        # The first, and each that differs from the one before. `np.unique` would import numpy.ma, which takes longer.
+        found = {*epochs[:1].tolist(), *epochs[1:][epochs[1:] != epochs[:-1]].tolist()}
+        return {epoch: bool(self.is_plain[self.data & (self.epochs == epoch)].all()) for epoch in sorted(found)}
 
     def data_stretches(self, epochs: Set[int]) -> Iterator[tuple[int, int]]:
         """Indexes (first, last) of data batches; consecutive ones of one of the `epochs` are one run."""
