@@ -17,8 +17,10 @@ from pathlib import Path
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
-from replica_audit.spark.pipeline import prune, run_audit, run_ingest, sweep_rows
+from replica_audit.spark.pipeline import run_audit, run_ingest
 from replica_audit.spark.session import start_session
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.retention import apply_retention, sweep
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
@@ -50,9 +52,7 @@ def main() -> int:
     arguments = parser.parse_args()
     measures: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as directory:
-        settings = Settings(
-            warehouse=f"{directory}/warehouse", quiet=True, keep_audits=arguments.keep, time_travel_days=0
-        )
+        settings = Settings(warehouse=f"{directory}/warehouse", quiet=True, time_travel_days=0)
         spark, progress = start_session("benchmark soak", local=True), ProgressLine(True)
         for number in range(arguments.audits):
             snapshot = Path(directory) / "snapshot"
@@ -63,8 +63,9 @@ def main() -> int:
             run_audit(spark, run_ingest(spark, str(snapshot), settings, progress), settings, progress)
             lasted = time.perf_counter() - began
             if number % 10 == 9:
-                sweep_rows(spark, settings)
-                prune(spark, settings, vacuum=True)
+                warehouse = Warehouse(settings.warehouse, time_travel_days=settings.time_travel_days)
+                sweep(warehouse)
+                apply_retention(warehouse, None, arguments.keep, vacuum=True)
             below = children("self")
             measures.append(
                 {

@@ -7,14 +7,17 @@ from dataclasses import replace
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.delta_tables import Warehouse
+
 
 def test_lost_producers_have_their_transactional_ids_where_tasks_write_the_tables(spark, run_stages):
-    from replica_audit.spark.pipeline import load_results, run_audit
+    from replica_audit.spark.pipeline import run_audit
 
     audited = run_stages(FIXTURES / "txn-failover-1-unclean")
     settings = replace(audited.settings, driver_rows=1)
     again = run_audit(spark, audited.snapshot_id, settings, SILENT)
     rows = audited.results.rows("lost_producers")
     assert {row["transactional_id"] for row in rows} > {None}
-    for results in (again, load_results(spark, again.audit["audit_id"], settings)):
+    for results in (again, load_results(Warehouse(settings.warehouse), again.audit["audit_id"], "high")):
         assert results.rows("lost_producers") == rows

@@ -17,6 +17,8 @@ from replica_audit.auditing import detailed_partitions
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.warehouse import answer_parts
+from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Chunks are 65,536 offsets each.
 _STEP, _PARTED, _END = 1000, 100_000, 400_000
@@ -38,7 +40,7 @@ def _diverged(path):
 def test_where_rows_are_written_changes_no_answer(spark, run_stages, tmp_path, make, runs):
     """Tasks write the report's tables themselves: with the same answers, and in as many jobs."""
     from replica_audit.schema import REPORT_TABLES
-    from replica_audit.spark.pipeline import load_results, run_audit
+    from replica_audit.spark.pipeline import run_audit
 
     audited = run_stages(make(tmp_path / "snapshot"), warehouse=str(tmp_path / "warehouse"))
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
@@ -48,7 +50,7 @@ def test_where_rows_are_written_changes_no_answer(spark, run_stages, tmp_path, m
         before = scheduler.numTotalJobs()
         again = run_audit(spark, audited.snapshot_id, settings, SILENT)
         jobs.append(scheduler.numTotalJobs() - before)
-        loaded = load_results(spark, again.audit["audit_id"], settings)
+        loaded = load_results(Warehouse(settings.warehouse), again.audit["audit_id"], "high")
         for results in (again, loaded):
             for table in REPORT_TABLES:
                 assert results.rows(table) == audited.results.rows(table), (bounds, table)
@@ -61,7 +63,6 @@ def test_where_rows_are_written_changes_no_answer(spark, run_stages, tmp_path, m
 
 def test_tasks_write_the_lines_of_a_large_audit(spark, run_stages, tmp_path, monkeypatch):
     """In two jobs, however many partitions there are; and once the session has ended, in this process."""
-    from replica_audit.spark.pipeline import load_results
     from replica_audit.spark.tasks import SparkExecutor
 
     for name in ("WHOLE", "DETAILED", "NAMED"):
@@ -76,7 +77,7 @@ def test_tasks_write_the_lines_of_a_large_audit(spark, run_stages, tmp_path, mon
     assert scheduler.numTotalJobs() - before == 2
     lines = (tmp_path / "report" / LINES).read_bytes()
     assert not list(Path(place, "partitions").glob("*.part"))
-    write_report(load_results(None, None, audited.settings), str(tmp_path / "report"), "high")
+    write_report(load_results(Warehouse(place), None, "high"), str(tmp_path / "report"), "high")
     assert (tmp_path / "report" / LINES).read_bytes() == lines
     monkeypatch.setattr(SparkExecutor, "is_apart", False)
     write_report(audited.results, str(tmp_path / "report"), "high")

@@ -18,10 +18,11 @@ from replica_audit.errors import UsageError
 from replica_audit.report.show_text import render_summary
 from replica_audit.warehouse.attempts import attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.retention import apply_retention
 
 
 def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages, tmp_path):
-    from replica_audit.spark.pipeline import prune, run_audit, run_ingest
+    from replica_audit.spark.pipeline import run_audit, run_ingest
 
     warehouse = str(tmp_path / "warehouse")
     first = run_stages(SAMPLES / "isr-minimum", warehouse=warehouse)
@@ -32,7 +33,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     log.write_bytes(log.read_bytes() + new)
 
     progress = ProgressLine(quiet=True)
-    own = replace(first.settings, keep_audits=1, time_travel_days=1)
+    own = replace(first.settings, time_travel_days=1)
     snapshot_id = run_ingest(spark, str(day), own, progress)
     results = run_audit(spark, snapshot_id, own, SILENT)
     segments = results.audit["inputs"]["segments"]
@@ -60,7 +61,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     assert run_ingest(spark, str(day), replace(own, full=True), fully) == snapshot_id
     assert fully.reading.known_bytes == 0 and len(stored(Warehouse(warehouse), "batches", ("topic",))) == rows
 
-    removed, snapshots = prune(spark, own, vacuum=True)
+    removed, snapshots = apply_retention(Warehouse(warehouse, time_travel_days=1), None, 1, vacuum=True)
     assert before in removed and snapshots == [first.snapshot_id]
     (attempt,) = attempts(Warehouse(warehouse), "ingest", snapshot_id=snapshot_id)
     told = {"full": False, "read_bytes": progress.reading.read_bytes, "known_bytes": progress.reading.known_bytes}

@@ -18,6 +18,7 @@ from tests.support.report_rows import objects
 
 from replica_audit.errors import UsageError
 from replica_audit.schema import REPORT_TABLES, Column, to_dict
+from replica_audit.warehouse.delta_tables import Warehouse
 
 RUN_TIME = datetime(2026, 1, 2, tzinfo=timezone.utc)
 
@@ -73,10 +74,11 @@ def listening():
 def check(spark, audited, plan, docs=None):
     """The plan checked on an audit."""
     from replica_audit.quality.checkpoint import run_checkpoint
-    from replica_audit.spark.pipeline import count_segments, quality_tables
+    from replica_audit.spark.quality_run import count_segments, quality_frames
 
-    counts = count_segments(spark, audited.snapshot_id, audited.settings)
-    frames = quality_tables(spark, audited.results, counts, plan.suites, audited.settings)
+    warehouse = Warehouse(audited.settings.warehouse)
+    counts = count_segments(warehouse, audited.snapshot_id)
+    frames = quality_frames(spark, warehouse, audited.results, counts, plan.suites)
     return run_checkpoint(plan, frames, docs, audited.results.audit["audit_id"], RUN_TIME)
 
 
@@ -278,8 +280,7 @@ def in_session(spark, monkeypatch):
     def session(app_name, settings, meanwhile=None):
         yield spark
 
-    for name in ("spark_session", "catalog_session"):
-        monkeypatch.setattr(f"replica_audit.cli.warehouse_commands.{name}", session)
+    monkeypatch.setattr("replica_audit.cli.warehouse_commands.spark_session", session)
     for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
         monkeypatch.delenv(name)
 

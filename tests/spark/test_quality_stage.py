@@ -28,7 +28,7 @@ def test_without_the_package_there_is_no_stage_and_one_sentence(without_package)
 
 def test_a_package_that_cannot_be_imported_is_told_when_it_is_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "replica_audit.quality.checkpoint", None)
-    monkeypatch.setattr("replica_audit.spark.pipeline.count_segments", lambda *_: {})
+    monkeypatch.setattr("replica_audit.spark.quality_run.count_segments", lambda *_: {})
     stage = QualityStage(Settings(), print)
     with pytest.raises(QualityUnavailable, match="great_expectations cannot be imported .*: quality is not checked"):
         stage.check(None, Results({"snapshot_id": "s"}))

@@ -19,6 +19,8 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, AttemptRow
+from replica_audit.spark.catalogs import open_warehouse
+from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.delta_tables import Warehouse
 
 
@@ -57,7 +59,7 @@ def test_a_pattern_that_matches_nothing_is_told(spark, planted):
 
 
 def test_tables_in_a_catalog_hold_the_same(spark, sample):
-    from replica_audit.spark.pipeline import load_results, open_warehouse, run_audit, run_ingest
+    from replica_audit.spark.pipeline import run_audit, run_ingest
 
     spark.sql("CREATE SCHEMA IF NOT EXISTS audits_of_kafka")
     try:
@@ -65,7 +67,7 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
         snapshot_id = run_ingest(spark, str(sample.path), own, SILENT)
         results = run_audit(spark, snapshot_id, own, SILENT)
         assert without_run(results) == without_run(sample.results)
-        assert audit_json_text(load_results(spark, None, own)) == audit_json_text(results)
+        assert audit_json_text(load_results(open_warehouse(spark, own), None, "high")) == audit_json_text(results)
         tables = {row.tableName for row in spark.sql("SHOW TABLES IN spark_catalog.audits_of_kafka").collect()}
         assert {"audits", "batches", "findings", "partitions"} <= tables
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -78,8 +80,6 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
 
 
 def test_what_is_not_a_delta_table_is_refused_in_a_catalog(spark):
-    from replica_audit.spark.pipeline import open_warehouse
-
     spark.sql("CREATE SCHEMA IF NOT EXISTS of_others")
     try:
         spark.sql("CREATE TABLE of_others.findings (code string) USING parquet")
@@ -96,8 +96,6 @@ def test_what_is_not_a_delta_table_is_refused_in_a_catalog(spark):
 @pytest.mark.parametrize(("feature", "is_refused"), [("catalogManaged", True), ("vacuumProtocolCheck", False)])
 def test_a_table_whose_catalog_manages_commits_is_refused(feature, is_refused, tmp_path):
     """As Spark describes such a table; a session's own catalog makes none."""
-    from replica_audit.spark.pipeline import open_warehouse
-
     described = {
         "location": "string",
         "# Detailed Table Information": "",

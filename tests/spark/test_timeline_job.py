@@ -65,8 +65,6 @@ def test_every_row_and_every_stretch_is_that_of_the_pure_rule(spark, histories, 
 
 
 def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
-    from replica_audit.spark.pipeline import load_results
-
     snapshot = tmp_path / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
     marks = [
@@ -101,7 +99,7 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
     audit_id = audited.results.audit["audit_id"]
     warehouse = Warehouse(audited.settings.warehouse)
     assert len(stored(warehouse, "high_watermark_timeline", audit_id=audit_id)) == 7
-    loaded = load_results(spark, audit_id, audited.settings)
+    loaded = answer_tables.load_results(warehouse, audit_id, "high")
     assert all(loaded.rows(table) == audited.results.rows(table) for table in REPORT_TABLES)
 
 

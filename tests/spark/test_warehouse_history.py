@@ -17,7 +17,10 @@ from tests.support.stored_rows import stored
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.attempts import attempts
+from replica_audit.warehouse.past_audits import load_earlier, load_history
+from replica_audit.warehouse.retention import apply_retention
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 DAY = "2026-01-{:02d}T00:00:00.000Z"
@@ -35,33 +38,29 @@ def past(tmp_path_factory):
 
 
 def test_every_audit_is_kept_and_told(spark, past):
-    from replica_audit.spark.pipeline import load_past
-
-    settings, _, ids = past
-    history = load_past(spark, settings)
+    _, warehouse, ids = past
+    history = load_history(warehouse)
     assert [audit.audit_id for audit in history.audits] == ids
     assert [audit.verdict for audit in history.audits] == ["COMMITTED_LOSS", "COMMITTED_LOSS", "LAGGING"]
     assert [audit.new for audit in history.audits][:2] == [4, 0]
     loss = [row for row in history.findings if row.code == "HWM-LOSS"]
     assert [(row.first_audit_id, row.last_audit_id, row.audits) for row in loss] == [(ids[0], ids[1], 2)]
-    latest = load_past(spark, settings, 1)
+    latest = load_history(warehouse, limit=1)
     assert [audit.audit_id for audit in latest.audits] == ids[-1:]
-    assert not load_past(spark, replace(settings, topics=("none*",))).findings
+    assert not load_history(warehouse, ("none*",)).findings
 
 
 def test_an_audit_is_compared_with_the_one_before_of_its_cluster(spark, past):
-    from replica_audit.spark.pipeline import load_earlier, load_results
-
-    settings, _, ids = past
-    first, second, other = (load_results(spark, audit_id, settings) for audit_id in ids)
-    earlier = load_earlier(spark, second, settings)
+    _, warehouse, ids = past
+    first, second, other = (load_results(warehouse, audit_id, "high") for audit_id in ids)
+    earlier = load_earlier(warehouse, second.audit)
     assert earlier.audit_id == ids[0] and earlier.finished == first.audit["finished"]
     assert earlier.verdicts == {("orders", 0): "COMMITTED_LOSS"}
     assert earlier.finding_ids == {("orders", 0): {row["finding_id"] for row in first.rows("findings")}}
-    assert load_earlier(spark, first, settings) is None
-    assert other.audit["cluster_id"] != first.audit["cluster_id"] and load_earlier(spark, other, settings) is None
-    unnamed = replace(second, audit={**second.audit, "cluster_id": None})
-    assert load_earlier(spark, unnamed, settings) is None, "it may be another cluster"
+    assert load_earlier(warehouse, first.audit) is None
+    assert other.audit["cluster_id"] != first.audit["cluster_id"] and load_earlier(warehouse, other.audit) is None
+    unnamed = {**second.audit, "cluster_id": None}
+    assert load_earlier(warehouse, unnamed) is None, "it may be another cluster"
 
 
 def test_commits_and_versions_tie_rows_to_their_run(spark, past):
@@ -128,28 +127,28 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     """On a copy of the warehouse, since it is the other tests' too."""
     import shutil
 
-    from replica_audit.spark.pipeline import load_past, load_results, prune, run_ingest
+    from replica_audit.spark.pipeline import run_ingest
     from replica_audit.warehouse.delta_tables import Warehouse
 
     settings, _, ids = past
-    own = replace(settings, warehouse=str(shutil.copytree(settings.warehouse, tmp_path / "warehouse")), keep_audits=1)
+    own = replace(settings, warehouse=str(shutil.copytree(settings.warehouse, tmp_path / "warehouse")))
     warehouse = Warehouse(own.warehouse)
     before = {run.snapshot_id for run in attempts(warehouse, "audit")}
     clusters = {run.cluster_id for run in attempts(warehouse, "audit")}
-    removed, snapshots = prune(spark, own)
+    removed, snapshots = apply_retention(warehouse, None, 1)
     assert removed == ([ids[0]] if len(clusters) == 2 else ids[:2][::-1])
     left = [audit_id for audit_id in ids if audit_id not in removed]
-    assert [audit.audit_id for audit in load_past(spark, own).audits] == left
+    assert [audit.audit_id for audit in load_history(warehouse).audits] == left
     for table in ("findings", "partitions", "replicas", "truncations"):
         assert not {row["audit_id"] for row in stored(warehouse, table, ("audit_id",))} & set(removed)
     assert {row["snapshot_id"] for row in stored(warehouse, "batches", ("snapshot_id",))} == before - set(snapshots)
     assert {run.state for run in attempts(warehouse, "audit")} == {"finished"}
     with pytest.raises(UsageError, match="no finished audit"):
-        load_results(spark, removed[0], own)
-    assert load_results(spark, left[-1], own).rows("partitions")
+        load_results(warehouse, removed[0], "high")
+    assert load_results(warehouse, left[-1], "high").rows("partitions")
     last = spark.sql(f"DESCRIBE HISTORY delta.`{own.warehouse}/findings`").collect()
     assert "retention" in {json.loads(row["userMetadata"] or "{}").get("stage") for row in last}
-    assert prune(spark, own) == ([], [])
+    assert apply_retention(warehouse, None, 1) == ([], [])
     assert run_ingest(spark, str(SAMPLES / "last-replica-standing"), own, SILENT), "what is gone can come back"
 
 
@@ -173,17 +172,16 @@ def test_vacuum_sets_the_period_and_keeps_what_is_in_it(spark, past, tmp_path):
 def test_a_removal_that_was_interrupted_is_finished_by_the_next(spark, past, tmp_path, monkeypatch):
     import shutil
 
-    from replica_audit.spark.pipeline import load_past, prune
     from replica_audit.warehouse.delta_tables import Warehouse
 
     settings, _, ids = past
-    own = replace(settings, warehouse=str(shutil.copytree(settings.warehouse, tmp_path / "warehouse")), keep_audits=1)
+    own = replace(settings, warehouse=str(shutil.copytree(settings.warehouse, tmp_path / "warehouse")))
     with monkeypatch.context() as patch:
         patch.setattr(Warehouse, "delete", lambda *arguments: (_ for _ in ()).throw(OSError("no space left")))
         with pytest.raises(OSError, match="no space"):
-            prune(spark, own)
-    assert ids[0] not in {audit.audit_id for audit in load_past(spark, own).audits}
-    assert ids[0] in prune(spark, replace(own, keep_audits=None))[0]
+            apply_retention(Warehouse(own.warehouse), None, 1)
+    assert ids[0] not in {audit.audit_id for audit in load_history(Warehouse(own.warehouse)).audits}
+    assert ids[0] in apply_retention(Warehouse(own.warehouse), None, None)[0]
     assert stored(Warehouse(own.warehouse), "findings", audit_id=ids[0]) == []
 
 

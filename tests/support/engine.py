@@ -46,14 +46,14 @@ class Engine:
         self.calls.append(("audit", snapshot_id))
         return self.results
 
-    def unfinished_audits(self, spark: Any, settings: Any) -> list[str]:
+    def unfinished_audits(self, warehouse: Any) -> list[str]:
         return []
 
-    def load_results(self, spark: Any, audit_id: str | None, settings: Any) -> Results:
+    def load_results(self, warehouse: Any, audit_id: str | None, fail_on: str) -> Results:
         self.calls.append(("load", audit_id))
         return self.results
 
-    def load_earlier(self, spark: Any, results: Results, settings: Any) -> None:
+    def load_earlier(self, warehouse: Any, audit: Any) -> None:
         return None
 
     def audit_all(self, snapshot: str, settings: Any, progress: Any) -> Results:
@@ -73,17 +73,20 @@ def replace_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     for name, functions in (
         ("replica_audit.spark.session", ("start_session",)),
         ("replica_audit.spark.jvm_stderr", ("logged_errors",)),
-        (
-            "replica_audit.spark.pipeline",
-            ("run_ingest", "run_audit", "load_results", "load_earlier", "unfinished_audits"),
-        ),
+        ("replica_audit.spark.pipeline", ("run_ingest", "run_audit")),
     ):
         module = ModuleType(name)
         for function in functions:
             setattr(module, function, getattr(made, function))
         monkeypatch.setitem(sys.modules, name, module)
-    for function in ("audit_one", "audit_all"):
-        monkeypatch.setattr(f"replica_audit.cli.show_command.{function}", getattr(made, function))
+    for place in (
+        "warehouse.answer_tables.load_results",
+        "warehouse.past_audits.load_earlier",
+        "warehouse.retention.unfinished_audits",
+        "cli.show_command.audit_one",
+        "cli.show_command.audit_all",
+    ):
+        monkeypatch.setattr(f"replica_audit.{place}", getattr(made, place.rpartition(".")[2]))
     for name in [name for name in os.environ if name.startswith("REPLICA_AUDIT_")]:
         monkeypatch.delenv(name)
     # The quality checks have tests of their own, with the engine.

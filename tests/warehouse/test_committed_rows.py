@@ -19,8 +19,8 @@ from replica_audit.errors import EngineError
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import QualityRow, QuarantineRow
-from replica_audit.spark import pipeline
-from replica_audit.spark.pipeline import keep_quality
+from replica_audit.spark import quality_run
+from replica_audit.spark.quality_run import keep_quality
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
 from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -110,10 +110,9 @@ def checked(tmp_path, written, unclean):
     """A warehouse with an audit, and how its quality is written."""
     shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     audit = {**unclean.audit, "cluster_id": "c", "snapshot_id": "s", "audit_id": "a"}
-    settings = replace(Settings(), warehouse=str(tmp_path))
 
     def keep(rows, *, again):
-        keep_quality(None, replace(unclean, audit=audit), rows, settings, again)
+        keep_quality(Warehouse(str(tmp_path)), replace(unclean, audit=audit), rows, again=again)
 
     return keep
 
@@ -134,7 +133,7 @@ def test_quality_that_is_checked_again_may_have_other_rows(tmp_path, checked, mo
     checked(QUALITY[:1], again=True)
     assert len(load_results(warehouse, None, "high").rows("quality")) == 1
     # A run that is killed between its rows and its count leaves no damage.
-    monkeypatch.setattr(pipeline, "record_attempt", only_running)
+    monkeypatch.setattr(quality_run, "record_attempt", only_running)
     checked(QUALITY, again=True)
     assert len(load_results(warehouse, None, "high").rows("quality")) == 2
 

@@ -122,9 +122,10 @@ class Audit(Answers):
 
     def table(self, name: str) -> DataFrame:
         """A table of the warehouse, report or bronze: the rows of this audit, or of its snapshot. Raises KeyError."""
-        from replica_audit.spark.pipeline import audit_frame
+        from replica_audit.spark.catalogs import open_warehouse
+        from replica_audit.spark.table_frames import audit_frame
 
-        return audit_frame(self._spark, name, self.results.audit, self._settings)
+        return audit_frame(self._spark, open_warehouse(self._spark, self._settings), name, self.results.audit)
 
     @property
     def partitions(self) -> DataFrame:
@@ -185,7 +186,9 @@ def audit_snapshot(
     `known` is the audit that findings are compared with. Without Great Expectations its checks are left out, which
     `stage` reports. Raises UsageError, InputError and EngineError.
     """
-    from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
+    from replica_audit.spark.catalogs import open_warehouse
+    from replica_audit.spark.pipeline import run_audit, run_ingest
+    from replica_audit.warehouse.past_audits import load_earlier
 
     known = known or Baseline()
     if stage is not None:
@@ -204,7 +207,8 @@ def audit_snapshot(
             stage.tell(str(error))
     if not checked:
         discard_data_docs(settings)
-    return Audit(spark, results, settings, known.earlier or load_earlier(spark, results, settings))
+    earlier = known.earlier or load_earlier(open_warehouse(spark, settings), results.audit)
+    return Audit(spark, results, settings, earlier)
 
 
 def audit(
@@ -276,9 +280,10 @@ def audit(
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
         audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
         if keep_days is not None or keep_audits is not None:
-            from replica_audit.spark.pipeline import prune
+            from replica_audit.spark.catalogs import open_warehouse
+            from replica_audit.warehouse.retention import apply_retention
 
-            prune(spark, settings)
+            apply_retention(open_warehouse(spark, settings), keep_days, keep_audits)
     if report is not None:
         audited.report(report, report_url)
     return audited

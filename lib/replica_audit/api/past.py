@@ -55,9 +55,12 @@ def history(
     settings = resolved(given, config)
     check_outputs(None, settings, report=False)
     check_extra("report", "history")
-    from replica_audit.spark import pipeline
+    from replica_audit.spark.catalogs import open_warehouse
+    from replica_audit.warehouse.past_audits import load_history
+    from replica_audit.warehouse.retention import apply_retention, sweep
 
+    tables = open_warehouse(spark, settings)
     if prune:
-        pipeline.sweep_rows(spark, settings)
-        pipeline.prune(spark, settings, vacuum=True)
-    return History(pipeline.load_past(spark, settings, limit))
+        sweep(tables)
+        apply_retention(tables, settings.keep_days, settings.keep_audits, vacuum=True)
+    return History(load_history(tables, settings.topics, limit))

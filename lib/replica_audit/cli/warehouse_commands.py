@@ -29,6 +29,7 @@ from replica_audit.text import count
 
 if TYPE_CHECKING:
     from replica_audit.spark.session import SparkSession
+    from replica_audit.warehouse.delta_tables import Warehouse
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -47,9 +48,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         progress = ProgressLine(settings.quiet)
         answers = audit_snapshot(spark, arguments.snapshot, settings, progress, baseline, stage)
         if settings.keep_days is not None or settings.keep_audits is not None:
-            from replica_audit.spark.pipeline import prune
+            from replica_audit.spark.catalogs import open_warehouse
 
-            _print_removed(*prune(spark, settings), settings)
+            _apply_retention(open_warehouse(spark, settings), settings)
         print_unused(baseline, answers.results, settings)
         progress.begin("writing the report")
         written = answers.report(settings.report, settings.report_url, progress.warn)
@@ -90,14 +91,14 @@ def quality(arguments: argparse.Namespace, settings: Settings) -> int:
     check_outputs(None, settings)
     check_files(settings)
     baseline = read_baseline(settings)
-    with ExitStack() as opened:
-        stage = opened.enter_context(closing(QualityStage(replace(settings, quality=True), print_error)))
-        session = spark_session if stage.needs_spark else catalog_session
-        spark = opened.enter_context(session("replica-audit quality", settings))
-        from replica_audit.spark.pipeline import load_results
+    with (
+        closing(QualityStage(replace(settings, quality=True), print_error)) as stage,
+        opened_tables("replica-audit quality", settings, needs_spark=stage.needs_spark) as (spark, warehouse),
+    ):
+        from replica_audit.warehouse.answer_tables import load_results
 
-        _warn_of_unfinished(spark, arguments.audit_id, settings)
-        results = baseline.compare(load_results(spark, arguments.audit_id, settings))
+        _warn_of_unfinished(warehouse, arguments.audit_id)
+        results = baseline.compare(load_results(warehouse, arguments.audit_id, settings.fail_on))
         results = baseline.compare(stage.check(spark, results, again=True))
     answer = build_quality(results, settings.fail_on)
     if settings.format == "json":
@@ -114,12 +115,13 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     asked = asked_table(arguments, settings)
     baseline = read_baseline(settings)
-    with catalog_session("replica-audit report", settings) as spark:
-        from replica_audit.spark.pipeline import load_earlier, load_results
+    with opened_tables("replica-audit report", settings) as (_, warehouse):
+        from replica_audit.warehouse.answer_tables import load_results
+        from replica_audit.warehouse.past_audits import load_earlier
 
-        _warn_of_unfinished(spark, arguments.audit_id, settings)
-        found = load_results(spark, arguments.audit_id, settings)
-        earlier = baseline.earlier or load_earlier(spark, found, settings)
+        _warn_of_unfinished(warehouse, arguments.audit_id)
+        found = load_results(warehouse, arguments.audit_id, settings.fail_on)
+        earlier = baseline.earlier or load_earlier(warehouse, found.audit)
     print_unused(baseline, found, settings)
     results = baseline.compare(found)
     written = write_report(results, settings.report, settings.fail_on, earlier, settings.report_url)
@@ -131,16 +133,17 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print verdicts over time and when findings first appeared; `--prune` first removes what retention does not keep."""
     check_outputs(None, settings, report=False)
     asked = asked_table(arguments, settings, HISTORY_ROWS, whole=False)
-    with catalog_session("replica-audit history", settings) as spark:
-        from replica_audit.spark.pipeline import load_past, prune, sweep_rows
+    with opened_tables("replica-audit history", settings) as (_, warehouse):
+        from replica_audit.warehouse.past_audits import load_history
+        from replica_audit.warehouse.retention import sweep
 
         if arguments.prune:
-            swept = sweep_rows(spark, settings)
+            swept = sweep(warehouse)
             if swept and not settings.quiet:
                 print_note(f"removed from the warehouse: {count(swept, 'row')} of runs that did not finish")
-            _print_removed(*prune(spark, settings, vacuum=True), settings)
-        _warn_of_unfinished(spark, None, settings)
-        past = load_past(spark, settings, arguments.limit)
+            _apply_retention(warehouse, settings, vacuum=True)
+        _warn_of_unfinished(warehouse, None)
+        past = load_history(warehouse, settings.topics, arguments.limit)
     if asked is not None:
         kind = HISTORY_ROWS[asked.name]
         print_table(asked, [getattr(past, asked.name)], kind, settings)
@@ -152,20 +155,23 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _warn_of_unfinished(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> None:
+def _warn_of_unfinished(warehouse: Warehouse, audit_id: str | None) -> None:
     """Warn on stderr that audits later than the latest finished one never ended, unless `audit_id` names one."""
-    from replica_audit.spark.pipeline import unfinished_audits
+    from replica_audit.warehouse.retention import unfinished_audits
 
-    if audit_id is None and (found := unfinished_audits(spark, settings)):
+    if audit_id is None and (found := unfinished_audits(warehouse)):
         names = f"audit {found[0]}" + (f" and {len(found) - 1} more" if len(found) > 1 else "")
         print_error(
-            f"{names} in {settings.warehouse} began after the latest finished one and has no end: it was interrupted or "
+            f"{names} in {warehouse.name} began after the latest finished one and has no end: it was interrupted or "
             "still runs, or the last commit of the table audits is lost; what follows is of the finished one"
         )
 
 
-def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
-    """Report on stderr how much retention removed."""
+def _apply_retention(warehouse: Warehouse, settings: Settings, *, vacuum: bool = False) -> None:
+    """Remove the audits that the settings do not keep, and report on stderr how much that was."""
+    from replica_audit.warehouse.retention import apply_retention
+
+    audits, snapshots = apply_retention(warehouse, settings.keep_days, settings.keep_audits, vacuum=vacuum)
     if (audits or snapshots) and not settings.quiet:
         print_note(f"removed from the warehouse: {count(len(audits), 'audit')}, {count(len(snapshots), 'snapshot')}")
 
@@ -206,10 +212,14 @@ def spark_session(
 
 
 @contextmanager
-def catalog_session(app_name: str, settings: Settings) -> Iterator[SparkSession | None]:
-    """A session if the tables are in a catalog; None, without Java, for a warehouse of files."""
-    if settings.catalog is None:
-        yield None
-        return
-    with spark_session(app_name, settings) as spark:
-        yield spark
+def opened_tables(
+    app_name: str, settings: Settings, *, needs_spark: bool = False
+) -> Iterator[tuple[SparkSession | None, Warehouse]]:
+    """The tables, with a session if they are in a catalog or it `needs_spark`; else without Java."""
+    with ExitStack() as opened:
+        spark = None
+        if needs_spark or settings.catalog is not None:
+            spark = opened.enter_context(spark_session(app_name, settings))
+        from replica_audit.spark.catalogs import open_warehouse
+
+        yield spark, open_warehouse(spark, settings)

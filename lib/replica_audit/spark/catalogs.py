@@ -1,4 +1,5 @@
-"""Tables in a schema of a catalog: Spark creates them and knows their locations; rows go in and out as in a directory.
+"""The tables that the settings name: in files, or in a schema of a catalog, where Spark creates them and knows their locations
+while rows go in and out as in a directory.
 
 A catalog that manages commits itself (Unity Catalog's catalog-managed tables) accepts no commit from outside: such a table is
 refused, and an external location has to be given with --warehouse instead.
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
-def catalog_warehouse(spark: SparkSession, catalog: str, settings: Settings) -> Warehouse:
+def open_warehouse(spark: SparkSession | None, settings: Settings) -> Warehouse:
+    """The tables that the settings name; those of a catalog need a session."""
+    if not settings.catalog:
+        return Warehouse(settings.warehouse, time_travel_days=settings.time_travel_days)
+    if spark is None:
+        raise UsageError(f"the tables of the catalog {settings.catalog} need a Spark session, and none was started")
+    return _catalog_warehouse(spark, settings.catalog, settings.time_travel_days)
+
+
+def _catalog_warehouse(spark: SparkSession, catalog: str, time_travel_days: int) -> Warehouse:
     """The tables of `catalog` (NAME.SCHEMA)."""
     found: dict[str, str] = {}
 
@@ -29,14 +39,14 @@ def catalog_warehouse(spark: SparkSession, catalog: str, settings: Settings) -> 
         if table not in found:
             where = _location(spark, f"{catalog}.{table}")
             if where is None and make:
-                _make(spark, f"{catalog}.{table}", settings.time_travel_days, table)
+                _make(spark, f"{catalog}.{table}", time_travel_days, table)
                 where = _location(spark, f"{catalog}.{table}")
             if where is None:
                 return None
             found[table] = where
         return found[table]
 
-    return Warehouse(catalog, time_travel_days=settings.time_travel_days, locate=locate)
+    return Warehouse(catalog, time_travel_days=time_travel_days, locate=locate)
 
 
 def _location(spark: SparkSession, name: str) -> str | None:

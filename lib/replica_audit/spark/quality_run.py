@@ -1,4 +1,5 @@
-"""Inputs of quality suites: facts and answers; batches are read again only if a suite names that table."""
+"""What quality suites check, and their rows in the warehouse: facts and answers; batches are read again only if a suite names
+that table."""
 
 from __future__ import annotations
 
@@ -10,17 +11,31 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, values_to_arrow
-from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.quality.quality_facts import CountsByReplica, find_facts, name_place
+from replica_audit.bronze_tables import BRONZE_TABLES, SnapshotRow
+from replica_audit.quality.quality_facts import CountsByReplica, find_facts, name_place, segment_counts
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column, Row
-from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column, QualityRow, Row
+from replica_audit.spark.table_frames import ingested_frame
+from replica_audit.text import now
+from replica_audit.warehouse.answer_tables import capture_times
+from replica_audit.warehouse.attempts import check_committed, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.table_layout import spark_location
+from replica_audit.warehouse.ingested_rows import placed_segments, read_summary, segment_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def count_segments(warehouse: Warehouse, snapshot_id: str) -> CountsByReplica:
+    """Counts over a snapshot's segments."""
+    attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
+    segments = placed_segments(segment_files(warehouse, **own_rows(attempt)))
+    check_committed(warehouse, attempt, {"segments": len(segments)})
+    directory = warehouse.directory("segments")
+    (snapshot,) = warehouse.read("snapshots", SnapshotRow, **own_rows(attempt))
+    times = capture_times(snapshot)
+    return segment_counts(segments, lambda one: read_summary(directory, one.summary_file, one.summary_row), times)
 
 
 def quality_frames(
@@ -98,9 +113,17 @@ def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapsho
     place = F.concat_ws(" ", *parts) if parts else F.lit(table)
     for character, text in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         place = F.replace(place, F.lit(character), F.lit(text))
-    attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
-    check_large(warehouse, attempt, [table], snapshot_id)
-    rows = spark.read.format("delta").load(spark_location(warehouse.directory(table)))
-    for name, value in own_rows(attempt).items():
-        rows = rows.where(F.col(name).eqNullSafe(F.lit(value)))
-    return rows.select(place.alias("place"), *names)
+    return ingested_frame(spark, warehouse, table, snapshot_id=snapshot_id).select(place.alias("place"), *names)
+
+
+def keep_quality(warehouse: Warehouse, results: Results, rows: Sequence[QualityRow], *, again: bool) -> None:
+    """Write an audit's rows of `quality` and record their number; `again`: in place of its present ones."""
+    ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
+    attempt: dict[str, Any] = {**ids, "ingest_id": None, "started": now()}
+    if again:
+        # Until these are all there, the right number of rows is unknown.
+        record_attempt(warehouse, "quality", "running", **attempt)
+    warehouse.describe_commits(stage="quality", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
+    warehouse.put("quality", rows, ids, again=again)
+    counts = {"quality": len(rows)}
+    record_attempt(warehouse, "quality", "finished", tables=("quality",), row_counts=counts, **attempt)

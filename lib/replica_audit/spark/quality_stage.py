@@ -55,9 +55,10 @@ class QualityStage:
 
     def prepare(self, spark: Any, snapshot_id: str) -> Future:
         """Start counting over the segments of an ingested snapshot, while the audit runs."""
-        from replica_audit.spark.pipeline import count_segments
+        from replica_audit.spark.catalogs import open_warehouse
+        from replica_audit.spark.quality_run import count_segments
 
-        self._counts = self._pool.submit(count_segments, spark, snapshot_id, self._settings)
+        self._counts = self._pool.submit(count_segments, open_warehouse(spark, self._settings), snapshot_id)
         return self._counts
 
     def check(self, spark: Any, results: Results, *, again: bool = False) -> Results:
@@ -65,7 +66,8 @@ class QualityStage:
 
         `again`: this audit may have been checked before, and is checked anew.
         """
-        from replica_audit.spark.pipeline import keep_quality, quality_tables
+        from replica_audit.spark.catalogs import open_warehouse
+        from replica_audit.spark.quality_run import keep_quality, quality_frames
 
         counts = self._counts or self.prepare(spark, str(results.audit["snapshot_id"]))
         try:
@@ -75,7 +77,8 @@ class QualityStage:
             raise QualityUnavailable(
                 f"great_expectations cannot be imported ({reason}): quality is not checked"
             ) from error
-        frames = quality_tables(spark, results, counts.result(), self._plan.suites, self._settings)
+        warehouse = open_warehouse(spark, self._settings)
+        frames = quality_frames(spark, warehouse, results, counts.result(), self._plan.suites)
         run = run_checkpoint(
             self._plan,
             frames,
@@ -85,7 +88,7 @@ class QualityStage:
         )
         for warning in run.warnings:
             self.tell(warning)
-        keep_quality(spark, results, run.rows, self._settings, again)
+        keep_quality(warehouse, results, run.rows, again=again)
         return replace(results, quality=run.rows)
 
     @property

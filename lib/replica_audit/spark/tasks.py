@@ -94,9 +94,10 @@ class SparkExecutor:
         write: TimelineWriter,
     ) -> list[TimelineNews]:
         """See `Executor.follow_timelines`; one shuffle."""
-        from replica_audit.spark.timeline_job import read_observations, recompute
+        from replica_audit.spark.table_frames import table_frame
+        from replica_audit.spark.timeline_job import recompute
 
-        progress = read_observations(self._spark, warehouse, attempt)
+        progress = table_frame(self._spark, warehouse, "replica_progress", attempt)
         followed = recompute(progress, rule, self._spark.createDataFrame(assigned))
         rows = followed.mapInArrow(write, ddl(columns(TimelineNews))).collect()
         return [TimelineNews(*row) for row in rows]

@@ -6,7 +6,7 @@ observation, the one before it, and a batch of answers. Spark spills what does n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.leadership.timeline_deviations import (
@@ -21,30 +21,15 @@ from replica_audit.protocol.leader_view import Observation
 from replica_audit.protocol.timeline import follow_timeline
 from replica_audit.runner.timeline_batches import timeline_batch
 from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow, ddl
-from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.table_layout import columns_of, spark_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-_PROGRESS = "replica_progress"
 _PLACE = ("topic", "partition")
 _COLUMNS = REPORT_TABLES["high_watermark_timeline"]
 #: Answers that leave a task together.
 _ANSWERS = 10_000
-
-
-def read_observations(spark: SparkSession, warehouse: Warehouse, attempt: Mapping[str, str | None]) -> DataFrame:
-    """Rows of `replica_progress` of an ingest: its `snapshot_id` and `ingest_id`."""
-    from pyspark.sql import functions as F
-
-    source = warehouse.directory(_PROGRESS)
-    columns = [column for column in columns_of(_PROGRESS) if column.name != "snapshot_id"]
-    # The files themselves: Delta's reader would replay the table's log in jobs of its own.
-    files = (f"{spark_location(source)}/{path}" for path in warehouse.files(_PROGRESS, attempt["snapshot_id"]))
-    progress = spark.read.schema(ddl(columns)).parquet(*files)
-    return progress.where(progress["ingest_id"] == F.lit(attempt["ingest_id"]))
 
 
 def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None) -> DataFrame:
