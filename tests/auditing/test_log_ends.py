@@ -185,7 +185,7 @@ def test_a_short_member_of_a_cluster_at_rest_is_no_skew(tmp_path, source, stoppe
 def test_a_member_that_lost_its_tail_is_short_where_the_cluster_was_at_rest_and_no_skew_where_not(tmp_path):
     brokers = {1: whole(80, 40), 2: whole(70, 80), 3: whole(80, 40)}
     for quiesced in (True, None):
-        answer = audit(tmp_path / str(quiesced), brokers, quiesced=quiesced)
+        answer = audit(tmp_path / str(quiesced), brokers, quiesced=quiesced, in_order=True)
         assert answer.interval == (80, 80), answer
         assert answer.one("HWM-CP-ABOVE-LEO", 2)[0] == "high"
         assert bool(answer.found("REP-ISR-SHORT")) == bool(quiesced)

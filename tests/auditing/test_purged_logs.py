@@ -55,8 +55,9 @@ def test_an_empty_epoch_file_is_corrupt_only_where_a_readable_batch_needs_an_ent
     assert answer.codes() == set(), answer
     for name, content, code in (("bytes", b"", "EPO-FILE-CORRUPT"), ("entries", b"0\n0\n", "EPO-CACHE-MISSING")):
         half = Replica(log, log_start=25, replace={EPOCH_FILE: content})
-        answer = audit(tmp_path / name, {1: Replica(log), 2: half})
-        assert answer.one(code, 2)[0] == "high", answer
+        for in_order, severity in ((True, "high"), (False, "medium")):
+            answer = audit(tmp_path / f"{name} {in_order}", {1: Replica(log), 2: half}, in_order=in_order)
+            assert answer.one(code, 2)[0] == severity, answer
 
 
 @pytest.mark.parametrize(("log_start", "cut"), [(40, 26), (39, 20), (25, 20)])

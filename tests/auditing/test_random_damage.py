@@ -44,6 +44,7 @@ def _audit(path: Path, seed: int) -> tuple[str, int, Answer]:
         # Out of the ISR: what an unreadable end means for a member has tests of its own.
         isr={1, 2, 3} - {damaged},
         source=source,
+        in_order=True,
         before_audit=lambda: done.append(_edit(dice, path / f"broker-{damaged}" / "orders-0")),
     )
     return done[0], damaged, answer

@@ -33,7 +33,7 @@ SHORT = Replica(OLDER[:1])
 
 def costs(path: Path, brokers: Mapping[int, Replica]) -> dict[int, tuple[int, int]]:
     """By candidate, the records below 40 that are lost: proven committed, and possibly besides."""
-    answer = audit(path, brokers, isr=(1,))
+    answer = audit(path, brokers, isr=(1,), in_order=True)
     found = {}
     for candidate, (lost, committed, possible) in asked_costs(path).items():
         assert lost == committed + possible, candidate

@@ -1,7 +1,7 @@
 """The simulated cluster as somebody finds it who copies one running broker after the other, without a manifest.
 
-The files of a broker are of moments of their own, in the order of C.2 (checkpoints, log, epoch file, its metadata log), and what says who leads is of
-a later one.
+The files of a broker are of moments of their own. In the order of C.2 (checkpoints, log, epoch file, its metadata log) what says who
+leads is of a later one; in any order, as `cp -r` and `rsync` copy, each file is of any moment.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class LiveCopy:
     cluster: Cluster
     """As who leads is read."""
     audit: PartitionAudit
-    went_down_midway: bool
-    """The broker of the reference went down while it was copied: its log is older than its copy of the metadata log, which reaches to
+    went_down_midway: frozenset[int]
+    """Brokers that went down while they were copied: a file of theirs is older than their copy of the metadata log, which reaches to
     that moment."""
     story: str
 
@@ -40,8 +40,8 @@ class LiveCopy:
         return bool(self.cluster.lost_batches())
 
 
-def copy_live(seed: int, **options: object) -> LiveCopy:
-    """The audit of a history's copies; `options` are those of `play`."""
+def copy_live(seed: int, *, any_order: bool = False, source: str | None = None, **options: object) -> LiveCopy:
+    """The audit of a history's copies; `options` are those of `play`. `source` of leadership: by the seed if None."""
     moments: list[Cluster] = []
     cluster = play(seed, deletions=True, watch=lambda one: moments.append(_as_now(one)), **options)
     chance = random.Random(f"copied {seed}")
@@ -53,12 +53,14 @@ def copy_live(seed: int, **options: object) -> LiveCopy:
     last = first
     for broker_id in cluster.replicas:
         of = sorted(chance.choices(range(first, len(moments)), k=4))
-        marks, log, epochs, metadata = (moments[one].replicas[broker_id] for one in of)
-        starts = moments[chance.randint(max(0, of[0] - 10), of[0])].replicas[broker_id]
+        of += [of[0], chance.randint(max(0, of[0] - 10), of[0])]
+        if any_order:
+            of = chance.choices(range(first, len(moments)), k=6)
+        marks, log, epochs, metadata, flushed, starts = (moments[one].replicas[broker_id] for one in of)
         mixed.replicas[broker_id] = replace(
             log,
             checkpoint=marks.checkpoint,
-            recovery_point=marks.recovery_point,
+            recovery_point=flushed.recovery_point,
             deleted_to=starts.deleted_to,
             cache=epochs.cache,
         )
@@ -66,11 +68,13 @@ def copy_live(seed: int, **options: object) -> LiveCopy:
         last = max(last, of[2])
         if not metadata.alive:
             down.append((broker_id, of[3]))
-            midway += [broker_id] if log.alive else []
-    until = chance.randrange(last, len(moments))
+            midway += [broker_id] if any(moments[one].replicas[broker_id].alive for one in of) else []
+    until = chance.randrange(first if any_order else last, len(moments))
     now = moments[until]
-    gone = [one for one, at in down if not any(moment.replicas[one].alive for moment in moments[at : until + 1])]
-    source = _SOURCES[seed % len(_SOURCES)]
+    gone = [
+        one for one, at in down if not any(moment.replicas[one].alive for moment in moments[min(at, until) : until + 1])
+    ]
+    source = source or _SOURCES[seed % len(_SOURCES)]
     leadership = replace(leadership_of(now, source), down_when_copied=tuple(gone if source == "metadata_log" else ()))
     if now.history[-1].leader_id is None:
         leadership = replace(leadership, leader_id=None)
@@ -78,8 +82,7 @@ def copy_live(seed: int, **options: object) -> LiveCopy:
     audit = conclude(plan_audit(replace(evidence, leadership=leadership)), batches)
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
     story = f"{', '.join(times)}, leadership by {source} at {until}: {audit.verdict}\n{told}\n{narrate(seed, cluster)}"
-    reference = audit.case.reference.facts.broker_id
-    return LiveCopy(now, audit, reference in midway and reference in gone, story)
+    return LiveCopy(now, audit, frozenset(midway) & frozenset(gone), story)
 
 
 def _as_now(cluster: Cluster) -> Cluster:

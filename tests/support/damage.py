@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+#: Without a manifest, so that both checkpoints may have been copied after the log.
 MISSING_TAIL = {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}
 FILE_CORRUPT = ("LATENT_CORRUPTION", {"EPO-FILE-CORRUPT"})
 MALFORMED = ("INCONCLUSIVE", {"CHK-MALFORMED"})
@@ -9,7 +10,7 @@ BAD_CHECKSUM = ("LATENT_CORRUPTION", {"DIV-CORRUPT", "LOG-CORRUPT-MID"})
 HARMLESS = ("CONSISTENT", set())
 #: Damage → verdict and exactly the codes of `low` or more, as truth.json describes the edit and part F defines the codes.
 DAMAGE = {
-    "all-empty": ("LATENT_CORRUPTION", {"CAP-UNREADABLE", "CAP-MISSING-SEGMENT", *MISSING_TAIL}),
+    "all-empty": ("INCONCLUSIVE", {"CAP-UNREADABLE", "CAP-MISSING-SEGMENT", *MISSING_TAIL}),
     "batch-baseoffset-changed": (
         "LATENT_CORRUPTION",
         {"LOG-CRC-BLIND", "LOG-GAP", "LOG-OFFSET-DUPLICATE", "LOG-OFFSET-REGRESSION"},
@@ -29,7 +30,7 @@ DAMAGE = {
     "epoch-crlf": HARMLESS,
     "epoch-decreasing": ("LATENT_CORRUPTION", {"EPO-CACHE-MISSING", "EPO-NON-MONOTONIC"}),
     "epoch-disagrees": ("LATENT_CORRUPTION", {"EPO-CACHE-MISSING"}),
-    "epoch-empty": FILE_CORRUPT,
+    "epoch-empty": ("INCONCLUSIVE", {"EPO-FILE-CORRUPT"}),
     "epoch-garbage": FILE_CORRUPT,
     "epoch-huge-numbers": FILE_CORRUPT,
     "epoch-missing": ("LATENT_CORRUPTION", {"EPO-CACHE-MISSING"}),
@@ -40,7 +41,7 @@ DAMAGE = {
     "epoch-words": FILE_CORRUPT,
     "flip-crc": BAD_CHECKSUM,
     "flip-payload": BAD_CHECKSUM,
-    "hw-beyond-log-end": ("LATENT_CORRUPTION", {"HWM-CP-ABOVE-LEO"}),
+    "hw-beyond-log-end": ("INCONCLUSIVE", {"HWM-CP-ABOVE-LEO"}),
     "hw-count-wrong": MALFORMED,
     "hw-empty": ("CONSISTENT", {"CHK-MISSING"}),
     "hw-garbage": MALFORMED,
@@ -52,16 +53,16 @@ DAMAGE = {
     "index-garbage": HARMLESS,
     "index-missing": HARMLESS,
     "index-odd-size": HARMLESS,
-    "last-log-empty": ("LATENT_CORRUPTION", MISSING_TAIL),
+    "last-log-empty": ("INCONCLUSIVE", MISSING_TAIL),
     "middle-zeros": ("LATENT_CORRUPTION", {"LOG-CORRUPT-MID"}),
     "odd-dirs": HARMLESS,
     "same-broker-id": ("CONSISTENT", {"META-DUP-DIR"}),
     "segment-missing-first": ("INCONCLUSIVE", {"CAP-MISSING-SEGMENT"}),
     "segment-missing-middle": ("INCONCLUSIVE", {"CAP-MISSING-SEGMENT"}),
     "tail-garbage": ("LATENT_CORRUPTION", {"LOG-TAIL-GARBAGE"}),
-    "tail-torn": ("LATENT_CORRUPTION", {"LOG-TAIL-PARTIAL", *MISSING_TAIL}),
-    "tail-torn-5-bytes": ("LATENT_CORRUPTION", {"LOG-TAIL-PARTIAL", *MISSING_TAIL}),
-    "tail-torn-in-header": ("LATENT_CORRUPTION", {"LOG-TAIL-PARTIAL", *MISSING_TAIL}),
+    "tail-torn": ("INCONCLUSIVE", {"LOG-TAIL-PARTIAL", *MISSING_TAIL}),
+    "tail-torn-5-bytes": ("INCONCLUSIVE", {"LOG-TAIL-PARTIAL", *MISSING_TAIL}),
+    "tail-torn-in-header": ("INCONCLUSIVE", {"LOG-TAIL-PARTIAL", *MISSING_TAIL}),
     "tail-zeros": HARMLESS,
     "timeindex-missing": HARMLESS,
     "topic-id-differs": ("INCONCLUSIVE", {"META-TOPICID-MISMATCH"}),

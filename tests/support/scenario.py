@@ -103,12 +103,14 @@ def audit(
     protocol: str = "fetch",
     topic: str = TOPIC,
     listed_topic_id: str = TOPIC_ID,
+    in_order: bool = False,
     before_audit: Callable[[], object] | None = None,
 ) -> Answer:
     """Write the snapshot of one partition below `path` and audit it. ISR and assignment left out are all brokers given.
 
     `source`: topics_describe, user (with `leader_epoch`), or inferred (nobody says anything); where `metadata` has copies of
-    the metadata log by node, nothing else says who leads. `before_audit` may still change the files.
+    the metadata log by node, nothing else says who leads. `in_order`: a manifest has begin and end of each copy, which then is in
+    the order of C.2; without a manifest the files may be of moments in any order. `before_audit` may still change the files.
     """
     brokers = {broker_id: replace(one, topic=topic) for broker_id, one in brokers.items()}
     isr = sorted(brokers if isr is None else isr)
@@ -116,14 +118,16 @@ def audit(
     listed = Listed(leader, assigned, isr, tuple(elr), configs=configs or {}, topic=topic, topic_id=listed_topic_id)
     said = {"topic": topic, "partition": 0, "leader": leader, "isr": isr}
     said |= {} if leader_epoch is None else {"leader_epoch": leader_epoch}
-    has_manifest = quiesced is not None or kafka_version is not None
+    has_manifest = in_order or quiesced is not None or kafka_version is not None
     write_snapshot(
         path,
         brokers,
         [listed] if source == "topics_describe" and metadata is None else (),
         leadership=[said] if source == "user" else (),
         metadata=metadata,
-        manifest={"quiesced": quiesced, "kafka_version": kafka_version} if has_manifest else None,
+        manifest={"quiesced": quiesced, "kafka_version": kafka_version, "kind": None if in_order else "stopped"}
+        if has_manifest
+        else None,
     )
     if before_audit is not None:
         before_audit()

@@ -269,7 +269,11 @@ def describe_text(listed: Sequence[Listed]) -> str:
 
 
 def manifest_text(
-    brokers: Mapping[int, str], *, quiesced: bool | None = None, kind: str = "stopped", kafka_version: str | None = None
+    brokers: Mapping[int, str],
+    *,
+    quiesced: bool | None = None,
+    kind: str | None = "stopped",
+    kafka_version: str | None = None,
 ) -> str:
     """A `manifest.json` for log dirs (broker id → path) that were all copied within the same second."""
     started, finished = "2023-11-14T22:30:00Z", "2023-11-14T22:30:01Z"

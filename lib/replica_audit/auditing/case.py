@@ -16,9 +16,11 @@ from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.capture_times import lacks_tail, may_lack_tail, state_of_reference
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import keeps_committed
+from replica_audit.text import name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -188,6 +190,27 @@ class Case:
         is_epoch_known = self.leadership is not None and self.leadership.leader_epoch is not None
         keeps = is_epoch_known and self.high_watermark.proven_lower > offset
         return (leader is not None or self.reference.is_replaced) and not (self.is_leaders or keeps)
+
+    def why_later(self, run: DivergentRange) -> str | None:
+        """Clause on why a run's records, or the checkpoint that proves them committed, may be of a later moment than the logs that
+        are compared, and lost to nobody; None if nothing shows it (C.2, "Files in any order")."""
+        leader = self.reference
+        if self.evidence.was_at_rest:
+            return None
+        if leader.is_before(run.replica_epoch):
+            return (
+                f"they are of a later leader than broker {leader.facts.broker_id} of epoch {leader.leader_epoch}: its log, or "
+                f"{name_source(leader.source)}, is older"
+            )
+        proof = run.proof
+        marked = next((one for one in self.replicas if proof is not None and one.broker_id == proof.broker_id), None)
+        cut = later_entry(marked, self.replicas) if marked is not None and marked.in_any_order else None
+        if marked is None or cut is None or cut.start_offset >= run.end_offset:
+            return None
+        return (
+            f"by its own epoch file the log of broker {marked.broker_id} was cut at {cut.start_offset} after it was copied, and its high "
+            "watermark may be of its log since"
+        )
 
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.

@@ -151,7 +151,14 @@ def _facts_of(
         )
         for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
-    return [replace(one, was_down=True) if at_rest or times.was_down(one, leadership) else one for one in found]
+    return [
+        replace(
+            one,
+            was_down=at_rest or times.was_down(one, leadership),
+            in_any_order=times.are_in_any_order(one, leadership, at_rest=at_rest),
+        )
+        for one in found
+    ]
 
 
 def _of_each_moment(

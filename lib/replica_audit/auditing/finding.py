@@ -151,8 +151,15 @@ def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
     why = "its log is not here"
     if case.reference.is_replaced:
         why = f"the log of broker {case.reference.facts.broker_id} was copied before it led, or before it was cut"
-    text = f"{found.message}; {may_have} may have them, and {why}"
-    return found._replace(severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
+    return undecided(found, f"{may_have} may have them, and {why}")
+
+
+def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:
+    """Return `found` as undecided for the reason `why`, a clause; as it is without one."""
+    if why is None:
+        return found
+    text = f"{found.message}; {why}"
+    return found._replace(severity=severity, verdict="INCONCLUSIVE", confidence="suspect", message=text)
 
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

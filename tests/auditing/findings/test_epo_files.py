@@ -225,7 +225,11 @@ def test_a_file_on_which_a_broker_refuses_to_start(tmp_path, content):
 
 
 def test_an_empty_file_is_wrong_beside_epochs_and_right_beside_an_empty_log(tmp_path):
-    assert beside_a_sound_one(tmp_path / "wrong", Replica(LOG, epochs=[])).one("EPO-FILE-CORRUPT", 2)[0] == "high"
+    wrong = beside_a_sound_one(tmp_path / "wrong", Replica(LOG, epochs=[]), in_order=True)
+    assert wrong.one("EPO-FILE-CORRUPT", 2)[0] == "high" and wrong.verdict == "LATENT_CORRUPTION"
+    # It may have been copied before the log had a batch, where nothing says in which order the files were.
+    unordered = beside_a_sound_one(tmp_path / "any", Replica(LOG, epochs=[]))
+    assert unordered.one("EPO-FILE-CORRUPT", 2)[:2] == ("medium", "suspect") and unordered.verdict == "INCONCLUSIVE"
     right = audit(tmp_path / "right", {1: Replica([], epochs=[(0, 0)]), 2: Replica([], epochs=[])})
     assert right.tables["findings"] == []
 
@@ -236,6 +240,18 @@ def test_an_epoch_of_the_batches_that_the_file_lacks(tmp_path):
     answer = audit(tmp_path, brokers)
     assert answer.one("EPO-CACHE-MISSING", 2)[:3] == ("high", "proven", 20)
     assert answer.verdict == "LATENT_CORRUPTION"
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_file_of_a_tail_that_was_cut_since_may_have_been_copied_before_the_log(tmp_path, in_order):
+    """Broker 2 had a tail of epoch 1, which broker 3 still has; its log has what the leader wrote there in epochs 0 and 2."""
+    tail = [*written(0, 15, 0), *written(15, 25, 1, "tail ")]
+    brokers = {1: Replica(LOG), 2: Replica(LOG, epochs=[(0, 0), (1, 15)]), 3: Replica(tail)}
+    brokers = {broker: replace(one, high_watermark=10) for broker, one in brokers.items()}
+    answer = audit(tmp_path, brokers, isr=(1, 2), in_order=in_order)
+    severity, verdict = ("high", "LATENT_CORRUPTION") if in_order else ("medium", "INCONCLUSIVE")
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity, answer
+    assert answer.verdict == verdict
 
 
 @pytest.mark.parametrize(("quiesced", "severity"), [(None, "info"), (True, "high")])

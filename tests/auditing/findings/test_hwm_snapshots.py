@@ -122,9 +122,29 @@ def test_an_in_sync_replica_that_conflicts_below_what_is_committed(tmp_path):
 def test_a_checkpoint_past_the_log_end(tmp_path, broker):
     brokers = {1: _shared(30, 30), 2: _shared(30, 30)}
     brokers[broker] = _shared(30, 40, recovery_point=30)
-    answer = audit(tmp_path, brokers)
+    answer = audit(tmp_path / "order", brokers, in_order=True)
     assert answer.one("HWM-CP-ABOVE-LEO", broker) == ("high", "proven", 30, 40)
     assert answer.verdict == "LATENT_CORRUPTION"
+    # Where nothing says in which order the files were copied, the checkpoint may be the later one.
+    unordered = audit(tmp_path / "any", brokers)
+    assert unordered.one("HWM-CP-ABOVE-LEO", broker) == ("medium", "suspect", 30, 40)
+    assert unordered.verdict == "INCONCLUSIVE"
+    message = unordered.found("HWM-CP-ABOVE-LEO")[0]["message"]
+    assert "lost its end, or was copied before" in message and "copy it again while it is down" in message
+
+
+@pytest.mark.parametrize("mark", ["high_watermark", "recovery_point"])
+def test_a_checkpoint_of_a_running_broker_past_the_log_end_is_the_later_file(tmp_path: Path, mark: str) -> None:
+    brokers = {1: _shared(30, 30), 2: replace(_shared(30, 30), **{mark: 40})}
+
+    def manifest() -> None:
+        listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"} for one in brokers]
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
+
+    answer = audit(tmp_path, brokers, before_audit=manifest)
+    code = "HWM-CP-ABOVE-LEO" if mark == "high_watermark" else "HWM-RP-ABOVE-LEO"
+    assert answer.one(code, 2) == ("info", "suspect", 30, 40)
+    assert answer.verdict == "CONSISTENT"
 
 
 def test_a_leader_at_rest_that_lost_what_nobody_else_has(tmp_path):
@@ -136,11 +156,16 @@ def test_a_leader_at_rest_that_lost_what_nobody_else_has(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kinds", "is_gone"),
-    [(("killed", "killed"), True), (("killed", "stopped"), True), (("live", "killed"), False), ((), False)],
+    ("kinds", "severity"),
+    [
+        (("killed", "killed"), "critical"),
+        (("killed", "stopped"), "critical"),
+        (("live", "killed"), "info"),
+        ((), "medium"),
+    ],
 )
 def test_a_leader_that_lost_what_nobody_else_has_while_all_were_down(
-    tmp_path: Path, kinds: tuple[str, ...], is_gone: bool
+    tmp_path: Path, kinds: tuple[str, ...], severity: str
 ) -> None:
     listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in enumerate(kinds, 1)]
 
@@ -148,8 +173,11 @@ def test_a_leader_that_lost_what_nobody_else_has_while_all_were_down(
         (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
 
     answer = audit(tmp_path, {1: _shared(30, 40), 2: _shared(30, 30)}, before_audit=manifest)
-    assert answer.one("HWM-CP-ABOVE-LEO", 1)[0] == ("critical" if is_gone else "high")
-    assert answer.verdict == ("COMMITTED_LOSS" if is_gone else "LATENT_CORRUPTION")
+    assert answer.one("HWM-CP-ABOVE-LEO", 1)[0] == severity
+    assert answer.verdict == (
+        "COMMITTED_LOSS" if severity == "critical" else "INCONCLUSIVE" if severity == "medium" else "CONSISTENT"
+    )
+    assert "no replica here has the records between" in answer.found("HWM-CP-ABOVE-LEO")[0]["message"]
 
 
 def test_a_follower_that_was_cut_a_moment_ago_still_has_its_old_checkpoint(tmp_path):
@@ -161,8 +189,12 @@ def test_a_follower_that_was_cut_a_moment_ago_still_has_its_old_checkpoint(tmp_p
 
 
 def test_a_recovery_point_past_the_log_end_is_flushed_data_gone(tmp_path):
-    answer = audit(tmp_path, {1: _shared(30, 30), 2: _shared(30, 30, recovery_point=35)})
+    brokers = {1: _shared(30, 30), 2: _shared(30, 30, recovery_point=35)}
+    answer = audit(tmp_path / "order", brokers, in_order=True)
     assert answer.one("HWM-RP-ABOVE-LEO", 2) == ("high", "proven", 30, 35)
+    unordered = audit(tmp_path / "any", brokers)
+    assert unordered.one("HWM-RP-ABOVE-LEO", 2) == ("medium", "suspect", 30, 35)
+    assert unordered.verdict == "INCONCLUSIVE"
 
 
 @pytest.mark.parametrize(("minimum", "isr", "told"), [("2", (1,), True), ("2", (1, 2), False), ("5", (1, 2, 3), False)])

@@ -140,10 +140,10 @@ def compare(
     if not follower.knows_high_watermark:
         # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
-    # What a replay by an older copy of the leader's log keeps is cut by the log that it has since; so where a listing, which says no
-    # epoch, names a leader that does not know the follower's. But nothing cuts what lies below records that the two share: logs that
+    # What a replay by an older copy of the leader's log keeps is cut by the log that it has since; so where the source names a leader
+    # of an earlier epoch than the follower's. But nothing cuts what lies below records that the two share: logs that
     # share a record of one epoch are equal below it, unless one is damaged.
-    is_led_later = reference.source == "topics_describe" and reference.is_before(follower.last_leader_epoch)
+    is_led_later = reference.is_before(follower.last_leader_epoch)
     is_cut_by_another = (reference.is_replaced or is_led_later) and keeps_committed(protocol)
     cut = replays[protocol].kept_to
     if is_cut_by_another:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, entries_text, epochs_of_batches, finding
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    entries_text,
+    epochs_of_batches,
+    finding,
+    undecided,
+)
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.later_files import emptied_by, is_at_rest, later_entry
@@ -20,8 +28,12 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
-EPO_FILE_CORRUPT = Code("EPO-FILE-CORRUPT", ("high",), ("LATENT_CORRUPTION",), traits=("damage",))
-EPO_CACHE_MISSING = Code("EPO-CACHE-MISSING", ("high", "info"), ("LATENT_CORRUPTION",), traits=("damage",))
+EPO_FILE_CORRUPT = Code(
+    "EPO-FILE-CORRUPT", ("high", "medium"), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("damage",)
+)
+EPO_CACHE_MISSING = Code(
+    "EPO-CACHE-MISSING", ("high", "medium", "info"), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("damage",)
+)
 EPO_CACHE_STALE = Code("EPO-CACHE-STALE", ("info",))
 EPO_NON_MONOTONIC = Code("EPO-NON-MONOTONIC", ("medium",), traits=("damage",))
 EPO_START_MISMATCH = Code("EPO-START-MISMATCH", ("high",), ("COMMITTED_DIVERGENCE",), traits=("damage",))
@@ -61,12 +73,13 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             text += f", which all go beside the log of broker {other.broker_id}: the file was copied after that"
             yield skew(case, facts, text, *span)
             return
-        yield finding(
+        found = finding(
             EPO_FILE_CORRUPT,
             text,
             broker_id=facts.broker_id,
             evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
+        yield undecided(found, _of_two_moments(facts) if facts.in_any_order else None, "medium")
         return
     entries = facts.directory.checkpoint_epochs or ()
     for one, two in zip(entries, entries[1:]):
@@ -94,6 +107,15 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("truncation writes this file later than the log; the loader drops such entries"),
             ],
         )
+
+
+def _of_two_moments(facts: ReplicaFacts) -> str:
+    """Clause on an epoch file that contradicts its log, where nothing shows in which order they were copied: a log has an empty file
+    before its first batch, and while it is begun anew."""
+    return (
+        f"the file is damaged, or of another moment than the log: copy broker {facts.broker_id} again, the file after the log and with begin "
+        "and end in manifest.json, or while it is down"
+    )
 
 
 def _place(facts: ReplicaFacts) -> Evidence:
@@ -144,7 +166,7 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
     else:
         text = f"the file has {entries_text(tuple(claimed))} where the batches are of another epoch"
-    yield finding(
+    found = finding(
         EPO_CACHE_MISSING,
         f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
         severity="high" if excuse is None else "info",
@@ -159,6 +181,30 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             ),
         ],
     )
+    is_open = (
+        excuse is None and facts.in_any_order and _may_be_of_other_moment(case, facts, written, [*wrong, *claimed])
+    )
+    yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
+
+
+def _may_be_of_other_moment(
+    case: Case, facts: ReplicaFacts, written: Lineage, differing: Sequence[tuple[int, int]]
+) -> bool:
+    """True if a sound file may be that of the same log earlier or later, before or after it was cut.
+
+    Both begin alike and differ only above the last epoch that begins at one offset in both: logs that share a record are equal
+    below it. The file has only epochs that the history or another replica has; or none at all, as while the log is begun anew.
+    """
+    if facts.directory.checkpoint_epochs == ():
+        return True
+    if not written or not facts.file_increases or written.entries[0][1] > facts.log_start_offset:
+        return False
+    others = [one for one in case.replicas if one is not facts]
+    known = {state.leader_epoch for state in case.reference.history}
+    known |= {epoch for one in others for epoch, _ in (*one.lineage, *(one.directory.checkpoint_epochs or ()))}
+    shared = max((start for epoch, start in facts.lineage if written.start_of(epoch) == start), default=-1)
+    own = {epoch for epoch, _ in facts.lineage}
+    return all(start > shared for _, start in differing) and {epoch for epoch, _ in written} <= known | own
 
 
 def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:

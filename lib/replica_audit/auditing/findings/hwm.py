@@ -17,6 +17,7 @@ from replica_audit.auditing.finding import (
     marked,
     name_copy,
     place_of_copy,
+    undecided,
     unless_leaders,
 )
 from replica_audit.auditing.findings.cap import skew
@@ -46,12 +47,15 @@ HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
 HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
-    ("critical", "high", "info"),
-    ("COMMITTED_LOSS", "LATENT_CORRUPTION"),
+    ("critical", "high", "medium", "info"),
+    ("COMMITTED_LOSS", "LATENT_CORRUPTION", "INCONCLUSIVE"),
     traits=("gone", "lost_tail", "two_moments"),
 )
 HWM_RP_ABOVE_LEO = Code(
-    "HWM-RP-ABOVE-LEO", ("high", "info"), ("LATENT_CORRUPTION",), traits=("lost_tail", "two_moments")
+    "HWM-RP-ABOVE-LEO",
+    ("high", "medium", "info"),
+    ("LATENT_CORRUPTION", "INCONCLUSIVE"),
+    traits=("lost_tail", "two_moments"),
 )
 HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
 HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
@@ -73,7 +77,7 @@ def _losses(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
-                found = _loss(case, item, run, committed[1], proof)
+                found = undecided(_loss(case, item, run, committed[1], proof), case.why_later(run))
                 yield doubted(unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset)), item)
     for item in case.beside:
         for run in item.runs:
@@ -338,7 +342,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         missing = facts is case.reference.facts and held_to < checkpoint
         gone = missing and not unseen and case.were_at_rest(*case.copies)
         elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
-        yield finding(
+        found = finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
             + (elsewhere if missing and unseen else _gone_from(case.reference.facts, held_to, end, checkpoint)),
@@ -356,8 +360,9 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 ),
             ],
         )
+        yield _unless_older(facts, found)
     if recovery_point is not None and recovery_point > end:
-        yield finding(
+        found = finding(
             HWM_RP_ABOVE_LEO,
             f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}",
             broker_id=facts.broker_id,
@@ -374,6 +379,24 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("a truncation: no, it writes a smaller recovery point at once"),
             ],
         )
+        yield _unless_older(facts, found)
+
+
+def _unless_older(facts: ReplicaFacts, found: Finding) -> Finding:
+    """Return `found`, a finding on a checkpoint past the log end, as undecided if the log may be the older of the two.
+
+    It is no more than that if the broker ran by the manifest: one that comes back without its tail writes its checkpoints anew.
+    """
+    if not facts.in_any_order:
+        return found
+    if facts.is_live:
+        text = f"{found.message}; the broker ran, and its log was copied before its checkpoints"
+        return found._replace(severity="info", verdict=None, confidence="suspect", message=text)
+    why = (
+        f"the log lost its end, or was copied before that was written: nothing shows that broker {facts.broker_id} was down, or in which "
+        "order its files were copied; copy it again while it is down, or its checkpoints first and with begin and end in manifest.json"
+    )
+    return undecided(found, why, "medium")
 
 
 def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:

@@ -14,6 +14,7 @@ from replica_audit.auditing.finding import (
     log_line,
     marked,
     replay_evidence,
+    undecided,
     unless_leaders,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import (
@@ -61,7 +62,15 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     cut_runs = [run for run in item.runs if run.conflicting and run.batches and run.end_offset > cut]
     if not cut_runs:
         return
-    is_known = not case.may_be_on_leader(cut)
+    leader = case.reference.facts
+    later = next((why for run in cut_runs if (why := case.why_later(run))), None)
+    is_whole = case.one_moment or case.evidence.was_at_rest or case.state_of_reference == "down"
+    if not is_whole and all(run.start_offset >= checkpoint for run in cut_runs):
+        later = (
+            f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "
+            "it had them"
+        )
+    is_known = later is None and not case.may_be_on_leader(cut)
     goes, go = ("goes", "go") if is_known else ("would go", "would go")
     lost = item.committed_drops[case.options.protocol]
     dropped = item.drops[case.options.protocol].record_count
@@ -83,7 +92,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
     )
-    yield doubted(unless_leaders(case, found, is_known=is_known), item)
+    yield doubted(unless_leaders(case, undecided(found, later), is_known=is_known or later is not None), item)
 
 
 def _cuts(case: Case) -> Iterator[Finding]:

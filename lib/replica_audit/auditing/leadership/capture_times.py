@@ -112,6 +112,20 @@ class CaptureTimes:
         is_flushed = directory.clean_shutdown and directory.recovery_point_checkpoint == facts.log_end_offset
         return "down" if is_flushed or facts.broker_id in leadership.down_when_copied else "undecided"
 
+    def are_in_any_order(self, facts: ReplicaFacts, leadership: Leadership | None, *, at_rest: bool) -> bool:
+        """True if a replica's files may be of moments in any order, by the first line that fits (C.2, "Files in any order").
+
+        | the copies | in any order |
+        |---|---|
+        | are of one moment, by the manifest (`at_rest`) | no |
+        | of a broker that was down (`state_when_copied`), or that was stopped cleanly | no |
+        | were collected, or read through the broker, or have a begin and an end in the manifest: then they are in the order of C.2 | no |
+        | are any other | yes |
+        """
+        if at_rest or facts.directory.clean_shutdown or self.was_down(facts, leadership):
+            return False
+        return facts.directory.observed is None and self.of(facts) is None
+
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
         """True if a replica's broker is known to have been down when it was copied, so that its copy has all that it left."""
         return self.state_when_copied(facts, leadership) == "down"
@@ -238,11 +252,12 @@ def state_of_reference(
 ) -> CopiedState:
     """State of the reference's broker during the copy (`CaptureTimes.state_when_copied`).
 
-    An undecided state becomes down if the reference's checkpoint, which is copied before the log (C.2), is past the log's end:
-    the log of a running leader is not truncated.
+    An undecided state becomes down if the reference's checkpoint was copied before the log (C.2) and is past the log's end: the
+    log of a running leader is not truncated.
     """
     state = times.state_when_copied(reference.facts, leadership)
-    is_lost = state == "undecided" and is_tail_lost(reference, replicas, reference.facts)
+    facts = reference.facts
+    is_lost = state == "undecided" and not facts.in_any_order and is_tail_lost(reference, replicas, facts)
     return "down" if is_lost else state
 
 

@@ -179,6 +179,7 @@ def recorded_marks(
     |---|---|
     | has less than a leader whose log is not here, and which may have been elected uncleanly since | no |
     | conflicts with the reference around that offset | no |
+    | was cut below that offset after its log was copied, so that the mark may be of its log since (`later_entry`) | no |
     | shows no batch that both have, and the offset is the first that they could | only where the reference is empty |
     | is any other, or the reference | yes |
     """
@@ -201,7 +202,10 @@ def recorded_marks(
         # every election since was clean.
         known = _latest_known_epoch(facts)
         is_current = latest is None or known >= latest or clean.between(known, latest)
+        cut = later_entry(facts, (leader, *(item.follower for item in comparisons))) if facts.in_any_order else None
         for value, name in _values(facts, cleaner_bound):
+            if cut is not None and value > cut.start_offset:
+                continue
             offset = proven_below(leader, facts, value, clean)
             held = min(offset, facts.log_end_offset)
             # An empty leader cannot agree with the other, which had records from there on.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a replica had records up to its checkpointed high watermark that its log lacks, and no truncation explains it.
 
-    `replicas` are all that were compared, including the reference. Truncation cannot explain a checkpoint that no other replica
-    ever reached.
+    Its log may still be older than the checkpoint (`ReplicaFacts.in_any_order`). `replicas` are all that were compared,
+    including the reference. Truncation cannot explain a checkpoint that no other replica ever reached.
     """
     checkpoint = _mark_past_end(facts)
     if checkpoint is None:
@@ -37,7 +37,7 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
     """
     checkpoint = _mark_past_end(facts)
     recovery_point = facts.directory.recovery_point_checkpoint
-    if checkpoint is None:
+    if checkpoint is None or facts.in_any_order:
         return None
     flushed = recovery_point is not None and recovery_point > facts.log_end_offset
     others = [other for other in replicas if other is not facts]

@@ -163,8 +163,10 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
 def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -> bool:
     """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks."""
     entries = facts.directory.checkpoint_epochs
-    if leadership.source not in ("metadata_log", "user") or not entries or led_in is None:
+    if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
+    if not entries:
+        return facts.in_any_order and facts.empty and facts.directory.epoch_file.state == "empty"
     return facts.file_increases and _known_epoch(facts) < led_in
 
 

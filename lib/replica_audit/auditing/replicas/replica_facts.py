@@ -221,6 +221,8 @@ class ReplicaFacts:
     """True if the broker was up when it was copied, by the manifest, so that it does not restart before it leads or follows."""
     was_down: bool = False
     """True if the broker is known to have been down when it was copied, so that its files are of one moment."""
+    in_any_order: bool = False
+    """True if its files may be of moments in any order (`CaptureTimes.are_in_any_order`), such as a checkpoint later than the log."""
     known_epoch: int | None = None
     """The partition's leader epoch by the metadata log; no broker knows a later one, as it applies what that log has."""
     compacted: bool = False
