@@ -334,10 +334,10 @@ class RemoteListing(NamedTuple):
     latest_ms: int | None = None
     """The latest moment that any part of the listing names."""
 
-    @property
-    def by_id(self) -> dict[str, RemoteObject]:
-        """The objects by segment id."""
-        return {one.segment_id: one for one in self.objects}
+    def of(self, segments: Iterable[RemoteSegment]) -> dict[str, RemoteObject]:
+        """The objects of segments, by segment id. One of another topic id is of another topic, whatever its segment id."""
+        topics = {one.segment_id: one.topic_id for one in segments}
+        return {one.segment_id: one for one in self.objects if topics.get(one.segment_id) == one.topic_id}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from tests.support.scenes import FENCE, beside, change, log
 from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
 
+from replica_audit.text import render_time
+
 SHARED = written(0, 30, 1)
 
 
@@ -257,6 +259,22 @@ def test_its_own_copy_of_the_metadata_log_tells_when_it_was_copied(tmp_path, sec
     answer = gone_down(tmp_path, seen={1: known}, apart_ms=1000 * seconds)
     assert is_undecided(answer) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost, answer
     assert bool(answer.found("REP-LEADER-SHORTER", 2)) is lost, answer
+    told = [item["text"] for row in answer.found("REP-LEADER-SHORTER", 2) for item in row["evidence"]]
+    assert any("if broker.session.timeout.ms is 9000 or more" in text for text in told) is lost, told
+
+
+@pytest.mark.parametrize(("begun_s", "lost"), [(-1, False), (3, False), (9, True), (None, True)])
+def test_one_that_went_down_while_it_was_copied_may_have_had_more_in_its_log(tmp_path, begun_s, lost):
+    """Its own copy of the metadata log, which was copied last, has records of 4 s after `TIME_MS`."""
+
+    def manifest() -> None:
+        brokers = [{"broker_id": one, "log_dir": f"broker-{one}"} for one in (1, 2, 3)]
+        if begun_s is not None:
+            brokers[0]["started"] = render_time(write.TIME_MS + 1000 * begun_s)
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+
+    answer = gone_down(tmp_path, seen={1: 4}, before_audit=manifest)
+    assert is_undecided(answer) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost, answer
 
 
 @pytest.mark.parametrize(("known", "lost"), [(3, False), (5, True)])

@@ -39,12 +39,13 @@ def read_contents(
 
     Batches are kept for offsets that a local log has too, unless a local segment has the same content.
     """
-    objects = {} if listing is None else listing.by_id
+    segments = sorted(segments)
+    objects = {} if listing is None else listing.of(segments)
     local = [one for of_copy in summaries.values() for one in of_copy]
     digests = {one.digest for one in local if one.digest is not None}
     local_start = min((one.base_offset for one in local), default=None)
     found = []
-    for segment in sorted(segments):
+    for segment in segments:
         stored = objects.get(segment.segment_id)
         if segment.state != COPY_FINISHED or stored is None or stored.missing is not None:
             continue

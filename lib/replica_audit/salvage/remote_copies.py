@@ -31,11 +31,11 @@ def remote_copies(
 
     `stays`: it leads already.
     """
-    objects = {} if evidence.side.store is None else evidence.side.store.by_id
     is_open = snapshot.remote_store is not None
     readable: list[_Stored] = []
     unread: list[Unread] = []
     lacking = _lacking(case, log, stays=stays)
+    objects = {} if evidence.side.store is None else evidence.side.store.of(lacking)
     for segment, parts in lacking.items():
         stored = objects.get(segment.segment_id)
         if stored is None or stored.log_path is None or stored.form != "readable" or not is_open:

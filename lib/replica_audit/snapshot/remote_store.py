@@ -84,7 +84,7 @@ class RemoteStore:
         """
         segments = tuple(segments)
         listing = self.of(topic, partition, segments)
-        there = listing.by_id
+        there = listing.of(segments)
         is_lacking = any(one.state == COPY_FINISHED and one.segment_id not in there for one in segments)
         if self.location is None or not (is_lacking or any(one.is_chunked for one in listing.objects)):
             return listing, []

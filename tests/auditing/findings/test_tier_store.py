@@ -254,6 +254,20 @@ def test_lost_records_that_the_store_does_not_have_any_more_are_not_said_to_be_t
     assert [(row["lost_records"], row["remote_records"]) for row in own] == [(30, 15)]
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_an_object_of_another_topic_id_is_no_segment_of_this_topic(tmp_path: Path, there: bool) -> None:
+    """A topic of the same name, as of a store that was copied from another cluster: the same segment id is that of other records."""
+    span = SPANS[1]
+    other = [(plain_path(segment_id(*span), span[0], topic_id=make_uuid("another topic")), 100)]
+    answer = looked(
+        tmp_path, [*stored(SPANS[0], SPANS[2]), *(stored(span) if there else []), *other], told(), listed=AFTER
+    )
+    assert ("TIER-OBJECT-MISSING" in codes(answer)) is not there, answer
+    assert (answer.verdict == "COMMITTED_LOSS") is not there
+    (row,) = [row for row in answer.tables["remote_segments"] if row["start_offset"] == 40]
+    assert row["basis"] == ("listing" if there else None), row
+
+
 # --- sizes
 
 

@@ -136,7 +136,7 @@ class StoreMoments:
 
     def forms(self) -> dict[str, StoredForm]:
         """Forms of the copied segments in the store, by id; unknown for one that may have been added since."""
-        objects = self.listing.by_id
+        objects = self.listing.of(self.segments)
         return {
             one.segment_id: objects[one.segment_id].form
             if one.segment_id in objects
@@ -158,7 +158,7 @@ def find_deviations(
     facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], moments: StoreMoments
 ) -> StoreDeviations:
     """Find the differences; `segments` are the uncontradicted ones of the log's topic id, `moments` belong to all of them."""
-    objects = moments.listing.by_id
+    objects = moments.listing.of(segments)
     missing = tuple(_find_missing(facts, lineage, segments, objects, moments))
     resized = tuple(_find_resized(segments, objects, moments))
     return StoreDeviations(missing, resized)
@@ -255,7 +255,8 @@ def seen_in_store(
     `read` are the ids of those that were read, `contents` their deviations.
     """
     unlike = {one.segment.segment_id for one in contents if one.kind != "unread"}
-    objects = listing.by_id
+    segments = tuple(segments)
+    objects = listing.of(segments)
     seen: dict[str, RemoteBasis] = {}
     for segment in segments:
         stored = objects.get(segment.segment_id)

@@ -117,8 +117,16 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             why = (
                 f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
             )
+            is_by_log = case.leadership is not None and leader.broker_id in case.leadership.down_when_copied
+            by = (
+                ", by its own copy of the metadata log, if broker.session.timeout.ms is 9000 or more"
+                if is_by_log
+                else ""
+            )
             evidence = [
-                considered(f"capture skew: no, broker {leader.broker_id} was down, so its copy has all that it left")
+                considered(
+                    f"capture skew: no, broker {leader.broker_id} was down{by}, so its copy has all that it left"
+                )
             ]
         else:
             why = (

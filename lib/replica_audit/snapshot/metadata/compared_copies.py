@@ -130,7 +130,7 @@ def _read(
         settled, stale = settle(snapshot, quorum, kept, everything.leaderships(), epochs, evidence.moments)
     image = replay(snapshot, kept, settled)
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)
-    found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept)
+    found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept, evidence.moments)
     found = mark_lacking(found, stale) if stale else found
     left_over = _left_over(image, found, directories)
     may_prove = [ProvenBy(one.copies, one.applied, one.forgotten is not None) for one in found_histories]

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from replica_audit.model import Leadership
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.stale_copies import CopyMoments
 
 #: A broker that went down is fenced so much later at most: `broker.session.timeout.ms` is 9 s, and the rest the controller's
 #: timer and the last idle record. Observed are 9.3 to 10.3 s (4.3.1).
@@ -25,12 +26,14 @@ def mark_down_when_copied(
     fenced_at: Mapping[int, int],
     stopped_at: Mapping[int, int],
     copies: Sequence[MetadataCopy],
+    moments: CopyMoments,
 ) -> list[Leadership]:
     """`leaderships` with `down_when_copied`, by the time in ms at which brokers were fenced, and of those that had announced their
-    stop; `copies` are of one history."""
+    stop; `copies` are of one history. A broker whose own copy has records from after its copying began went down meanwhile, so that
+    the logs copied first may be older."""
     reached: dict[int, int] = {}
     for copy in copies:
-        if copy.node_id is not None:
+        if copy.node_id is not None and not moments.is_before(copy.log, copy.last_time_ms):
             reached[copy.node_id] = min(reached.get(copy.node_id, copy.last_time_ms), copy.last_time_ms)
     least = {broker: time_ms - _FENCED_WITHIN_MS for broker, time_ms in fenced_at.items()}
     least |= {broker: time_ms - _STOPPED_WITHIN_MS for broker, time_ms in stopped_at.items()}

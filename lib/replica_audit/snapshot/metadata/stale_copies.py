@@ -32,12 +32,19 @@ class CopyMoments(NamedTuple):
 
     def is_after(self, log: MetadataLog, time_ms: int) -> bool:
         """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied."""
-        begun = [
+        return self.at_rest or any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in self._begun(log))
+
+    def is_before(self, log: MetadataLog, time_ms: int) -> bool:
+        """True if a copy may have been begun before `time_ms`, as far as the manifest gives its begin."""
+        return any(begin <= time_ms + CLOCKS_DIFFER_MS for begin in self._begun(log))
+
+    def _begun(self, log: MetadataLog) -> list[int]:
+        """Begins in ms of the copies that have a metadata log, or are of its node."""
+        return [
             one.started_ms
             for one in self.copies
             if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
         ]
-        return self.at_rest or any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun)
 
 
 def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
