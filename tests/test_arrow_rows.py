@@ -204,12 +204,30 @@ def test_no_task_of_an_audit_no_driver_and_no_report_imports_pandas(
 class _Lists(NamedTuple):
     isr: list[int] | None
     epochs: list[list[int]]
+    shares: list[_Both]
+    configs: dict[str, str]
 
 
-def test_equal_lists_of_rows_are_one_object() -> None:
-    """A driver holds the rows of many partitions: most of them have the same few lists."""
-    rows = [_Lists([1, 2], [[0, 0]]), _Lists(None, []), _Lists([1, 2], []), _Lists([2, 1], [[0, 0]])]
-    table = rows_to_arrow(rows, pa.schema([("isr", pa.list_(pa.int64())), ("epochs", pa.list_(pa.list_(pa.int64())))]))
-    found = list(arrow_to_rows(table, _Lists))
+def test_equal_lists_and_maps_of_rows_are_one_object() -> None:
+    """A driver holds the rows of many partitions: most of them have the same few."""
+    rows = [
+        _Lists([1, 2], [[0, 0]], [_Both(1, "log")], {"b": "2", "a": "1"}),
+        _Lists(None, [], [], {}),
+        _Lists([1, 2], [], [_Both(1, "log")], {}),
+        _Lists([2, 1], [[0, 0]], [_Both(1, "log"), _Both(1, "log")], {"a": "1", "b": "2"}),
+    ]
+    pairs = pa.struct([("a", pa.int64()), ("b", pa.string())])
+    kinds = [
+        pa.list_(pa.int64()),
+        pa.list_(pa.list_(pa.int64())),
+        pa.list_(pairs),
+        pa.map_(pa.string(), pa.string()),
+    ]
+    table = rows_to_arrow(rows, pa.schema(list(zip(_Lists._fields, kinds, strict=True))))
+    # Without its first row the columns begin inside their buffers.
+    assert list(arrow_to_rows(table.slice(1), _Lists)) == rows[1:]
+    first, second, third, last = found = list(arrow_to_rows(table, _Lists))
     assert found == rows
-    assert found[0].isr is found[2].isr and found[0].epochs is found[3].epochs and found[1].epochs is found[2].epochs
+    assert first.isr is third.isr and first.epochs is last.epochs and second.epochs is third.epochs
+    assert first.shares is third.shares and last.shares[0] is last.shares[1]
+    assert first.configs is last.configs and second.configs is third.configs

@@ -7,14 +7,14 @@ grouping of a table, and expressions: in a Python worker that takes longer than 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from itertools import chain, starmap
+from functools import cache, partial
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.schema import AnyRow, Column, Row, column_names, value_readers
+from replica_audit.schema import AnyRow, Column, Row, column_names, rows_of_columns, value_readers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,14 +66,14 @@ _STEP = 1 << 12
 def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
     """The rows of class `kind`, from columns named for its fields; other columns are ignored.
 
-    Maps become dicts in the order of their keys. Equal texts become one object, and so do equal structs and lists of neighbouring
-    rows, which Arrow would repeat for every row: lists of a row must not be changed.
+    Maps become dicts in the order of their keys. Equal texts become one object, and so do equal structs, lists and maps of
+    neighbouring rows, which Arrow would repeat for every row: lists and maps of a row must not be changed.
     """
     readers = value_readers(kind)
     texts: dict[str | None, str | None] = {}
     for batch in table.select(column_names(kind)).to_batches(max_chunksize=_STEP):
         columns = [_values(column, read, texts) for column, read in zip(batch.columns, readers, strict=True)]
-        yield from starmap(kind, zip(*columns, strict=True))
+        yield from rows_of_columns(kind, columns)
 
 
 def _values(
@@ -81,14 +81,14 @@ def _values(
 ) -> list[object]:
     if read is not None and pa.types.is_struct(column.type):
         return list(_structs(column, read))
+    if pa.types.is_list(column.type):
+        return list(_lists(column, _values(column.flatten(), read, texts)))
     values = column.to_pylist()
     if pa.types.is_string(column.type):
         return [texts.setdefault(value, value) for value in values]
     if pa.types.is_map(column.type):
-        return [None if value is None else dict(sorted(value)) for value in values]
-    if read is not None:
-        values = list(map(read, values))
-    return _shared(values) if pa.types.is_list(column.type) else values
+        return _shared([None if value is None else dict(sorted(value)) for value in values])
+    return values
 
 
 def _structs(column: pa.StructArray, read: Callable[[object], object]) -> Iterator[object]:
@@ -103,6 +103,17 @@ def _structs(column: pa.StructArray, read: Callable[[object], object]) -> Iterat
         if is_there and values not in known:
             known[values] = read(dict(zip(names, values, strict=True)))
         yield known[values] if is_there else None
+
+
+def _lists(column: pa.ListArray, items: list[object]) -> Iterator[object]:
+    """The lists of a column with the `items` of all of them, of equal ones one object."""
+    known: dict[tuple[object, ...], object] = {}
+    # Structs and lists are compared as objects: equal ones are one.
+    key = partial(map, id) if pa.types.is_nested(column.type.value_type) else iter
+    lengths = arrow_to_numbers(column.value_lengths(), -1).tolist()
+    for length, end in zip(lengths, accumulate(max(0, length) for length in lengths)):
+        one = items[end - length : end]
+        yield None if length < 0 else known.setdefault(tuple(key(one)), one)
 
 
 def _shared(values: list[Any]) -> list[Any]:

@@ -966,6 +966,12 @@ def render_column(values: Sequence[object], render: Callable[[object], str]) -> 
     return [texts[key] for key in keys]
 
 
+def rows_of_columns(kind: type[AnyRow], columns: Iterable[Iterable[Any]]) -> Iterator[AnyRow]:
+    """Rows of class `kind` from the values of each of its columns."""
+    row: Any = kind
+    return map(row._make, zip(*columns, strict=True))
+
+
 def read_row(kind: type[AnyRow], row: RawRow) -> AnyRow:
     """The row of class `kind` in a dict, structs included; inverse of `to_dict`. Raises KeyError for a missing column."""
     return _reader(kind)(row)
