@@ -605,6 +605,7 @@ def test_what_the_present_leader_would_cut_off_the_choice_is_copied_first(
             "log_end_offset": row.broker_id * 5,
         },
     )
+    change_rows(results, "partitions", lambda row: {"reference_id": 1})
     if up is None:
         results.partition_states.clear()
     plan = plan_elections(results, up=up)

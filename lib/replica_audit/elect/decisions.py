@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_damage
-from replica_audit.elect.plan_model import Candidate, Conflict, Decision, RemoteShare
+from replica_audit.elect.plan_model import Candidate, Conflict, Decision, RemoteShare, SalvageSource
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
@@ -128,6 +129,10 @@ def _say_awaited(wanted: Mapping[int, int]) -> str:
     )
 
 
+#: What each choice for a partition costs, and the sources of what the best one loses.
+_Costs = tuple[tuple[Candidate, ...], tuple[SalvageSource, ...]]
+
+
 def decide(
     matrix: Matrix,
     state: PresentState,
@@ -144,6 +149,8 @@ def decide(
     conflicts = []
     places = sorted(asked) if asked else matrix.places()
     of_place = by_place(groups or ())
+    # Many partitions have the same costs: of equal ones a single object is held.
+    shared: Callable[[_Costs], _Costs] = cache(lambda costs: costs)
     if candidate_id is not None:
         having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
         lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
@@ -157,8 +164,8 @@ def decide(
         reason = "this audit has not worked out what each choice costs; elect does"
         conflicts += [
             Conflict(*place, _DELETED if place in state.deleted else reason)
-            for place, lost in matrix.lost.items()
-            if lost and place not in matrix.rows
+            for place, row in matrix.partitions.items()
+            if row.lost_records and place not in matrix.rows
         ]
     if not asked:
         places = sorted({*places, *matrix.moved})
@@ -181,7 +188,8 @@ def decide(
         if chosen is None:
             conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
             continue
-        decision = _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
+        of_groups = None if groups is None else of_place.get(place, ())
+        decision = _decision(matrix, state, place, chosen, given, of_groups, shared)
         found.append(decision if given else _undisturbed(matrix, decision, state))
     return _concentrated(matrix, found, state), conflicts
 
@@ -245,6 +253,7 @@ def _decision(
     chosen: int,
     asked: bool,
     groups: Sequence[CommittedOffset] | None,
+    shared: Callable[[_Costs], _Costs],
 ) -> Decision:
     rows = matrix.rows[place]
     registration = state.partitions.get(place)
@@ -256,6 +265,8 @@ def _decision(
     if reason is None:
         best = matrix.best(place)
         reason = f"broker {chosen} was asked for" + ("" if best is None else f"; broker {best} would lose the least")
+    candidates = tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one])
+    candidates, salvage = shared((candidates, matrix.sources(place, chosen)))
     return Decision(
         topic=place[0],
         partition=place[1],
@@ -266,8 +277,8 @@ def _decision(
         kafka_choice_id=None if kafka is None else kafka.broker_id,
         kafka_choice_right=None if kafka is None else kafka.right,
         procedure="none",
-        candidates=tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one]),
-        salvage=matrix.sources(place, chosen),
+        candidates=candidates,
+        salvage=salvage,
         depends_on=tuple(matrix.needed[place]),
     )
 

@@ -146,7 +146,7 @@ def plan_elections(
     if held := {
         place_of(one) for one in outcome.decisions if one.procedure != "none" and matrix.is_moving(place_of(one))
     }:
-        unplanned = [replace(one, procedure="unplanned") for one in outcome.decisions if place_of(one) in held]
+        unplanned = [one.by("unplanned") for one in outcome.decisions if place_of(one) in held]
         conflicts += [Conflict(*place, MOVES_BESIDE) for place in sorted(held)]
         outcome = make_steps(state, matrix, [one for one in decisions if place_of(one) not in held], tools)
         outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))

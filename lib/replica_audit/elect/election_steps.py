@@ -133,19 +133,19 @@ def _try(
             forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
         attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
         attempt.carry_out()
-        decisions = [replace(one, procedure="elect") if place_of(one) in attempt.dragged else one for one in decisions]
+        decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
         if not attempt.dragged and (attempt.risky <= forbidden or way is None):
             new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
             if not new:
                 break
             # Their own steps go; steps for other partitions may then serve, or give up, others than before.
             given_up |= new
-            decisions = [replace(one, procedure="unplanned") if place_of(one) in new else one for one in decisions]
+            decisions = [one.by("unplanned") if place_of(one) in new else one for one in decisions]
         forbidden |= attempt.risky if way is not None else frozenset()
     unserved = {**attempt.unserved, **given_up}
     conflicts += [Conflict(*place, reason) for place, reason in sorted(unserved.items())]
     outcome = PlannedDecisions(
-        decisions=tuple(replace(one, procedure=attempt.procedures[place_of(one)]) for one in decisions),
+        decisions=tuple(one.by(attempt.procedures[place_of(one)]) for one in decisions),
         steps=tuple(attempt.list.steps),
         keep_down=tuple(attempt.held()),
         conflicts=tuple(conflicts),
@@ -193,7 +193,7 @@ def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Dec
     else:
         is_led = registration.leader_id is not None and state.up.issuperset(registration.replicas)
         procedure = "reorder" if is_led and choice in registration.isr else "elect"
-    return replace(decision, procedure=procedure), reason
+    return decision.by(procedure), reason
 
 
 def _why_nothing(state: PresentState, decision: Decision, registration: Registration | None) -> str | None:
@@ -252,7 +252,7 @@ class _Attempt:
     ) -> None:
         self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
-        self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
+        self._harmful = matrix.harmful(decisions)
         self._state = state
         self._matrix = matrix
         self._forbidden = forbidden
@@ -560,7 +560,7 @@ class _Attempt:
         """Partitions that a start may affect in unknown ways: without a plan, or undecided though their replicas may differ."""
         for place in self._state.partitions:
             decided = self.procedures.get(place, "unplanned") != "unplanned"
-            is_calm = place not in self._matrix.rows and self._matrix.lost.get(place) == 0
+            is_calm = place not in self._matrix.rows and self._matrix.lost(place) == 0
             if not decided and (not is_calm or place in self._matrix.needed):
                 yield place
 

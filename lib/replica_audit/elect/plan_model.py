@@ -151,6 +151,10 @@ class Decision:
         who = f"the replica{'' if replicas == 1 else 's'} on {name_brokers(self.depends_on)}"
         return f"{who} {say_uncaptured(replicas)}: {ask_for_copies(replicas, None)}"
 
+    def by(self, procedure: str) -> Decision:
+        """The decision with this procedure."""
+        return self if self.procedure == procedure else replace(self, procedure=procedure)
+
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
         """The decision with another candidate, the sources of what it loses, and the reason."""
         own = next(one for one in self.candidates if one.candidate_id == candidate_id)

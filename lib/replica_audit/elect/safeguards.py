@@ -85,8 +85,8 @@ class RecordsAtRisk(NamedTuple):
     place: Place
     records: int
     committed: int
-    directories: tuple[str, ...]
-    """Directories relative to the snapshot; empty if only a text or table describes the log."""
+    log_dir: str | None
+    """Relative to the snapshot; None if only a text or table describes the log."""
 
 
 def safeguard_steps(
@@ -312,7 +312,7 @@ def _copy(
     groups: dict[tuple, list[int]] = defaultdict(list)
     for broker, held in holdings.items():
         numbers = tuple((one.place, one.records, one.committed) for one in held)
-        is_all = all(one.records == matrix.lost.get(one.place) for one in held)
+        is_all = all(one.records == matrix.lost(one.place) for one in held)
         groups[numbers if is_all else broker, state.liveness(broker)].append(broker)
     for _, brokers in sorted(groups.items(), key=lambda item: min(item[1])):
         held = holdings[min(brokers)]
@@ -322,8 +322,8 @@ def _copy(
             text=f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix, state)}",
             brokers=tuple(sorted(brokers)),
             partitions=tuple(places),
-            commands=tuple(_copy_commands(copies, matrix, min(brokers), places)),
-            snapshot=tuple(directory for one in held for directory in one.directories),
+            commands=tuple(_copy_commands(copies, min(brokers), [(one.log_dir, one.place) for one in held])),
+            snapshot=tuple(f"{one.log_dir}/{one.place[0]}-{one.place[1]}" for one in held if one.log_dir is not None),
         )
     copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
     doubted = _find_doubted(results, copied, about)
@@ -336,7 +336,8 @@ def _copy(
         why = "what they have is gone as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
         yield _copy_other(matrix, doubted, copies, why)
     if others:
-        is_tiered = any(results.at(place).remote_segments for places in others.values() for place in places)
+        tiered = set(map(place_of, results.remote_segments))
+        is_tiered = not all(map(tiered.isdisjoint, others.values()))
         store = " (remote storage counts only where its objects were seen)" if is_tiered else ""
         yield _copy_other(
             matrix, others, copies, f"they have what no other replica has{store}, or what the choice loses"
@@ -405,17 +406,24 @@ def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[Place]], copies: C
         brokers=tuple(sorted(wanted)),
         partitions=tuple(sorted({place for places in wanted.values() for place in places})),
         commands=tuple(
-            one for broker, places in sorted(wanted.items()) for one in _copy_commands(copies, matrix, broker, places)
+            one
+            for broker, places in sorted(wanted.items())
+            for one in _copy_commands(copies, broker, [(_log_dir(matrix, broker, place), place) for place in places])
         ),
     )
 
 
-def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable[Place]) -> Iterator[str]:
-    """A command for each log dir of the broker that has any of the partitions, as far as the snapshot shows it."""
+def _log_dir(matrix: Matrix, broker: int, place: Place) -> str | None:
+    """The log dir of a broker that has a partition, as far as the snapshot shows it."""
+    row = matrix.replicas.get(place, {}).get(broker)
+    return None if row is None or row.clean_shutdown is None else row.log_dir
+
+
+def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | None, Place]]) -> Iterator[str]:
+    """A command for each log dir of the broker that has any of the partitions."""
     in_log_dir: dict[str, list[Place]] = defaultdict(list)
-    for place in places:
-        row = matrix.replicas.get(place, {}).get(broker)
-        in_log_dir["" if row is None or row.clean_shutdown is None else row.log_dir].append(place)
+    for log_dir, place in placed:
+        in_log_dir[log_dir or ""].append(place)
     for _, some in sorted(in_log_dir.items()):
         yield copies.of_partitions(broker, some)
 
@@ -444,16 +452,16 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[
 def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[RecordsAtRisk]]:
     """By broker, what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
-    for place in matrix.holding:
-        if place not in about:
-            continue
+    for row in matrix.holding:
+        place, broker = place_of(row), row.broker_id
         reference = matrix.reference(place)
-        for broker, row in sorted(matrix.replicas[place].items()):
-            cut = None if reference is None else matrix.row(place, reference, broker)
-            # Without costs any of it may be cut.
-            if row.lost_held and broker != reference and (cut is None or cut.lost_held):
-                here = () if row.clean_shutdown is None else (f"{row.log_dir}/{place[0]}-{place[1]}",)
-                found[broker].append(RecordsAtRisk(place, row.lost_held, row.lost_committed_held or 0, here))
+        if place not in about or broker == reference:
+            continue
+        cut = None if reference is None else matrix.row(place, reference, broker)
+        # Without costs any of it may be cut.
+        if row.lost_held and (cut is None or cut.lost_held):
+            here = None if row.clean_shutdown is None else row.log_dir
+            found[broker].append(RecordsAtRisk(place, row.lost_held, row.lost_committed_held or 0, here))
     return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
 
 
@@ -523,9 +531,8 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
 
 def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
     """Subject and verb: the leader, or the stand-in for leaders that were not captured or do not exist."""
-    references = {place: matrix.reference(place) for place in places}
-    rows = [matrix.replicas[place][one] for place, one in references.items() if one is not None]
-    if all(row.role == "leader" for row in rows):
+    rows = [row for place in places if (row := matrix.partitions.get(place)) is not None]
+    if all(row.reference_id in (None, row.leader_id) for row in rows):
         return "the leader does"
-    compared = set(references.values())
+    compared = {row.reference_id for row in rows}
     return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs that they are compared with do"
