@@ -204,6 +204,15 @@ class Results(ReportRows):
         audited = set(map(place_of, self.partitions))
         return {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
 
+    def gather(self, places: Iterable[FindingPlace]) -> None:
+        """Find the rows of `places` for `at`, which otherwise finds those of all partitions."""
+        if not (wanted := {*places} - self._found_at.keys()):
+            return
+        tables = [
+            by_place(row for row in self.table(table) if place_of(row) in wanted) for table in PartitionRows._fields
+        ]
+        self._found_at.update((place, PartitionRows(*(rows.get(place, ()) for rows in tables))) for place in wanted)
+
     def at(self, place: FindingPlace) -> PartitionRows:
         """The rows of one partition."""
         found = self._found_at.get(place)

@@ -41,6 +41,10 @@ class ShapeError(ValueError):
         self.place = place
 
 
+#: Types of most values of a field, which JSON writes as they are.
+_SCALARS = frozenset((type(None), bool, int, float, str))
+
+
 def to_object(value: object) -> dict[str, object]:
     """A dataclass as the object that `json` writes."""
     kind: type = value.__class__
@@ -50,7 +54,7 @@ def to_object(value: object) -> dict[str, object]:
         if one is None and field.is_left_out:
             continue
         if field.flat is None:
-            found[field.name] = _plain(one, field.hint)
+            found[field.name] = one if one.__class__ in _SCALARS else _plain(one, field.hint)
         else:
             found |= to_object(one)
     return found

@@ -23,14 +23,15 @@ from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
+from replica_audit.elect import cost_matrix
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_plan import advise
-from replica_audit.elect.plan_model import plan_object
+from replica_audit.elect.plan_model import Candidate, plan_object
 from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
-from replica_audit.results import Results, place_of
+from replica_audit.results import PartitionRows, Results, place_of
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, ReportRows, to_dict
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_parts
@@ -183,6 +184,29 @@ def test_costs_of_partitions_without_details_are_held_packed(
         packed = Matrix(told).rows
         for place in packed:
             assert packed[place] and count_held(ElectionRow) <= most
+
+
+def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are grouped by partition only where they are told in detail."""
+    monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
+    opened: list[bytes] = []
+    unpacked = cost_matrix.unpacked
+    monkeypatch.setattr(cost_matrix, "unpacked", lambda *given: (opened.append(given[0]), unpacked(*given))[1])
+    held, passes = [], []
+    for copies in (4, 9):
+        clone_capture(FIXTURES / "elr-leaderless", tmp_path / f"{copies}", copies)
+        ran = run_stages(tmp_path / f"{copies}", tmp_path / f"w{copies}", driver_rows=1)
+        told = load_results(ran.warehouse, None, "high")
+        opened.clear()
+        with only_new_objects():
+            write_report(told, str(tmp_path / f"r{copies}"), "high")
+            assert len(advise(told).decisions) > copies
+            held.append((count_held(Candidate), count_held(PartitionRows)))
+        passes.append(len(opened) / len(set(opened)))
+    assert held[0] == held[1] and min(held[0]) > 0, held
+    assert max(passes) <= 6, passes
 
 
 def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(

@@ -11,7 +11,7 @@ from replica_audit.literals import RemoteBasis
 from replica_audit.model import Place
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
-from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
+from replica_audit.report.facts.outcome import CASE_LIMIT, Outcome, WorstCase, find_outcome
 from replica_audit.report.layout import clean, name_bound
 from replica_audit.report.sentences import (
     Sentence,
@@ -28,8 +28,6 @@ from replica_audit.results import WANTED_FILE, Results, place_of
 from replica_audit.schema import PartitionRow
 from replica_audit.text import capitalise, count, name_brokers, name_remote_bases, render_time, verb
 
-#: Number of partitions named one by one.
-CASE_LIMIT = 3
 #: Short phrase for each verdict.
 VERDICT_WORDS = {
     "COMMITTED_LOSS": "committed records lost",
@@ -86,7 +84,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     return Answer(
         tone=outcome.tone,
         headline=" ".join(plain_text(line) for line in lines),
-        cases=tuple(map(_case, outcome.cases[:CASE_LIMIT])),
+        cases=tuple(map(_case, outcome.cases)),
         more=(
             *(doubts if outcome.is_loss else ()),
             *map(tell_finding, outcome.unplaced[:CASE_LIMIT]),

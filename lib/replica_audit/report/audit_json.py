@@ -87,9 +87,9 @@ def told_audit(results: Results) -> dict[str, object]:
     return _ordered({name: value for name, value in results.audit.items() if name != "table_versions"})
 
 
-def _plan_objects(plan: Plan) -> dict[str, list[dict[str, object]]]:
+def _plan_objects(plan: Plan) -> dict[str, Iterator[dict[str, object]]]:
     """Decisions and steps in the form of plan.json."""
-    return {"decisions": list(map(to_object, plan.decisions)), "steps": list(map(to_object, plan.steps))}
+    return {"decisions": map(to_object, plan.decisions), "steps": map(to_object, plan.steps)}
 
 
 def render_tables(
@@ -107,7 +107,7 @@ def _render_parts(
     head: Mapping[str, object],
     tables: Iterable[str],
     texts_of: Callable[[str], Iterable[str]],
-    lists: Callable[[], Mapping[str, Sequence[object]]],
+    lists: Callable[[], Mapping[str, Iterable[object]]],
 ) -> Iterator[str]:
     """Yield the members of `head`, then the tables with the rows from `texts_of`, then the arrays from `lists` (called last),
     an item a line."""
@@ -115,17 +115,19 @@ def _render_parts(
     for name, value in head.items():
         yield f',\n"{name}": {render_value(value, name)}'
     for table in tables:
-        yield f',\n"{table}": ['
-        texts, before = iter(texts_of(table)), "\n"
-        while some := list(islice(texts, _AT_ONCE)):
-            yield before + ",\n".join(some)
-            before = ",\n"
-        yield "]" if before == "\n" else "\n]"
+        yield from _array(table, texts_of(table))
     for name, items in lists().items():
-        yield f',\n"{name}": ['
-        yield ",".join(f"\n{render_value(item, name)}" for item in items)
-        yield "\n]" if items else "]"
+        yield from _array(name, (render_value(item, name) for item in items))
     yield "\n}\n"
+
+
+def _array(name: str, texts: Iterable[str]) -> Iterator[str]:
+    yield f',\n"{name}": ['
+    texts, before = iter(texts), "\n"
+    while some := list(islice(texts, _AT_ONCE)):
+        yield before + ",\n".join(some)
+        before = ",\n"
+    yield "]" if before == "\n" else "\n]"
 
 
 def _ordered(audit: Mapping[str, object]) -> dict[str, object]:

@@ -11,8 +11,8 @@ from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (
     inconsistent_partitions,
     new_findings,
-    rows_by_partition,
     worst_of_each,
+    worst_partitions,
 )
 from replica_audit.report.layout import clean, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import (
@@ -27,7 +27,7 @@ from replica_audit.report.readers_and_writers import (
 from replica_audit.report.sentences import Sentence
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.report.what_to_do import WhatToDo
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 from replica_audit.text import count
 
@@ -114,9 +114,11 @@ def _readers_and_writers(results: Results) -> list[str]:
     hits = find_hits(results)
     groups: list[tuple[PartitionRow, HitGroup]] = []
     writers: list[tuple[PartitionRow, LostWriter]] = []
-    for row, rows in rows_by_partition(results):
-        groups += ((row, one) for one in hit_groups_of(rows.group_offsets, hits.get(place_of(row), {})))
-        writers += ((row, one) for one in writers_of(rows.lost_producers))
+    offsets, producers = by_place(results.group_offsets), by_place(results.lost_producers)
+    for row in worst_partitions(results):
+        place = place_of(row)
+        groups += ((row, one) for one in hit_groups_of(offsets.get(place, ()), hits.get(place, {})))
+        writers += ((row, one) for one in writers_of(producers.get(place, ())))
     blocks = []
     for title, table, found, lines in (
         ("Consumer groups that are hit", "group_offsets", len(groups), starmap(_group, groups)),

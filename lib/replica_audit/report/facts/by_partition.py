@@ -30,7 +30,9 @@ def rows_by_partition(
     results: Results, partitions: Iterable[PartitionRow] | None = None
 ) -> Iterator[tuple[PartitionRow, PartitionRows]]:
     """Yield each partition, or each of `partitions`, with its rows, in the order of `worst_partitions`."""
-    chosen = worst_partitions(results) if partitions is None else partitions
+    chosen = worst_partitions(results) if partitions is None else list(partitions)
+    if results.stored is not None:
+        results.gather(map(place_of, chosen))
     for row in chosen:
         yield row, results.at(place_of(row))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.report.facts.by_partition import present, served_rows
+from replica_audit.report.facts.by_partition import present, rows_by_partition, served_rows
 from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.results import PartitionRows, Results
 from replica_audit.schema import CaptureRow, PartitionRow
@@ -83,8 +83,8 @@ def find_timeline(
     in at most `MOST_EVENTS` lines; `copied` has broker, start and end (ms) for each log dir."""
     single = [
         (time_ms, broker_id, kind, number)
-        for number, row in enumerate(partitions)
-        for time_ms, broker_id, kind in _events(results.at((row.topic, row.partition)))
+        for number, (_, rows) in enumerate(rows_by_partition(results, partitions))
+        for time_ms, broker_id, kind in _events(rows)
     ]
     captured = [
         Events(time_ms, broker_id, "captured", 0, ())

@@ -9,11 +9,14 @@ from typing import NamedTuple
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
 from replica_audit.literals import VERDICTS, Verdict
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
+from replica_audit.report.facts.by_partition import present, rows_by_partition, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, Stored, whole_audit
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
 from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
+
+#: Maximum number of partitions, and of findings without one, named one by one.
+CASE_LIMIT = 3
 
 #: Verdicts that mean no loss.
 CALM = ("LAGGING", "CONSISTENT")
@@ -57,6 +60,7 @@ class Outcome(NamedTuple):
     tone: str
     """bad, warn, unknown or good."""
     cases: tuple[WorstCase, ...]
+    """The worst ones."""
     unplaced: tuple[FindingRow, ...]
     """Findings of high severity or more that belong to no partition."""
     adds_up: bool
@@ -284,9 +288,9 @@ def _cases(
             (row for row in partitions if place_of(row) in ranked or (worst == "LAGGING" and row.verdict == worst)),
             key=lambda row: ranked.get(place_of(row), len(ranked)),
         )
-    for row in affected:
+    for row, rows in rows_by_partition(results, affected[:CASE_LIMIT]):
         place = place_of(row)
-        loss = loss_at(row, lost[place], results.at(place).replicas) if row.lost_records else None
+        loss = loss_at(row, lost[place], rows.replicas) if row.lost_records else None
         yield WorstCase(row, loss, None if loss else _telling(row, findings.get(place, ())))
 
 

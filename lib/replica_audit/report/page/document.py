@@ -19,7 +19,6 @@ from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (
     detailed_partitions,
     is_large,
-    rows_by_partition,
     told_protocol,
     worst_partitions,
 )
@@ -45,7 +44,7 @@ from replica_audit.report.page.content import (
 )
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.whole_files import LINES
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import PartitionRow
 from replica_audit.text import count
 
@@ -218,8 +217,11 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
     counts = Counter(row.verdict for row in partitions)
     isr_known = sum(row.isr is not None for row in partitions)
     findings = count_findings(results)
-    changes = [(row, compare_place(place_of(row), rows.findings, earlier)) for row, rows in rows_by_partition(results)]
-    unplaced = compare_place((None, None), results.at((None, None)).findings, earlier)
+    placed = by_place(results.findings)
+    changes = [
+        (row, compare_place(place_of(row), placed.get(place_of(row), ()), earlier)) for row in worst_partitions(results)
+    ]
+    unplaced = compare_place((None, None), placed.get((None, None), ()), earlier)
     moves = find_moves(changes)
     return {
         "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
