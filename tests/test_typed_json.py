@@ -1,19 +1,18 @@
-"""Dataclasses as JSON objects and back: what was written is read, and anything else is refused with its place."""
+"""Dataclasses and named tuples as JSON objects and back: what was written is read, and anything else is refused with its place."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import pytest
 
 from replica_audit.typed_json import Names, PlaceObject, ShapeError, from_object, to_object
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(NamedTuple):
     word: Literal["yes", "no"]
     epochs: tuple[tuple[int, int], ...] = ()
 

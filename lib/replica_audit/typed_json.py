@@ -1,13 +1,13 @@
-"""Conversion of dataclasses to JSON objects and back, by the types of their fields, which also checks files written by one
-command and read by another."""
+"""Conversion of dataclasses and named tuples to JSON objects and back, by the types of their fields, which also checks files
+written by one command and read by another."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import UnionType
-from typing import Annotated, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.parsing import INT64, is_whole, parse_json
@@ -22,7 +22,7 @@ class Names(NamedTuple):
 
 
 class Flat(NamedTuple):
-    """Annotation: the fields of the dataclass are members of the enclosing object, left out if it is None."""
+    """Annotation: the fields of the class are members of the enclosing object, left out if it is None."""
 
 
 class Sparse(NamedTuple):
@@ -46,7 +46,7 @@ _SCALARS = frozenset((type(None), bool, int, float, str))
 
 
 def to_object(value: object) -> dict[str, object]:
-    """A dataclass as the object that `json` writes."""
+    """A dataclass or named tuple as the object that `json` writes."""
     kind: type = value.__class__
     found: dict[str, object] = {}
     for field in _fields(kind):
@@ -96,7 +96,7 @@ def read_written(path: str, option: str, parse: Callable[[object], _Object], wri
 
 
 def from_object(kind: type[_Object], value: object) -> _Object:
-    """The dataclass for a parsed JSON object. Unknown names are ignored; fields with a default may be missing. Raises ShapeError."""
+    """The dataclass or named tuple for a parsed JSON object. Unknown names are ignored; fields with a default may be missing. Raises ShapeError."""
     found = _read(value, kind, "")
     assert isinstance(found, kind)
     return found
@@ -114,24 +114,34 @@ class _Field(NamedTuple):
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
     hints = get_type_hints(kind, include_extras=True)
-    absent = dataclasses.MISSING
     found = []
-    for one in dataclasses.fields(kind):
-        hint = hints[one.name]
+    for name, is_needed in _names_of_fields(kind):
+        hint = hints[name]
         marks = {type(mark) for mark in getattr(hint, "__metadata__", ())} & {Flat, Sparse}
         if marks:
             hint = get_args(hint)[0]
         flat = next((inner for inner in get_args(hint) if inner is not type(None)), None) if Flat in marks else None
-        is_needed = one.default is absent and one.default_factory is absent
-        found.append(_Field(one.name, hint, is_needed, bool(marks), flat))
+        found.append(_Field(name, hint, is_needed, bool(marks), flat))
     return tuple(found)
+
+
+def _names_of_fields(kind: type) -> Iterator[tuple[str, bool]]:
+    """Name of each field, and True if it has no default."""
+    if dataclasses.is_dataclass(kind):
+        absent = dataclasses.MISSING
+        for one in dataclasses.fields(kind):
+            yield one.name, one.default is absent and one.default_factory is absent
+    else:
+        defaults = getattr(kind, "_field_defaults", {})
+        for name in kind.__annotations__:
+            yield name, name not in defaults
 
 
 def _plain(value: object, hint: object) -> object:
     """A field's value as JSON."""
     if value is None or isinstance(value, (str, int, float)):
         return value
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if _is_object(hint):
         return to_object(value)
     args = get_args(hint)
     if isinstance(value, tuple):
@@ -146,7 +156,7 @@ def _plain(value: object, hint: object) -> object:
 
 def _read(value: object, hint: object, place: str) -> object:
     """A JSON value as a field's value. Raises ShapeError."""
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if _is_object(hint):
         return _read_object(value, hint, place)
     if _is_union(hint):
         kinds = [one for one in get_args(hint) if one is not type(None)]
@@ -194,6 +204,11 @@ def _read_object(value: object, kind: type, place: str) -> object:
         elif field.is_needed:
             raise ShapeError(where, "a value, found none")
     return kind(**found)
+
+
+def _is_object(hint: object) -> TypeGuard[type]:
+    """True for a class whose values are JSON objects: a dataclass or named tuple."""
+    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"))
 
 
 def _is_union(hint: object) -> bool:
