@@ -9,7 +9,7 @@ from tests.property.compaction import History
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
-HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "60"))
+HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "120"))
 _PARTS = 8
 
 
@@ -53,12 +53,12 @@ def test_key_states_of_random_histories(tmp_path, part):
 
 def test_the_histories_have_something_to_tell():
     differing = unlike = 0
-    for seed in range(120):
+    for seed in range(HISTORIES):
         history = History(seed)
         leader = history.replicas[history.leader]
         for follower in history.replicas.values():
             unlike += follower.batches != leader.batches[: len(follower.batches)]
             if follower.end == leader.end:
                 differing += history.state(leader, leader.end) != history.state(follower, follower.end)
-    assert differing >= 8, "deleted keys came back"
-    assert unlike >= 150, "cleaners worked differently"
+    assert differing >= HISTORIES // 20, "deleted keys came back"
+    assert unlike > HISTORIES, "cleaners worked differently"
