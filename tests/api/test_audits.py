@@ -25,7 +25,7 @@ def test_quality_needs_a_place_for_its_pages_and_a_warehouse_lies_outside_the_sn
 
 
 def test_an_audit_gives_dataframes_of_its_own_rows_and_leaves_the_session_alone(spark, tmp_path):
-    place = {"warehouse": str(tmp_path / "warehouse")}
+    place = {"warehouse": str(tmp_path / "a [{wh*se}]?")}
     first = replica_audit.audit(spark, SAMPLE, **place)
     second = replica_audit.audit(spark, SAMPLE, report=str(tmp_path / "report"), fail_on="never", **place)
     assert first.audit_id != second.audit_id and first.verdict == second.verdict
@@ -45,6 +45,17 @@ def test_an_audit_gives_dataframes_of_its_own_rows_and_leaves_the_session_alone(
     assert spark.range(3).count() == 3
     with pytest.raises(KeyError):
         second.table("no_such_table")
+
+
+def test_audits_are_kept_as_arguments_and_the_file_say(tmp_path, monkeypatch):
+    run_in_process(monkeypatch)
+    monkeypatch.setattr("replica_audit.spark.callers_session.use_own_python", lambda _: None)
+    place = {"warehouse": str(tmp_path / "warehouse"), "config": str(tmp_path / "audit.yaml")}
+    (tmp_path / "audit.yaml").write_text("keep_audits: 2\n")
+    for kept in ({}, {}, {}, {"keep_days": 1}):
+        last = replica_audit.audit(None, SAMPLE, **place, **kept)
+    found = [row.audit_id for row in replica_audit.history(place["warehouse"]).past.audits]
+    assert len(found) == 2 and last.audit_id in found
 
 
 def test_the_examples_of_the_reference_run_as_they_are(spark, tmp_path, monkeypatch, capsys):

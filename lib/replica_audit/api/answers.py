@@ -279,11 +279,11 @@ def audit(
 
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
         audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
-        if keep_days is not None or keep_audits is not None:
+        if settings.keep_days is not None or settings.keep_audits is not None:
             from replica_audit.spark.catalogs import open_warehouse
             from replica_audit.warehouse.retention import apply_retention
 
-            apply_retention(open_warehouse(spark, settings), keep_days, keep_audits)
+            apply_retention(open_warehouse(spark, settings), settings.keep_days, settings.keep_audits)
     if report is not None:
         audited.report(report, report_url)
     return audited
