@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.in_process import run_in_process
 from tests.support.samples import SAMPLES
 
 import replica_audit

@@ -12,7 +12,7 @@ from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.schema import REPORT_TABLES, ddl
 from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.table_layout import columns_of, partition_of, spark_location
+from replica_audit.warehouse.table_layout import columns_of, partition_of, spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,9 +48,13 @@ def table_frame(spark: SparkSession, warehouse: Warehouse, table: str, ids: Mapp
     files = warehouse.files(table, ids[key])
     if not files:
         return spark.createDataFrame([], ddl(columns))
-    root = spark_location(warehouse.directory(table))
+    root = warehouse.directory(table)
     schema = ddl([column for column in columns if column.name != key])
-    rows = spark.read.schema(schema).parquet(*(f"{root}/{path}" for path in files)).withColumn(key, F.lit(ids[key]))
+    rows = (
+        spark.read.schema(schema)
+        .parquet(*(spark_path(f"{root}/{path}") for path in files))
+        .withColumn(key, F.lit(ids[key]))
+    )
     for name, value in ids.items():
         if name in names and name != key:
             rows = rows.where(F.col(name).eqNullSafe(F.lit(value)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from pyarrow import fs
 
 from replica_audit.arrow_rows import arrow_schema
 from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.paths import local_path
 from replica_audit.schema import AUDIT_COLUMNS, INGEST_COLUMNS, REPORT_TABLES, AttemptRow, Column, columns
 
 
@@ -26,15 +28,17 @@ def absolute_location(location: str) -> str:
     return os.path.abspath(location)
 
 
-def spark_location(location: str) -> str:
-    """`location` for Spark: Hadoop's reader of S3 uses the scheme s3a."""
+def spark_path(location: str) -> str:
+    """`location` for Spark: Hadoop's reader of S3 uses the scheme s3a, and takes what is not escaped for a pattern of names."""
+    location = re.sub(r"[][{}*?\\]", r"\\\g<0>", location)
     return "s3a://" + location[len("s3://") :] if location.startswith("s3://") else location
 
 
 def open_directory(location: str) -> tuple[fs.FileSystem, str]:
     """The file system and the path in it of a table's directory."""
-    if "://" not in location:
-        return fs.LocalFileSystem(), location
+    # deltalake's URIs of local tables have brackets, which pyarrow does not parse.
+    if (local := local_path(location)) is not None:
+        return fs.LocalFileSystem(), local.rstrip("/")
     filesystem, root = fs.FileSystem.from_uri(location)
     return filesystem, root.rstrip("/")
 
