@@ -360,7 +360,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 ),
             ],
         )
-        yield _unless_older(facts, found)
+        yield _unless_older(case, facts, found, checkpoint)
     if recovery_point is not None and recovery_point > end:
         found = finding(
             HWM_RP_ABOVE_LEO,
@@ -379,22 +379,27 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("a truncation: no, it writes a smaller recovery point at once"),
             ],
         )
-        yield _unless_older(facts, found)
+        yield _unless_older(case, facts, found, recovery_point)
 
 
-def _unless_older(facts: ReplicaFacts, found: Finding) -> Finding:
-    """Return `found`, a finding on a checkpoint past the log end, as undecided if the log may be the older of the two.
+def _unless_older(case: Case, facts: ReplicaFacts, found: Finding, mark: int) -> Finding:
+    """Return `found`, a finding on a checkpoint `mark` past the log end, as undecided if the log may be the older of the two.
 
-    It is no more than that if the broker ran by the manifest: one that comes back without its tail writes its checkpoints anew.
+    It is no more than that if the broker ran by the manifest and another log has the range: a broker that comes back without its
+    tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     if not facts.in_any_order:
         return found
-    if facts.is_live:
+    if facts.is_live and any(_held_to(case, facts, other, mark) >= mark for other in case.copies):
         text = f"{found.message}; the broker ran, and its log was copied before its checkpoints"
         return found._replace(severity="info", verdict=None, confidence="suspect", message=text)
+    down, state, kind = "", "", ""
+    if not facts.is_live:
+        down, state = f"that broker {facts.broker_id} was down, or ", "while it is down, or "
+        kind = "; if it was down, give its kind there"
     why = (
-        f"the log lost its end, or was copied before that was written: nothing shows that broker {facts.broker_id} was down, or in which "
-        "order its files were copied; copy it again while it is down, or its checkpoints first and with begin and end in manifest.json"
+        f"the log lost its end, or was copied before that was written: nothing shows {down}in which order its files were copied; "
+        f"copy it again {state}its checkpoints first and with begin and end in manifest.json{kind}"
     )
     return undecided(found, why, "medium")
 
