@@ -445,3 +445,12 @@ BELOW = PAST_END._replace(is_ahead=False)
 )
 def test_what_lies_past_the_leaders_end_counts_where_the_leader_cannot_have_it(item, may_have, is_doubtful, counts):
     assert lost_past_end(item, may_have, is_doubtful) == counts
+
+
+def test_what_others_have_past_an_empty_leader_may_be_lost_though_its_copy_looks_older(tmp_path: Path) -> None:
+    """Its epoch file is empty, too: it was copied before it led, or its disk lost both."""
+    log = Replica([*written(0, 30, 1), *written(30, 40, 2)])
+    audit(tmp_path, {1: Replica([], epochs=[]), 2: log, 3: log}, source="user", leader_epoch=2)
+    assert asked_costs(tmp_path) == {1: (40, 0, 40), 2: (0, 0, 0), 3: (0, 0, 0)}
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    assert [step.action for step in plan.steps][:1] == ["copy"] and set(plan.steps[0].brokers) <= {2, 3}

@@ -257,9 +257,10 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[
 
 def may_have_lost_tail(case: Case) -> bool:
     """True if the reference may have lost its tail, so that its short log need not be due to an earlier copy: its broker was
-    killed, or its own checkpoints lie past the end."""
+    killed, its own checkpoints lie past the end, or log and epoch file are empty, which is all that shows that they are earlier."""
     facts = case.reference.facts
-    if facts.killed or facts.may_have_lost_tail:
+    is_blank = case.reference.predates and facts.empty and not facts.directory.checkpoint_epochs
+    if facts.killed or facts.may_have_lost_tail or is_blank:
         return True
     recovery_point = facts.directory.recovery_point_checkpoint
     flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset
