@@ -145,5 +145,5 @@ def to_directory(cluster: Cluster, path: Path, *, quiesced: bool | None = None, 
         replicas,
         () if epoch_known else [listed],
         leadership=[said] if epoch_known else (),
-        manifest={"quiesced": quiesced},
+        manifest=None if quiesced is None else {"quiesced": quiesced},
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tests.property import history
 from tests.property.cluster import Cluster
@@ -106,7 +104,7 @@ def test_what_is_observed_is_not_needed_to_follow_a_leadership(watched):
         if cluster.lost_tails:
             continue
         blind = [
-            replace(one, replicas=tuple(replace(each, high_watermark=None) for each in one.replicas))
+            one._replace(replicas=tuple(each._replace(high_watermark=None) for each in one.replicas))
             for one in cluster.observations
         ]
         seeing = list(recompute_timeline(cluster.observations, RULE))
