@@ -197,7 +197,10 @@ class Case:
         leader = self.reference
         if self.evidence.was_at_rest:
             return None
-        if leader.is_before(run.replica_epoch):
+        # Then records of both leaders were committed at the same offsets.
+        committed = min(leader.facts.directory.high_watermark_checkpoint or 0, leader.facts.log_end_offset)
+        are_both = not leader.facts.in_any_order and committed > run.start_offset
+        if leader.is_before(run.replica_epoch) and not are_both:
             return (
                 f"they are of a later leader than broker {leader.facts.broker_id} of epoch {leader.leader_epoch}: its log, or "
                 f"{name_source(leader.source)}, is older"

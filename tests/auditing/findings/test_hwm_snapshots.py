@@ -49,6 +49,25 @@ def test_h4_an_old_leaders_checkpoint_is_evidence_of_loss_and_no_bound(tmp_path)
     assert answer.cut(1)["committed_dropped"] == 5
 
 
+@pytest.mark.parametrize(
+    ("in_order", "high_watermark", "is_lost"),
+    [(True, 45, True), (True, 30, False), (False, 45, False)],
+    ids=["both committed", "the leader's not", "the leader's checkpoint may be of its log since"],
+)
+def test_what_two_leaders_committed_at_the_same_offsets_is_lost_whichever_is_the_later(
+    tmp_path: Path, in_order: bool, high_watermark: int, is_lost: bool
+) -> None:
+    """Broker 2 has records of epoch 3, where broker 1 leads in epoch 2 by a source that may be older."""
+    common = written(0, 30, 1)
+    brokers = {
+        1: Replica([*common, *written(30, 45, 2, "one ")], high_watermark=high_watermark),
+        2: Replica([*common, *written(30, 40, 3, "other ")], high_watermark=40),
+    }
+    answer = audit(tmp_path, brokers, source="user", leader_epoch=2, isr=(1,), in_order=in_order)
+    assert answer.one("HWM-LOSS", 2) == (*(("critical", "proven") if is_lost else ("high", "suspect")), 30, 40)
+    assert answer.verdict == ("COMMITTED_LOSS" if is_lost else "INCONCLUSIVE")
+
+
 def test_h5_all_stopped_cleanly_and_one_checkpoint_merely_lags(tmp_path):
     brokers = {
         number: _shared(50, checkpoint, clean_shutdown=True) for number, checkpoint in ((1, 50), (2, 48), (3, 50))
