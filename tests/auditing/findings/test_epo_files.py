@@ -254,6 +254,16 @@ def test_a_file_of_a_tail_that_was_cut_since_may_have_been_copied_before_the_log
     assert answer.verdict == verdict
 
 
+@pytest.mark.parametrize(("start", "severity"), [(20, "high"), (15, "info")])
+def test_a_file_that_has_an_epoch_of_the_log_at_another_offset_is_of_no_moment_of_it(tmp_path, start, severity):
+    """An epoch begins once, wherever its records are."""
+    log = [*written(0, 15, 0), *written(15, 30, 2), *written(30, 40, 4)]
+    brokers = {1: Replica(log), 2: Replica(log, epochs=[(0, 0), (2, start)])}
+    answer = audit(tmp_path, brokers)
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity, answer
+    assert answer.verdict == ("LATENT_CORRUPTION" if severity == "high" else "CONSISTENT")
+
+
 @pytest.mark.parametrize(("quiesced", "severity"), [(None, "info"), (True, "high")])
 def test_a_file_that_lacks_only_the_newest_epoch_may_have_been_copied_first(tmp_path, quiesced, severity):
     answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0)]), quiesced=quiesced)

@@ -193,11 +193,15 @@ def _may_be_of_other_moment(
     """True if a sound file may be that of the same log earlier or later, before or after it was cut.
 
     Both begin alike and differ only above the last epoch that begins at one offset in both: logs that share a record are equal
-    below it. The file has only epochs that the history or another replica has; or none at all, as while the log is begun anew.
+    below it. An epoch begins at one offset, unless a cleaner removed its first records or the log start has moved past them. The
+    file has only epochs that the history or another replica has; or none at all, as while the log is begun anew.
     """
     if facts.directory.checkpoint_epochs == ():
         return True
     if not written or not facts.file_increases or written.entries[0][1] > facts.log_start_offset:
+        return False
+    starts = {} if facts.compacted else dict(list(facts.lineage)[1:])
+    if any(starts.get(epoch, start) != start for epoch, start in written.entries[1:]):
         return False
     others = [one for one in case.replicas if one is not facts]
     known = {state.leader_epoch for state in case.reference.history}
