@@ -48,15 +48,16 @@ def test_an_audit_gives_dataframes_of_its_own_rows_and_leaves_the_session_alone(
         second.table("no_such_table")
 
 
-def test_audits_are_kept_as_arguments_and_the_file_say(tmp_path, monkeypatch):
+def test_audits_are_kept_and_their_report_is_published_as_arguments_and_the_file_say(tmp_path, monkeypatch):
     run_in_process(monkeypatch)
     monkeypatch.setattr("replica_audit.spark.callers_session.use_own_python", lambda _: None)
     place = {"warehouse": str(tmp_path / "warehouse"), "config": str(tmp_path / "audit.yaml")}
-    (tmp_path / "audit.yaml").write_text("keep_audits: 2\n")
+    (tmp_path / "audit.yaml").write_text("keep_audits: 2\nreport_url: https://reports.example/\n")
     for kept in ({}, {}, {}, {"keep_days": 1}):
-        last = replica_audit.audit(None, SAMPLE, **place, **kept)
+        last = replica_audit.audit(None, SAMPLE, report=str(tmp_path / "report"), **place, **kept)
     found = [row.audit_id for row in replica_audit.history(place["warehouse"]).past.audits]
     assert len(found) == 2 and last.audit_id in found
+    assert "https://reports.example/" in (tmp_path / "report" / "metrics.prom").read_text()
 
 
 def test_the_examples_of_the_reference_run_as_they_are(spark, tmp_path, monkeypatch, capsys):

@@ -285,7 +285,7 @@ def audit(
 
             apply_retention(open_warehouse(spark, settings), settings.keep_days, settings.keep_audits)
     if report is not None:
-        audited.report(report, report_url)
+        audited.report(report, settings.report_url)
     return audited
 
 
