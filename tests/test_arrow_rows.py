@@ -23,6 +23,7 @@ from replica_audit.config import Settings
 from replica_audit.report.report_files import write_report
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
+from replica_audit.schema import to_dict
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.left_parts import LeftParts
 
@@ -231,3 +232,6 @@ def test_equal_lists_and_maps_of_rows_are_one_object() -> None:
     assert first.isr is third.isr and first.epochs is last.epochs and second.epochs is third.epochs
     assert first.shares is third.shares and last.shares[0] is last.shares[1]
     assert first.configs is last.configs and second.configs is third.configs
+    # What callers get of a row is theirs.
+    to_dict(first)["configs"]["a"] = "3"
+    assert last.configs == {"a": "1", "b": "2"}

@@ -953,7 +953,8 @@ def plain(value: object) -> object:
         return to_dict(value) if hasattr(value, "_fields") else [plain(one) for one in value]
     if is_dataclass(value):
         return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return value
+    # Rows share equal maps.
+    return dict(value) if isinstance(value, dict) else value
 
 
 def render_column(values: Sequence[object], render: Callable[[object], str]) -> list[str]:
