@@ -26,8 +26,11 @@ from tests.support.snapshots import Replica
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import epo
 from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.literals import FileState
 from replica_audit.model import OffsetRange
+from replica_audit.runner.in_process import audit_all
 
 NAME = f"broker-2/{FILES['epoch_file']}"
 REFERENCE = log(1, *LINEAGE)
@@ -411,3 +414,15 @@ def test_a_broker_that_was_killed_after_its_log_start_had_moved_has_an_older_che
     two = Replica(LOG, epochs=entries, log_start=0, clean_shutdown=kind == "stopped")
     answer = audit(tmp_path, {1: Replica(LOG, clean_shutdown=kind == "stopped"), 2: two})
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity, answer
+
+
+def test_nothing_is_rebuilt_for_a_file_that_may_only_be_older(tmp_path):
+    def manifest() -> None:
+        listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"} for one in (1, 2)]
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
+
+    audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG, epochs=[])}, before_audit=manifest)
+    (step,) = plan_elections(audit_all(str(tmp_path), Settings())).steps
+    assert step.text.startswith(
+        "orders-0 on broker 2: Where the finding is INCONCLUSIVE, copy the broker again as it says"
+    )
