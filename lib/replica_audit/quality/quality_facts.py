@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
+from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.literals import COMPARED, PUT_ASIDE, Severity
 from replica_audit.model import Place, SegmentSummary
@@ -31,8 +32,6 @@ from replica_audit.text import parse_moment
 FINDINGS_SUITE = "findings"
 
 _TWO = 2
-#: Findings on a checkpoint that is past the log end.
-_PAST_THE_END = ("HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO")
 #: Producers whose latest sequence is kept from segment to segment.
 _PRODUCERS = 1000
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
@@ -139,7 +138,9 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
     """
     marks = {(row.topic, row.partition): row for row in results.high_watermarks}
     doubted = {
-        (one.topic, one.partition, one.broker_id, one.code) for one in results.findings if one.confidence == "suspect"
+        (one.topic, one.partition, one.broker_id)
+        for one in results.findings
+        if one.confidence == "suspect" and one.code in codes_with("lost_tail")
     }
     started = results.audit.get("started")
     audited_ms = None if started is None else round(parse_moment(started).timestamp() * 1000)
@@ -149,7 +150,7 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
             counts.get((row.topic, row.partition, row.broker_id, row.log_dir), SegmentCounts()),
             marks.get((row.topic, row.partition)),
             audited_ms,
-            {code for code in _PAST_THE_END if (row.topic, row.partition, row.broker_id, code) in doubted},
+            may_be_older=(row.topic, row.partition, row.broker_id) in doubted,
         )
         for row in results.replicas
         if row.role not in PUT_ASIDE
@@ -174,11 +175,12 @@ def _replica_facts(
     counts: SegmentCounts,
     mark: HighWatermarkRow | None,
     audited_ms: int | None,
-    doubted: Collection[str],
+    *,
+    may_be_older: bool,
 ) -> ReplicaFactsRow:
-    """Facts of one replica. A checkpoint past the log end counts for nothing where `doubted` has its finding: the files may be of
-    different moments."""
+    """Facts of one replica, whose log `may_be_older` than its checkpoints: then it has no end to compare them with."""
     start, end = replica.log_start_offset, replica.log_end_offset
+    end_of_checkpoints = None if may_be_older else end
     return ReplicaFactsRow(
         place=name_place(replica.topic, replica.partition, replica.broker_id),
         topic=replica.topic,
@@ -197,12 +199,8 @@ def _replica_facts(
         offset_gaps=replica.unexplained_gaps,
         offset_regressions=counts.regression + counts.duplicate + counts.border_regression,
         epoch_regressions=counts.epoch_regression + counts.border_epoch_regression,
-        high_watermark_above_end=None
-        if "HWM-CP-ABOVE-LEO" in doubted
-        else _excess(replica.high_watermark_checkpoint, end),
-        recovery_point_above_end=None
-        if "HWM-RP-ABOVE-LEO" in doubted
-        else _excess(replica.recovery_point_checkpoint, end),
+        high_watermark_above_end=_excess(replica.high_watermark_checkpoint, end_of_checkpoints),
+        recovery_point_above_end=_excess(replica.recovery_point_checkpoint, end_of_checkpoints),
         high_watermark_below_start=_excess(start, replica.high_watermark_checkpoint),
         lineage_conflicts=count_lineage_conflicts(replica.epochs, replica.checkpoint_epochs),
         isr_shortfall=_isr_shortfall(replica, mark),
