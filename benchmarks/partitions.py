@@ -1,7 +1,7 @@
-"""Measures audits of many small partitions: `.venv/bin/python benchmarks/partitions.py [--partitions 10000] [--before REVISION]`.
+"""Measures audits of many small partitions: `.venv/bin/python benchmarks/partitions.py [--partitions 10000] [--every 2] [--before REVISION]`.
 
-Three replicas of each partition with one small segment; in every other partition a follower's last batches are those of a deposed
-leader. `run --no-quality` with 1 GiB for the driver's JVM, an empty warehouse and a cold process. With --before the same by the
+Three replicas of each partition with one small segment; in every other partition, or every n-th, a follower's last batches are those
+of a deposed leader. `run --no-quality` with 1 GiB for the driver's JVM, an empty warehouse and a cold process. With --before the same by the
 code of that revision (`git archive`), after it. The fixed cost is an audit of three partitions. Prints seconds, the driver's peak
 memory, the time for each partition above the fixed cost, and ends with status 1 when the audit takes more than a third of the
 other's time. Equal files are links to one, so that a million partitions fit where there are inodes.
@@ -78,8 +78,8 @@ def two_logs(seed: int) -> tuple[bytes, bytes]:
     return prefix + with_epoch(logs[0][cut:], 1), prefix + with_epoch(logs[1][cut:], 0)
 
 
-def write_snapshot(directory: Path, partitions: int) -> None:
-    """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones where the partition's number is odd."""
+def write_snapshot(directory: Path, partitions: int, every: int = 2) -> None:
+    """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones in every n-th partition, the last of n."""
     end = COMMON + OWN
     kinds = [two_logs(seed) for seed in range(1, 2 * KINDS, 2)]
     names = [("orders", number) for number in range(partitions)]
@@ -87,7 +87,7 @@ def write_snapshot(directory: Path, partitions: int) -> None:
     for broker in range(BROKERS):
         root = directory / f"broker-{broker}"
         for topic, number in names:
-            is_deposed = broker == 2 and number % 2 == 1
+            is_deposed = broker == 2 and number % every == every - 1
             place = root / f"{topic}-{number}"
             place.mkdir(parents=True)
             linked.write(place / f"{0:020d}.log", kinds[number % KINDS][is_deposed])
@@ -202,6 +202,7 @@ def audit(snapshot: Path, code: Path, diverged: int) -> tuple[float, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--every", type=int, default=2, help="of so many partitions one has diverged")
     parser.add_argument("--before", help="a revision to compare with")
     parser.add_argument("--directory", type=Path, help="where the snapshots are made, and removed again")
     arguments = parser.parse_args()
@@ -212,12 +213,12 @@ def main() -> int:
         if arguments.before:
             codes["before"] = code_of(arguments.before, place / "before")
         write_snapshot(place / "few", 3)
-        write_snapshot(place / "many", arguments.partitions)
+        write_snapshot(place / "many", arguments.partitions, arguments.every)
         # Or the first of two audits would share the machine with the writing of so many small files.
         os.sync()
         for name, code in codes.items():
             fixed, _ = audit(place / "few", code, 1)
-            took, peak = audit(place / "many", code, arguments.partitions // 2)
+            took, peak = audit(place / "many", code, arguments.partitions // arguments.every)
             seconds[name], each[name] = took, (took - fixed) / arguments.partitions
             print(
                 f"{name}: {took:.1f} s, fixed {fixed:.1f} s, {each[name] * 1e3:.2f} ms a partition; driver's Python {peak:.0f} MB",
