@@ -151,13 +151,10 @@ def _facts_of(
         )
         for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
+    down = [at_rest or times.was_down(one, leadership) for one in found]
     return [
-        replace(
-            one,
-            was_down=at_rest or times.was_down(one, leadership),
-            in_any_order=times.are_in_any_order(one, leadership, at_rest=at_rest),
-        )
-        for one in found
+        replace(one, was_down=was_down, in_any_order=times.are_in_any_order(one, was_down=was_down))
+        for one, was_down in zip(found, down, strict=True)
     ]
 
 

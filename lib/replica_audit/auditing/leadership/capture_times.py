@@ -112,17 +112,16 @@ class CaptureTimes:
         is_flushed = directory.clean_shutdown and directory.recovery_point_checkpoint == facts.log_end_offset
         return "down" if is_flushed or facts.broker_id in leadership.down_when_copied else "undecided"
 
-    def are_in_any_order(self, facts: ReplicaFacts, leadership: Leadership | None, *, at_rest: bool) -> bool:
+    def are_in_any_order(self, facts: ReplicaFacts, *, was_down: bool) -> bool:
         """True if a replica's files may be of moments in any order, by the first line that fits (C.2, "Files in any order").
 
         | the copies | in any order |
         |---|---|
-        | are of one moment, by the manifest (`at_rest`) | no |
-        | of a broker that was down (`state_when_copied`), or that was stopped cleanly | no |
+        | of a broker that was down (`was_down`; if the manifest says `quiesced`, as if it was), or that was stopped cleanly | no |
         | were collected, or read through the broker, or have a begin and an end in the manifest: then they are in the order of C.2 | no |
         | are any other | yes |
         """
-        if at_rest or facts.directory.clean_shutdown or self.was_down(facts, leadership):
+        if was_down or facts.directory.clean_shutdown:
             return False
         return facts.directory.observed is None and self.of(facts) is None
 
