@@ -72,7 +72,7 @@ ProofKind = Literal["checkpoint", "lost_tail", "sole_isr"]
 #: Damage of a batch that both logs hold (`CorruptPair`).
 PairDamage = Literal["crc", "blind"]
 
-#: State of a broker while it was copied.
+#: State of a broker while it was copied (`kind` in manifest.json).
 CaptureKind = Literal["live", "stopped", "killed"]
 CAPTURE_KINDS: tuple[CaptureKind, ...] = get_args(CaptureKind)
 

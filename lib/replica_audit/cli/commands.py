@@ -12,8 +12,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from replica_audit.config import Settings
-from replica_audit.literals import RECORD_ENCODINGS, RECORD_FORMS
-from replica_audit.report.capture_script import KINDS
+from replica_audit.literals import CAPTURE_KINDS, RECORD_ENCODINGS, RECORD_FORMS
 from replica_audit.text import parse_time
 
 SHELLS = ("bash", "zsh", "fish")
@@ -341,8 +340,10 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     text = "topic listing: brokers that lead fewer partitions are copied first (default: the order given)"
     command.add_argument("--describe", metavar="FILE", help=text)
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="have the script take the topic listing")
-    text = f"state of the brokers during the copy: {', '.join(KINDS)} (default: %(default)s)"
-    command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
+    text = f"state of the brokers during the copy: {', '.join(CAPTURE_KINDS)} (default: %(default)s)"
+    command.add_argument(
+        "--kind", metavar="KIND", type=one_of(CAPTURE_KINDS), choices=CAPTURE_KINDS, default="live", help=text
+    )
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
     text = (

@@ -6,9 +6,6 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: States of a broker while it is copied (`kind` in manifest.json).
-KINDS = ("live", "stopped", "killed")
-
 #: Order of files within a log dir (docs/semantics.md C.2): title, reason, and the arguments of `find`.
 STEPS = (
     (
