@@ -305,8 +305,7 @@ def _cost(
     lost += [*(item for items in beside.values() for item in items), *remote, *_vanished(case, candidate, stays=stays)]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), by_identity(as_possible(kept if lost else ())))
-    stored = _still_stored(case, candidate, remote, held) if remote else _StillStored()
-    return CandidateCost(
+    cost = CandidateCost(
         facts=candidate,
         followers=tuple(
             FollowerCost(
@@ -330,41 +329,27 @@ def _cost(
             if (held_there := _count(beside[one.facts.key], held)[0].records)
         ),
         hidden_records=_count((item for log in logs.values() for item in log.hidden), _pieces(mine))[0].records,
-        remote_records=stored.records,
-        remote_unread=stored.unread,
-        remote_encrypted=stored.encrypted,
-        remote_deleted=stored.deleted,
-        remote_basis=stored.basis,
     )
+    return _with_stored(case, cost, remote, held) if remote else cost
 
 
-class _StillStored(NamedTuple):
-    """What remote storage still has of records that are lost, as `CandidateCost` has it."""
-
-    records: int = 0
-    unread: int = 0
-    encrypted: int = 0
-    deleted: int = 0
-    basis: tuple[tuple[RemoteBasis, int], ...] = ()
-
-
-def _still_stored(
-    case: Case, candidate: ReplicaFacts, unserved_ranges: Iterable[CommittedRange], held: ByIdentity
-) -> _StillStored:
+def _with_stored(
+    case: Case, cost: CandidateCost, unserved_ranges: Iterable[CommittedRange], held: ByIdentity
+) -> CandidateCost:
+    """The cost with what remote storage still has of the lost records."""
     in_store = _in_store(case, unserved_ranges)
-    leaving = _deleted_as_it_leads(case, candidate, in_store)
     records = _count(in_store, held)[0].records
     forms: tuple[StoredForm, ...] = ("readable", "encrypted")
     readable, with_plugin = (
         _count(_in_segments(case, in_store, partial(_has_form, case, forms[:end])), held)[0].records for end in (1, 2)
     )
     is_open = case.options.remote is not None
-    return _StillStored(
-        records,
-        records - readable if is_open else 0,
-        with_plugin - readable if is_open else 0,
-        _count(leaving, held)[0].records,
-        _shares(case, in_store, held, records),
+    return cost._replace(
+        remote_records=records,
+        remote_unread=records - readable if is_open else 0,
+        remote_encrypted=with_plugin - readable if is_open else 0,
+        remote_deleted=_count(_deleted_as_it_leads(case, cost.facts, in_store), held)[0].records,
+        remote_basis=_shares(case, in_store, held, records),
     )
 
 
