@@ -512,11 +512,6 @@ _PATH = re.compile(r'"path":("(?:[^"\\]|\\.)*")')
 _SHORT = 4096
 
 
-@lru_cache(maxsize=16)
-def _summary_of_short(text: str) -> SegmentSummary:
-    return _summary_of_text(text)
-
-
 def _summary_of_text(text: str) -> SegmentSummary:
     fields = json.loads(text)
     for name, kind in _OBJECTS.items():
@@ -526,6 +521,9 @@ def _summary_of_text(text: str) -> SegmentSummary:
         fields[name] = tuple(map(tuple, fields.get(name, ())))
     fields["unproven"] = tuple(fields.get("unproven", ()))
     return SegmentSummary(**fields)
+
+
+_summary_of_short = lru_cache(maxsize=16)(_summary_of_text)
 
 
 def _ended(entry: int | list[int]) -> tuple[int, int]:
