@@ -9,7 +9,7 @@ from tests.support.observations import TIME_MS
 
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings.hwm import judge_timeline
-from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
+from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_from_text, summary_to_text
 from replica_audit.protocol.timeline import DeviationRun
 
 THEN, LATER = "2023-11-14T22:13:20.000Z", "2023-11-14T22:13:25.000Z"
@@ -41,6 +41,13 @@ def told(*runs: DeviationRun, stretches: int | None = None) -> list[Finding]:
 
 def test_no_observations_tell_nothing() -> None:
     assert list(judge_timeline(None)) == []
+
+
+def test_a_stored_summary_is_the_one_that_was_written() -> None:
+    """An ingest writes it, and the audit reads it."""
+    runs = (stretch("stuck", (20, 28), (21, 29), leader_epoch=None), stretch("ahead", (30, 30), (20, 20), held=True))
+    for summary in (TimelineSummary(9, TIME_MS, 2, runs), TimelineSummary(1, TIME_MS, 0, ())):
+        assert summary_from_text(summary_to_text(summary)) == summary
 
 
 STUCK = {
