@@ -417,6 +417,11 @@ class Settings:
         Properties(help="Spark settings; those given to spark-submit take precedence", file_only=True),
     ] = field(default_factory=dict)
 
+    @property
+    def has_retention(self) -> bool:
+        """True if audits are removed after a time, or beyond a number."""
+        return self.keep_days is not None or self.keep_audits is not None
+
 
 DEFAULTS = Settings()
 

@@ -279,7 +279,7 @@ def audit(
 
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
         audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
-        if settings.keep_days is not None or settings.keep_audits is not None:
+        if settings.has_retention:
             from replica_audit.spark.catalogs import open_warehouse
             from replica_audit.warehouse.retention import apply_retention
 

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
         progress = ProgressLine(settings.quiet)
         answers = audit_snapshot(spark, arguments.snapshot, settings, progress, baseline, stage)
-        if settings.keep_days is not None or settings.keep_audits is not None:
+        if settings.has_retention:
             from replica_audit.spark.catalogs import open_warehouse
 
             _apply_retention(open_warehouse(spark, settings), settings)
