@@ -204,10 +204,11 @@ def test_the_commands_of_the_page_set_it_up_and_run_it(scheduler):
 def test_evidence_of_two_nights_by_ssh_the_second_with_what_is_wanted(scheduler, hosts, tmp_path):
     brokers, evidence = write_brokers(tmp_path / "brokers"), tmp_path / "evidence"
     places = [f"{broker}@up={brokers}/broker-{broker}" for broker in (1, 2)]
+    # So many days that no file's turn to be read again is today.
     variables = {
         "PATH": f"{hosts.tools}:{scheduler.environment['PATH']}",
         "AIRFLOW_VAR_REPLICA_AUDIT_EVIDENCE": str(evidence),
-        "AIRFLOW_VAR_REPLICA_AUDIT_CAPTURE_OPTIONS": "--sudo kafka --collect-options '--again-days 30'",
+        "AIRFLOW_VAR_REPLICA_AUDIT_CAPTURE_OPTIONS": "--sudo kafka --collect-options '--again-days 1000000'",
         "AIRFLOW_VAR_REPLICA_AUDIT_EVIDENCE_DAYS": "7",
         "AIRFLOW_VAR_REPLICA_AUDIT_WAREHOUSE": str(tmp_path / "warehouse"),
     }
