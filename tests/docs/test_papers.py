@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,10 @@ _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def pages() -> Iterator[Path]:
-    return (path for path in sorted(ROOT.rglob("*.md")) if not _LEFT_OUT & {*path.relative_to(ROOT).parts})
+    # What is left out is not entered: another process may be moving a directory there.
+    for directory, below, names in os.walk(ROOT):
+        below[:] = sorted({*below} - _LEFT_OUT)
+        yield from (Path(directory, name) for name in sorted(names) if name.endswith(".md"))
 
 
 def slugs(path: Path) -> set[str]:
