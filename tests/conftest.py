@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ def spark():
     session = build_session("replica-audit tests", local=True)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """The engines that no command needs, DuckDB and Polars, can be imported where `make engines` installed them."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "build" / "engines")])
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def test_unknown_names_raise_with_the_one_that_is_meant():
         replica_audit.verify(SAMPLE, SAMPLE, protocol="kip-11")
 
 
+@pytest.mark.usefixtures("engines")
 def test_tables_become_frames_of_pandas_and_polars():
     pandas = pytest.importorskip("pandas")
     table = replica_audit.show(SAMPLE)["partitions"]

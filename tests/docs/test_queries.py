@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,9 @@ from tests.support.samples import SAMPLES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
-#: Where `make engines` installs what only this page needs.
-ENGINES = ROOT / "build" / "engines"
 QUERIES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
-
-@pytest.fixture(scope="module", autouse=True)
-def engines():
-    sys.path.append(str(ENGINES))
-    yield
-    sys.path.remove(str(ENGINES))
+pytestmark = pytest.mark.usefixtures("engines")
 
 
 @pytest.fixture(scope="module")
