@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from replica_audit.cli.main import entry_point
+from replica_audit.cli.start import entry_point
 
 if __name__ == "__main__":
     entry_point(["history", *sys.argv[1:]])

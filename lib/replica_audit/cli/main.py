@@ -23,7 +23,7 @@ from replica_audit.cli.output import (
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import Resolved, Settings, check_choices, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
-from replica_audit.garbage_collection import collect_rarely, leave_to_system
+from replica_audit.garbage_collection import leave_to_system
 from replica_audit.install.extras import check_extra
 from replica_audit.paths import local_path
 from replica_audit.report.layout import set_colour, set_text_width
@@ -49,7 +49,6 @@ def _run_command(argv: Sequence[str] | None) -> int:
     settings: Settings | None = None
     open_closed_streams()
     set_text_width(stdout_columns())
-    collect_rarely()
     try:
         arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))
         command = COMMANDS[arguments.command]
@@ -91,7 +90,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 
 def entry_point(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point of the console script `replica-audit` and of the mains for spark-submit, in a process of their own."""
+    """Run one command in a process of its own, and end it; `start.entry_point` calls it."""
     open_closed_streams()  # before the signal pipe takes their numbers
     INTERRUPTION.install()
     status = main(argv)
