@@ -23,20 +23,21 @@ _NAME = re.compile(r"(?:server|state-change|controller|kafkaServer)\.(?:log|out)
 #: Part of a line that is read; none of the known lines has anything after that.
 _LONGEST_LINE = 8 << 10
 _PACKED = (".gz", ".zip", ".bz2", ".zst", ".xz")
-_BROKER_FOLDER = re.compile(r"(?:^|/)broker-(\d+)(?=/)")
+# Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such log.
+_BROKER_FOLDER = r"(?:^|/)broker-(\d+)(?=/)"
 # Every repetition is bounded, and a name begins only where no name character precedes it, so that time grows linearly with the
 # length of a line.
 _TP = r"(?<![A-Za-z0-9._-])(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})(?!\d)"
 _OLD_TP = r"\[(?P<topic>[A-Za-z0-9._-]{1,249}),(?P<number>\d{1,10})\]"
-_TIME = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d):(\d\d):(\d\d)[,.](\d{3})")
-_ON_PARTITION = re.compile(
+_TIME = r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d):(\d\d):(\d\d)[,.](\d{3})"
+_ON_PARTITION = (
     r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?"
     r"(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})[ ,\]]"
 )
 #: (kind, word, pattern); the first match counts. `\d+` in a pattern is a number of at most 19 digits. Words are cheap to search
 #: for, and most lines contain none.
 _SHAPES = tuple(
-    (kind, word, re.compile(pattern.replace(r"\d+", r"\d{1,19}(?!\d)"), re.ASCII))
+    (kind, word, "(?a)" + pattern.replace(r"\d+", r"\d{1,19}(?!\d)"))
     for kind, word, pattern in (
         (
             "starts",
@@ -119,8 +120,8 @@ _SHAPES = tuple(
     )
 )
 _WORDS = tuple(sorted({word for _, word, _ in _SHAPES}))
-_OLD_PLACE = re.compile(r"(?:for partition |Partition )" + _OLD_TP)
-_PLACE = re.compile(r"for partition " + _TP)
+_OLD_PLACE = r"(?:for partition |Partition )" + _OLD_TP
+_PLACE = r"for partition " + _TP
 
 
 def is_broker_log(path: str) -> bool:
@@ -131,7 +132,7 @@ def is_broker_log(path: str) -> bool:
 
 def broker_of_path(path: str) -> int | None:
     """The broker id of the innermost directory `broker-<id>` on the path."""
-    found = _BROKER_FOLDER.findall(path)
+    found = re.findall(_BROKER_FOLDER, path)
     return int(found[-1]) if found else None
 
 
@@ -171,7 +172,7 @@ def parse_broker_log(lines: Iterable[bytes], path: str, broker_id: int | None) -
 
 def _parse_line(text: str, path: str, number: int, broker_id: int | None) -> BrokerLogEvent | None:
     for kind, word, pattern in _SHAPES:
-        found = pattern.search(text) if word in text else None
+        found = re.search(pattern, text) if word in text else None
         if found is None:
             continue
         groups = found.groupdict()
@@ -232,7 +233,7 @@ def _place(groups: Mapping[str, str | None], text: str) -> tuple[str, int] | Non
     name = groups.get("tp")
     if name is None:
         for pattern in (_ON_PARTITION, _OLD_PLACE, _PLACE):
-            found = pattern.search(text)
+            found = re.search(pattern, text)
             if found and "topic" in found.groupdict():
                 return found["topic"], _whole(found["number"], INT32)
             if found:
@@ -245,7 +246,7 @@ def _place(groups: Mapping[str, str | None], text: str) -> tuple[str, int] | Non
 
 
 def _clock(text: str) -> tuple[int | None, str | None]:
-    found = _TIME.search(text)
+    found = re.search(_TIME, text)
     if found is None:
         return None, None
     date, hours, minutes, seconds, millis = found.groups()

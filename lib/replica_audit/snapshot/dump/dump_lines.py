@@ -21,9 +21,11 @@ _KEY, _PAYLOAD = b" key: ", b" payload: "
 _FIELD_ENDS = (*(b"%d" % digit for digit in range(10)), b"true", b"false", b"}")
 _TIME = rb"(?P<kind>CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+)"
 
+# Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such text.
+
 #: magic 2: 0.11 has no `count`, `isControl` comes and goes, `isvalid` moved to the end in 2.2, `deleteHorizonMs` exists since
 #: 3.2. Below magic 2 the line begins with the entry's own (last) offset.
-_BATCH = re.compile(
+_BATCH = (
     rb"(?:baseOffset: (?P<base>-?\d+) lastOffset: (?P<last>-?\d+)(?: count: (?P<count>-?\d+))? "
     rb"baseSequence: (?P<sequence>-?\d+) lastSequence: -?\d+ producerId: (?P<producer>-?\d+) "
     rb"producerEpoch: (?P<producer_epoch>-?\d+) partitionLeaderEpoch: (?P<epoch>-?\d+) "
@@ -34,20 +36,19 @@ _BATCH = re.compile(
 )
 
 #: 0.10 (`payloadsize`, the same for entries and for the messages inside), and 0.11 to 2.1 with --deep-iteration.
-_RECORD = re.compile(
-    rb"offset: (?P<offset>-?\d+) position: (?P<position>\d+) " + _TIME + rb" isvalid: (?P<valid>true|false) "
+_RECORD = (
+    rb"(?s)offset: (?P<offset>-?\d+) position: (?P<position>\d+) " + _TIME + rb" isvalid: (?P<valid>true|false) "
     rb"(?:payloadsize: (?P<payload>-?\d+) magic: (?P<old_magic>[01]) compresscodec: (?P<old_codec>\w+) "
     rb"crc: (?P<old_crc>\d+)"
     rb"(?: keysize: (?P<old_key>-?\d+))?"
     rb"|keysize: (?P<key>-?\d+) valuesize: (?P<value>-?\d+) magic: (?P<magic>[012]) compresscodec: (?P<codec>\w+)"
     rb"(?: producerId: (?P<producer>-?\d+) producerEpoch: (?P<producer_epoch>-?\d+) sequence: (?P<sequence>-?\d+) "
     rb"isTransactional: (?P<transactional>true|false) headerKeys: \[| crc: (?P<crc>\d+)))"
-    rb"(?: key: | payload: |.*\]|\s*$)",
-    re.S,
+    rb"(?: key: | payload: |.*\]|\s*$)"
 )
 
 #: A record below its batch line, 2.2 and later; 2.8 has the sizes before the time.
-_INSIDE = re.compile(
+_INSIDE = (
     rb"\| offset: (?P<offset>\d+) (?:isValid: \w+ crc: \w+ key[sS]ize: (?P<key>-?\d+) value[sS]ize: (?P<value>-?\d+) )?"
     rb"(?:CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+) "
     rb"(?:key[sS]ize: (?P<new_key>-?\d+) value[sS]ize: (?P<new_value>-?\d+))?"
@@ -149,7 +150,7 @@ class RecordLine(NamedTuple):
 def parse_batch_line(line: bytes) -> BatchLine | None:
     """The batch of a batch line; None for any other line, for one without a verdict on its CRC, and for numbers that no batch
     can have."""
-    match = _BATCH.fullmatch(line)
+    match = re.fullmatch(_BATCH, line)
     if match is None or (match.group("valid") is None) == (match.group("early") is None):
         return None
     get = match.group
@@ -186,7 +187,7 @@ def parse_batch_line(line: bytes) -> BatchLine | None:
 
 def parse_record_line(line: bytes) -> RecordLine | None:
     """The record of a line of 0.10, or of 0.11 to 2.1 with --deep-iteration; None for any other line."""
-    match = _RECORD.match(line)
+    match = re.match(_RECORD, line)
     if match is None:
         return None
     get = match.group
@@ -219,7 +220,7 @@ def parse_record_line(line: bytes) -> RecordLine | None:
 
 def parse_inner(line: bytes) -> InnerLine | None:
     """The record of a line below its batch (2.2 and later); None for any other line."""
-    match = _INSIDE.match(line)
+    match = re.match(_INSIDE, line)
     if match is None:
         return None
     get = match.group
@@ -233,7 +234,7 @@ def parse_inner(line: bytes) -> InnerLine | None:
 
 def position_below_zero(line: bytes) -> int | None:
     """Position in the segment of a batch or record at an offset below 0; None for any other line."""
-    match = _BATCH.fullmatch(line) or _RECORD.match(line)
+    match = re.fullmatch(_BATCH, line) or re.match(_RECORD, line)
     if match is None:
         return None
     names = match.groupdict()

@@ -11,15 +11,16 @@ from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, parse_whole
 from replica_audit.snapshot.log_dir_names import parse_file_name
 
-_STARTING = re.compile(rb"(?:Log starting|Starting) offset: \d+\s*")
-_INVALID_BYTES = re.compile(rb"Found (\d+) invalid bytes at the end of \S+\s*")
-_TOO_SMALL = re.compile(rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead")
+# Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such text.
+_STARTING = rb"(?:Log starting|Starting) offset: \d+\s*"
+_INVALID_BYTES = rb"Found (\d+) invalid bytes at the end of \S+\s*"
+_TOO_SMALL = rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead"
 #: The tool prints a line piece by piece, so that its last error may stand in the middle of one.
-_DIED = re.compile(
+_DIED = (
     rb"(?:(?:baseOffset|offset): -?\d+ [^#]*?)?"
     rb'(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
 )
-_REMARK = re.compile(
+_REMARK = (
     rb"\s*$|Non-(?:con)?secu?tive offsets in |  -?\d+ is followed by -?\d+|Mismatches in :|  Index offset: "
     rb"|\s+at [\w.$/]+\("
 )
@@ -27,18 +28,18 @@ _REMARK = re.compile(
 
 def is_start(line: bytes) -> bool:
     """True for the line after `Dumping …` of a log."""
-    return _STARTING.fullmatch(line) is not None
+    return re.fullmatch(_STARTING, line) is not None
 
 
 def parse_invalid_bytes(line: bytes) -> int | None:
     """Number of trailing bytes in which the tool found no batch; None for any other line."""
-    match = _INVALID_BYTES.fullmatch(line)
+    match = re.fullmatch(_INVALID_BYTES, line)
     return parse_whole(match.group(1), 0, INT32) if match else None
 
 
 def parse_failure(line: bytes) -> tuple[str, int | None] | None:
     """The error that the tool died of, and the length field at fault, if any; None for any other line."""
-    died, small = _DIED.match(line), _TOO_SMALL.match(line)
+    died, small = re.match(_DIED, line), re.match(_TOO_SMALL, line)
     if small is not None:
         return "CorruptRecordException", parse_whole(small.group(1), -INT32 - 1, INT32)
     return (died.group(1).decode("ascii", "replace"), None) if died is not None else None
@@ -46,7 +47,7 @@ def parse_failure(line: bytes) -> tuple[str, int | None] | None:
 
 def is_remark(line: bytes) -> bool:
     """True for an empty line and for remarks of the tool, which are derived from the batches here as well."""
-    return _REMARK.match(line) is not None
+    return re.match(_REMARK, line) is not None
 
 
 DUMPING = b"Dumping "
@@ -54,11 +55,11 @@ DUMPING = b"Dumping "
 _MARK = b"\xef\xbb\xbf"
 _DEATHS = (b"# the dump tool threw: ", b"Exception in thread ")
 #: Line beginnings in listings of indexes, snapshots and epoch files; those of a log differ.
-_OTHER_FILES = re.compile(
+_OTHER_FILES = (
     rb"offset: -?\d+ position: \d+\s*$|timestamp: |producerId: |version: |Snapshot end offset|KRaft bootstrap"
     rb"|Mismatches |\S+ is empty|\S+ passed sanity|Found timestamp|Index timestamp|Processed "
 )
-_FIRST_OFFSET = re.compile(rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): (\d+)")
+_FIRST_OFFSET = rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): (\d+)"
 _STEP = 4 << 20
 #: No path is longer, and both lines that begin a listing fit.
 _GREATEST_HEADLINES = 16 << 10
@@ -113,10 +114,10 @@ def _nameless_sections(stream: BinaryIO, size: int) -> list[Section]:
     starts = [start for start in starts if is_start(_read_head(stream, start, size)[0])]
     if not starts:
         lines = _read_head(stream, 0, size)
-        starts = [0] if any(_FIRST_OFFSET.match(line.removeprefix(_MARK)) for line in lines) else []
+        starts = [0] if any(re.match(_FIRST_OFFSET, line.removeprefix(_MARK)) for line in lines) else []
     sections = []
     for start, end in zip(starts, [*starts[1:], size], strict=False):
-        matches = [found for line in _read_head(stream, start, end) if (found := _FIRST_OFFSET.search(line))]
+        matches = [found for line in _read_head(stream, start, end) if (found := re.search(_FIRST_OFFSET, line))]
         first = parse_whole(matches[0].group(1)) if matches else None
         sections.append(Section("", start, end, first or 0))
     return sections
@@ -152,7 +153,7 @@ def _read_headline(stream: BinaryIO, start: int, size: int) -> tuple[str, bool]:
         return name, False
     # A text that broke off may have no second line; if the tool died at once, the log has no line.
     following = lines[1] if len(lines) > 1 else b""
-    fits = is_start(following) if kind == "log" else _OTHER_FILES.match(following) is not None
+    fits = is_start(following) if kind == "log" else re.match(_OTHER_FILES, following) is not None
     return name, fits or start + len(lines[0]) + 1 >= size or following.startswith((DUMPING, *_DEATHS))
 
 
