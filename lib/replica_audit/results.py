@@ -34,6 +34,8 @@ from replica_audit.schema import (
 
 #: Placeholder for a snapshot whose location is unknown.
 UNKNOWN_PLACE = "SNAPSHOT"
+#: Directory, in commands, for copies that are made again.
+COPIED_AGAIN = "copied-again"
 #: File name, in commands and reports, for the list of bytes that evidence lacks (docs/evidence.md).
 WANTED_FILE = "wanted.json"
 
@@ -268,6 +270,16 @@ class Results(ReportRows):
             script = ["replica-audit", "capture-plan", "--wanted", WANTED_FILE, *said, *dirs, "--to", self._place]
             commands += [f"{shlex.join(script)} > {name}", f"bash {name}"]
         return tuple(commands)
+
+    def copy_again(self, brokers: Iterable[int]) -> tuple[str, ...]:
+        """Commands that copy the log dirs of brokers to a new snapshot and make the plan from it; the user fills in the log dirs."""
+        dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in brokers]
+        script = ["replica-audit", "capture-plan", *dirs, "--to", COPIED_AGAIN]
+        return (
+            f"{shlex.join(script)} > copy-again.sh",
+            "bash copy-again.sh",
+            shlex.join(["replica-audit", "elect", COPIED_AGAIN]),
+        )
 
     @property
     def _place(self) -> str:

@@ -326,6 +326,33 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
         gap = 2 * gap or 1 << 10
 
 
+#: Kind of evidence for offsets that no replica in the snapshot has, from its value on, and the finding's replica may have.
+UNSEEN = "unseen"
+
+
+class UnseenTail(NamedTuple):
+    """Offsets that no replica in the snapshot has: a log lost them, or was copied before they were written."""
+
+    broker_id: int
+    start_offset: int
+    end_offset: int
+
+
+def unseen_above(broker_id: int, held_to: int) -> Evidence:
+    """Evidence that no replica has what a finding is about from `held_to` on."""
+    return Evidence(UNSEEN, text="no replica here has what follows", broker_id=broker_id, value=str(held_to))
+
+
+def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
+    """Unseen tails by the evidence of `findings`, which are of one partition."""
+    return [
+        UnseenTail(row.broker_id, int(item.value), row.end_offset)
+        for row in findings
+        for item in row.evidence
+        if item.kind == UNSEEN and item.value is not None and row.broker_id is not None and row.end_offset is not None
+    ]
+
+
 class Wanted(NamedTuple):
     """Bytes of a replica that the answer needs and the evidence lacks."""
 

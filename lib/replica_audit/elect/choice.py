@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.finding import UnseenTail, find_unseen_tails
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
-from replica_audit.elect.cost_words import rank_loss, say_damage, say_loss
+from replica_audit.elect.cost_words import rank_loss, say_damage, say_loss, say_unseen_tails
 from replica_audit.elect.costs import CandidateCost, candidate_costs
 from replica_audit.literals import STANDINGS, Standing
 from replica_audit.model import TopicPartition
@@ -74,8 +76,11 @@ def is_leader_gone(case: Case) -> bool:
     return reference.facts.killed or reference.leader_id in fenced
 
 
-def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]]) -> Choice | None:
-    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files.
+def choose(
+    case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]], unseen: Sequence[UnseenTail] = ()
+) -> Choice | None:
+    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files;
+    `unseen`: what no copy has and a log may have.
 
     First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
     committed, and cuts the fewest transactions. If the present leader is among these it stays: an election merely to keep
@@ -111,8 +116,12 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     ranked = sorted(electable, key=rank)
     best = ranked[0]
     last = max(ranked, key=lambda cost: rank_loss(cost))
-    worst = None if _say_loss(case, last) == _say_loss(case, best) else last
-    reason = _reason(case, best, ranked[1:], standings)
+    is_assigned = case.leadership is not None and case.leadership.replicas is not None
+    said = partial(say_loss, is_all_known=is_assigned and not case.needed_replicas and not unseen)
+    worst = None if said(last) == said(best) else last
+    reason = _reason(case, best, ranked[1:], standings, said)
+    if unseen:
+        reason = f"{reason}. More may be lost: {say_unseen_tails(unseen)}"
     if codes := damaged.get(best.broker_id):
         reason = f"{reason}. {say_damage(best.broker_id, codes)}"
     if below := case.undecided_below:
@@ -123,18 +132,24 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     return Choice(best, worst, reason)
 
 
-def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: Mapping[int, Standing]) -> str:
-    """The reason for the choice, in one or two sentences."""
+def _reason(
+    case: Case,
+    best: CandidateCost,
+    others: Sequence[CandidateCost],
+    standings: Mapping[int, Standing],
+    said: Callable[[CandidateCost], str],
+) -> str:
+    """The reason for the choice, in one or two sentences; `said` words a loss."""
     name = f"broker {best.broker_id}"
     if not others:
         return f"{name} has the only log that is known"
-    equals = [cost for cost in others if _say_loss(case, cost) == _say_loss(case, best)]
-    rest = [cost for cost in others if _say_loss(case, cost) != _say_loss(case, best)]
-    reason = f"{name} loses {_say_loss(case, best)}"
+    equals = [cost for cost in others if said(cost) == said(best)]
+    rest = [cost for cost in others if said(cost) != said(best)]
+    reason = f"{name} loses {said(best)}"
     if rest:
         least = min(rest, key=lambda cost: rank_loss(cost))
         next_best = ", the next best," if len(rest) > 1 else ""
-        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(case, least)}"
+        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {said(least)}"
     if equals:
         same = name_brokers(sorted(cost.broker_id for cost in equals))
         loses = best.lost_records or best.cut_transactions
@@ -142,9 +157,9 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
         if best.hidden_records:
             too = f"it is the same with {same}"
         advantage = _advantage(case, best, equals, standings)
-        reason = f"{name} loses {_say_loss(case, best)}; {too}. Broker {best.broker_id} {advantage}"
+        reason = f"{name} loses {said(best)}; {too}. Broker {best.broker_id} {advantage}"
         if rest:
-            reason = f"{reason}; broker {least.broker_id} would lose {_say_loss(case, least)}"
+            reason = f"{reason}; broker {least.broker_id} would lose {said(least)}"
     return reason
 
 
@@ -165,12 +180,6 @@ def _advantage(
     if all((log_epoch(cost.facts), cost.facts.following_end_offset) < (log_epoch(best.facts), end) for cost in equals):
         return "has the longer log of that epoch"
     return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
-
-
-def _say_loss(case: Case, cost: CandidateCost) -> str:
-    leadership = case.leadership
-    is_assigned = leadership is not None and leadership.replicas is not None
-    return say_loss(cost, is_all_known=is_assigned and not case.needed_replicas)
 
 
 #: Verdicts of partitions that need no decision.
@@ -229,7 +238,7 @@ def election_rows(
         return []
     costs = candidate_costs(audit, batches, read)
     damaged = damage_by_broker(audit)
-    choice = choose(case, costs, damaged)
+    choice = choose(case, costs, damaged, find_unseen_tails(audit.findings))
     rows = []
     for cost in costs:
         name = standing(case, cost.broker_id)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.finding import find_wanted
+from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
@@ -153,12 +153,16 @@ class Matrix:
         """Partitions that have to be collected again."""
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN`."""
+        self.unseen_tails: dict[Place, list[UnseenTail]] = defaultdict(list)
+        """What no copy has and a log may have."""
         for row in results.findings:
             if row.code in codes_with("moved") and row.status != "resolved":
                 self.moved.add((row.topic or "", row.partition or 0))
             for trait in UNSEEN:
                 if row.code in codes_with(trait) and row.broker_id is not None:
                     self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)
+            if row.status != "resolved" and (tails := find_unseen_tails([row])):
+                self.unseen_tails[row.topic or "", row.partition or 0] += tails
 
     def places(self) -> list[Place]:
         return sorted(self.rows)

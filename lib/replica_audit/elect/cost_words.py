@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from replica_audit.text import count, name_brokers, verb
+from replica_audit.auditing.finding import UnseenTail
+from replica_audit.text import count, name_brokers, name_offsets, verb
 
 
 class CandidateLoss(Protocol):
@@ -90,6 +91,22 @@ def hold_until_brought(brokers: Sequence[int], are_down: bool) -> str:
     """Request to leave brokers that are, or may be, down as they are until bytes of their logs are brought."""
     names = name_brokers(brokers, "or")
     return f"Do not start {names} before that" if are_down else f"If {names} is down, do not start it before that"
+
+
+def name_unseen(tails: Collection[UnseenTail]) -> str:
+    """The offsets of unseen tails of one partition."""
+    return name_offsets(min(one.start_offset for one in tails), max(one.end_offset for one in tails))
+
+
+def say_unseen_tails(tails: Collection[UnseenTail], what: str | None = None) -> str:
+    """Clause on offsets that no copy has and a log may have; `what` names those of several partitions."""
+    brokers = sorted({one.broker_id for one in tails})
+    what = what or name_unseen(tails)
+    these = "it was" if what.startswith("offset ") and what.count("offset") == 1 else "these were"
+    return (
+        f"nothing shows whether {name_brokers(brokers)} lost {what}, or {verb(len(brokers), 'was', 'were')} copied before {these} "
+        "written"
+    )
 
 
 def ask_for_copies(replicas: int, is_up: bool | None) -> str:

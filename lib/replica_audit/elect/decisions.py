@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from replica_audit.auditing.finding import UnseenTail
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.cost_words import say_damage
+from replica_audit.elect.cost_words import say_damage, say_unseen_tails
 from replica_audit.elect.plan_model import Candidate, Conflict, Decision, RemoteShare, SalvageSource
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
@@ -101,14 +102,15 @@ _UNSEEN = {
 }
 
 
-def _say_unseen(brokers: Mapping[str, Sequence[int]]) -> str:
+def _say_unseen(brokers: Mapping[str, Sequence[int]], tails: Sequence[UnseenTail]) -> str:
     what = " and ".join(
         text.format(brokers=name_brokers(brokers[trait])) for trait, text in _UNSEEN.items() if trait in brokers
     )
     why = [f"{what} was not captured"] if what else []
     if "unchecked" in brokers:
         why.append(f"nobody computed the checksums of batches of {name_brokers(sorted(set(brokers['unchecked'])))}")
-    again = "" if what else "collect them again without --headers, or "
+    why += [say_unseen_tails(tails)] if tails else []
+    again = "collect them again without --headers, or " if not what and "unchecked" in brokers else ""
     return (
         f"{', and '.join(why)}, so that nothing tells what an election costs: {again}copy the log directories of all replicas "
         "(capture-plan), and elect on these"
@@ -177,8 +179,9 @@ def decide(
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
-        if place in matrix.unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place)):
-            conflicts.append(Conflict(*place, _say_unseen(matrix.unseen[place])))
+        unseen, tails = matrix.unseen.get(place, {}), matrix.unseen_tails.get(place, [])
+        if tails or (unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place))):
+            conflicts.append(Conflict(*place, _say_unseen(unseen, tails)))
             continue
         if place in matrix.awaited and place not in matrix.needed:
             conflicts.append(Conflict(*place, _say_awaited(matrix.wanted[place])))

@@ -13,7 +13,7 @@ from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.cost_words import hold_until_brought, say_uncaptured, say_unread
+from replica_audit.elect.cost_words import hold_until_brought, name_unseen, say_uncaptured, say_unread, say_unseen_tails
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
@@ -109,6 +109,7 @@ def safeguard_steps(
     yield from _copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
+    yield from _copy_again(results, matrix, about)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(results, matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
@@ -272,6 +273,25 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
             partitions=tuple(sorted({*places, *moved})),
             commands=results.bring(brokers),
         )
+
+
+def _copy_again(results: Results, matrix: Matrix, about: Container[Place]) -> Iterator[Step]:
+    """A step for logs that lost their end or were copied before it was written: copies of all replicas that tell the two apart."""
+    tails = {place: matrix.unseen_tails[place] for place in sorted(matrix.unseen_tails) if place in about}
+    if not tails:
+        return
+    brokers = sorted({broker for place in tails for broker in matrix.replicas[place]})
+    what = list_names(f"{name_unseen(some)} of {topic}-{number}" for (topic, number), some in tails.items())
+    open_question = say_unseen_tails([one for some in tails.values() for one in some], what)
+    yield Step(
+        action="capture",
+        text=f"Copy the log directories of {name_brokers(brokers)} again, and audit again: {open_question}. capture-plan copies the "
+        "checkpoints first, and writes when into manifest.json; give it --kind killed, or --kind stopped, for brokers that are down. "
+        f"Before that start and stop no broker of {list_places(tails)}, and elect none",
+        brokers=tuple(brokers),
+        partitions=tuple(tails),
+        commands=results.copy_again(brokers),
+    )
 
 
 def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place]) -> Iterator[Step]:

@@ -19,6 +19,7 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     undecided,
     unless_leaders,
+    unseen_above,
 )
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
@@ -390,7 +391,8 @@ def _unless_older(case: Case, facts: ReplicaFacts, found: Finding, mark: int) ->
     """
     if not facts.in_any_order:
         return found
-    if facts.is_live and any(_held_to(case, facts, other, mark) >= mark for other in case.copies):
+    held_to = max((_held_to(case, facts, other, mark) for other in case.copies), default=facts.log_end_offset)
+    if facts.is_live and held_to >= mark:
         text = f"{found.message}; the broker ran, and its log was copied before its checkpoints"
         return found._replace(severity="info", verdict=None, confidence="suspect", message=text)
     down, state, kind = "", "", ""
@@ -401,6 +403,9 @@ def _unless_older(case: Case, facts: ReplicaFacts, found: Finding, mark: int) ->
         f"the log lost its end, or was copied before that was written: nothing shows {down}in which order its files were copied; "
         f"copy it again {state}its checkpoints first and with begin and end in manifest.json{kind}"
     )
+    # What is there and damaged was not written after the copy.
+    if max(held_to, facts.found_end_offset) < mark:
+        found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
     return undecided(found, why, "medium")
 
 

@@ -1,0 +1,82 @@
+"""The end of a log that it lost, or that was written after it was copied, is in the plan: no election is said to lose nothing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.scenario import audit, written
+from tests.support.snapshots import Replica
+
+from replica_audit.cli.main import main
+
+_CUT = Replica(written(0, 30, 0), high_watermark=40)
+_WHOLE = Replica(written(0, 40, 0))
+_OPEN = "nothing shows whether brokers 1, 2 and 3 lost offsets 30 to 39, or were copied before these were written"
+
+
+def _said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    capsys.readouterr()
+    main([*map(str, words), "-q"])
+    return capsys.readouterr().out
+
+
+def _plan(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> dict:
+    return json.loads(_said(capsys, "elect", path, *words, "--format", "json"))
+
+
+@pytest.mark.parametrize("leader", [1, None])
+@pytest.mark.parametrize("marks", [{"high_watermark": 40}, {"recovery_point": 40}])
+def test_what_no_copy_has_is_copied_again_before_anybody_is_elected(
+    leader: int | None, marks: Mapping[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "copied"
+    answer = audit(path, {broker: Replica(written(0, 30, 0), **marks) for broker in (1, 2, 3)}, leader=leader)
+    assert answer.verdict == "INCONCLUSIVE"
+    (reason,) = {row["reason"] for row in answer.rows("elections")} - {None}
+    assert "loses nothing that the copies here have" in reason and _OPEN in reason
+    plan = _plan(capsys, path)
+    first = plan["steps"][0]
+    assert (first["action"], first["brokers"]) == ("capture", [1, 2, 3])
+    assert _OPEN.replace("39", "39 of orders-0") in first["text"] and "audit again" in first["text"]
+    assert shlex.split(first["commands"][0])[:5] == [
+        "replica-audit",
+        "capture-plan",
+        *(f"{broker}=LOG_DIR_OF_{broker}" for broker in (1, 2, 3)),
+    ]
+    assert not [step for step in plan["steps"] if step["action"] in ("start", "stop", "elect", "check")]
+    assert [_OPEN in one["reason"] for one in plan["conflicts"]] == [True]
+    for text in (_said(capsys, "elect", path), _said(capsys, "show", path)):
+        told = " ".join(text.split())
+        assert _OPEN in told and "loses nothing;" not in told and "loses nothing." not in told
+        assert told.index("Copy the log directories of brokers 1, 2 and 3 again") < len(told)
+        assert "kafka-leader-election" not in told
+    shown = json.loads(_said(capsys, "show", path, "--format", "json"))
+    assert {row["reason"] for row in shown["elections"]} - {None} == {reason}
+
+
+def test_it_says_so_where_one_broker_is_asked_for_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT), leader=None)
+    plan = _plan(capsys, tmp_path / "copied", "orders-0", "--candidate", "2")
+    assert [_OPEN in one["reason"] for one in plan["conflicts"]] == [True] and not plan["decisions"]
+
+
+def test_what_another_replica_has_leaves_nothing_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever has it is elected."""
+    answer = audit(tmp_path / "copied", {1: _CUT, 2: _WHOLE, 3: _WHOLE}, leader=None)
+    assert answer.one("HWM-CP-ABOVE-LEO", 1)[:2] == ("medium", "suspect")
+    plan = _plan(capsys, tmp_path / "copied")
+    assert [one["candidate_id"] for one in plan["decisions"]] == [2] and not plan["conflicts"]
+    assert "capture" not in {step["action"] for step in plan["steps"]}
+
+
+def test_in_the_order_of_the_manifest_it_is_lost_and_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT), leader=None, in_order=True)
+    plan = _plan(capsys, tmp_path / "copied")
+    assert plan["decisions"] and not plan["conflicts"]
+    assert "capture" not in {step["action"] for step in plan["steps"]}
