@@ -195,6 +195,18 @@ def test_a_running_leader_that_was_copied_after_what_it_wrote_in_its_epoch_lost_
     assert not early.found("REP-LEADER-SHORTER", 3) and early.one("CAP-SKEW", 3)[0] == "info", early
 
 
+def test_what_such_a_leader_has_lost_goes_with_the_next_cut_of_a_follower(tmp_path):
+    """Broker 3 went on in epoch 0. Below its high watermark it has what the leader had when its own copy was begun, as broker 2's
+    copy shows; where that is of no earlier moment nothing shows it."""
+    cut = log(70, 55)
+    late = ends_before_its_epoch(tmp_path / "late", of_kinds("live", ((5, 9), (0, 4), (0, 4))), third=cut)
+    assert late.one("TRN-BELOW-HW", 3) == ("critical", "proven", 40, 55) and late.verdict == "COMMITTED_LOSS", late
+    for name, times in {"early": ((5, 9), (5, 9), (0, 4)), "first": ((0, 4), (5, 9), (5, 9))}.items():
+        may_be_older = ends_before_its_epoch(tmp_path / name, of_kinds("live", times), third=cut)
+        assert may_be_older.one("TRN-BELOW-HW", 3) == ("high", "suspect", 40, 55), may_be_older
+        assert "may have been copied before it had them" in may_be_older.found("TRN-BELOW-HW", 3)[0]["message"]
+
+
 def test_what_parts_from_the_epochs_of_that_file_conflicts_all_the_same(tmp_path):
     """Broker 3 went on in epoch 0 past where its leader's epoch begins: what is of epoch 0 below that the leader has had."""
     answer = ends_before_its_epoch(tmp_path, of_kinds("live"), third=log(70, 65))
