@@ -93,6 +93,23 @@ def test_a_leader_that_was_down_lost_what_others_have_of_its_epoch(tmp_path, kin
     assert bool(answer.found("CAP-SKEW")) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost
 
 
+def test_no_log_of_brokers_that_were_all_down_is_an_older_one(tmp_path):
+    """Broker 2 has records of a later leader in place of broker 1's, and after them."""
+    one, two = log(40, 20, ((1, 0),)), log(50, 38, ((1, 0), (2, 30)))
+    for name, kind, is_older in (("down", "killed", False), ("up", "live", True)):
+        (tmp_path / name).mkdir()
+        kinds(tmp_path / name, b1=kind, b2="killed")
+        answer = audit(tmp_path / name, {1: one, 2: two}, isr=(1,), source="user", leader_epoch=1)
+        assert answer.one("HWM-LOSS", 2) == ("high", "suspect", 30, 38) and answer.verdict == "INCONCLUSIVE", answer
+        said = {row["code"]: row["message"] for row in answer.tables["findings"] if row["broker_id"] == 2}
+        assert ("its log, or the leadership file, is older" in said["HWM-LOSS"]) is is_older
+        assert ("its copy may be an older one" in said["DIV-EPOCH"]) is is_older
+        assert ("copies of a running cluster" in said["CAP-SKEW"]) is is_older
+        if not is_older:
+            why = "the leadership file is older than the logs, or broker 1 was elected without them"
+            assert said["HWM-LOSS"].endswith(why), said["HWM-LOSS"]
+
+
 def eligible_lost_its_tail(path: Path, mark: int = 50, fenced: bool = True, **options) -> Answer:
     """Broker 2 led after broker 1 lost power, is gone too, and came back; broker 1, eligible, would lead next."""
     path.mkdir(parents=True, exist_ok=True)

@@ -201,10 +201,11 @@ class Case:
         committed = min(leader.facts.directory.high_watermark_checkpoint or 0, leader.facts.log_end_offset)
         are_both = not leader.facts.in_any_order and committed > run.start_offset
         if leader.is_before(run.replica_epoch) and not are_both:
-            return (
-                f"they are of a later leader than broker {leader.facts.broker_id} of epoch {leader.leader_epoch}: its log, or "
-                f"{name_source(leader.source)}, is older"
-            )
+            who, source = f"broker {leader.facts.broker_id}", name_source(leader.source)
+            older = f"its log, or {source}, is older"
+            if self.were_at_rest(*self.replicas):
+                older = f"{source} is older than the logs, or {who} was elected without them"
+            return f"they are of a later leader than {who} of epoch {leader.leader_epoch}: {older}"
         proof = run.proof
         marked = next((one for one in self.replicas if proof is not None and one.broker_id == proof.broker_id), None)
         cut = later_entry(marked, self.replicas) if marked is not None and marked.in_any_order else None

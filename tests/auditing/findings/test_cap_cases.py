@@ -256,7 +256,7 @@ def test_of_quarantined_input_only_what_could_not_be_read_is_told_as_such():
     assert told["CAP-UNREADABLE"].message == "broker-1/x: it is a link"
 
 
-@pytest.mark.parametrize(("quiesced", "words"), [(True, "brokers that are stopped"), (False, "copies of a running")])
+@pytest.mark.parametrize(("quiesced", "words"), [(True, "brokers that go down"), (False, "copies of a running")])
 def test_skew_explains_what_it_is_not_said_to_leave_open(quiesced, words):
     made = case(log(1, *LINEAGE), quiesced=quiesced)
     item = cap.skew(made, log(2, *LINEAGE), "the text", 30, 35)

@@ -380,8 +380,8 @@ def skew(
             "copy is older, or that log lost its end; while it is down, copy its log directories again, __cluster_metadata-0 among them"
         )
         decides = f"a later copy of broker {unsure}, or its kind in manifest.json, would decide"
-    elif case.evidence.was_at_rest:
-        why = f"brokers that are stopped one after the other end at different offsets, which {explains}"
+    elif case.were_at_rest(*case.replicas):
+        why = f"brokers that go down one after the other end at different offsets, which {explains}"
     else:
         why = f"copies of a running cluster are of different moments, which {explains}"
     return finding(

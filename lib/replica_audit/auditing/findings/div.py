@@ -164,6 +164,8 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         fate = f"the {case.options.protocol} protocol cuts the log at {replay.kept_to}"
     elif run.survives:
         fate = f"the {case.options.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
+    elif case.were_at_rest(*case.replicas):
+        fate = f"whether this stays depends on who leads: what says that broker {leader.broker_id} does may be older than the logs"
     else:
         fate = f"whether this stays depends on what broker {leader.broker_id} has there by now: its copy may be an older one"
     if run.is_written_again:
