@@ -247,6 +247,11 @@ class Results(ReportRows):
         return self.audit.get("options") or {}
 
     @property
+    def protocol(self) -> str:
+        """Truncation protocol of findings and verdicts; `fetch` for an audit without options."""
+        return self.options.get("protocol") or "fetch"
+
+    @property
     def remote_store(self) -> str | None:
         """The remote store that was read; None if none was given."""
         return self.options.get("remote")
@@ -310,6 +315,18 @@ def _worked(
     work: Callable[[Results, Given], Found], audit: AuditObject, location: str | None, rows: ReportRows, given: Given
 ) -> Found:
     return work(Results.of(audit, rows, location), given)
+
+
+def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
+    """Findings of this audit, without a baseline's resolved ones."""
+    return [row for row in findings if row.status != "resolved"]
+
+
+def with_places(findings: Iterable[FindingRow]) -> Iterator[tuple[Place, FindingRow]]:
+    """Those of `findings` that are of a partition, each with it."""
+    return (
+        ((row.topic, row.partition), row) for row in findings if row.topic is not None and row.partition is not None
+    )
 
 
 @overload

@@ -60,7 +60,7 @@ def test_the_first_that_says_so_tells_who_is_up(
 ) -> None:
     results = results_of(fenced, flag, kind, quiesced)
     assert find_up(results).get(1) is up
-    state = present_state(results, None)
+    state = present_state(results)
     assert (1 in state.up, 1 in state.unknown, 1 in state.down) == (up is True, up is None, up is False)
     assert find_clean(results).get(1) is flag
 
@@ -79,7 +79,7 @@ def test_a_broker_that_lost_the_end_of_a_log_is_not_up_by_the_metadata_log(
 
 @pytest.mark.parametrize("said", [{1}, set()])
 def test_what_is_said_of_who_is_up_goes_before_everything(said: set[int]) -> None:
-    state = present_state(results_of(False, True), None, up=said)
+    state = present_state(results_of(False, True), up=said)
     assert state.up == said and not state.unknown
 
 
@@ -101,5 +101,5 @@ def test_a_broker_that_is_assigned_nothing_is_not_taken_for_down(
     results = results_of(False, False)
     results.replicas.append(results.replicas[0]._replace(broker_id=3, role="stray", clean_shutdown=flag))
     results.audit["inputs"]["brokers"] += [] if kind is None else [{"broker_id": 3, "kind": kind}]
-    state = present_state(results, None, up=said)
+    state = present_state(results, up=said)
     assert state.liveness(3) == liveness and 3 not in state.unknown

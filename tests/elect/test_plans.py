@@ -754,7 +754,7 @@ def test_what_becomes_of_a_copy_beside_is_told(suffix: str, fate: str) -> None:
     (decision,) = plan_elections(results, up=[2]).decisions
     path = f"broker-2/disk-b/a-0{suffix}"
     decision = replace(decision, salvage=(SalvageSource(2, path, 5, 9, 4, path),))
-    (step,) = copy_put_aside(present_state(results, None, up=[2]), [decision], Copies())
+    (step,) = copy_put_aside(present_state(results, up=[2]), [decision], Copies())
     assert step.text.endswith(fate) and step.snapshot == (path,)
 
 

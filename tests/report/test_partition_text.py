@@ -12,7 +12,7 @@ from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
+from replica_audit.report.facts.by_partition import rows_by_partition
 from replica_audit.report.partition_story import CHANGE_LIMIT, tell_history, tell_story
 from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
@@ -23,7 +23,7 @@ from replica_audit.text import name_source
 
 def story(found: Results, protocol: str | None = None) -> list[str]:
     ((place, rows),) = rows_by_partition(found)
-    return [plain_text(sentence) for sentence in tell_story(place, rows, protocol or told_protocol(found))]
+    return [plain_text(sentence) for sentence in tell_story(place, rows, protocol or found.protocol)]
 
 
 def of_sample(name: str, place: str, **settings: str) -> list[str]:

@@ -80,7 +80,7 @@ def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: 
     offsets = [decisions.CommittedOffset("group", *place, 1, None) for place in reversed(places)]
     monkeypatch.setattr(decisions, "Matrix", lambda results: SimpleNamespace(rows=costs))
     monkeypatch.setattr(decisions, "committed_offsets", lambda results: offsets)
-    monkeypatch.setattr(decisions, "present_state", lambda results, version: SimpleNamespace(partitions={}))
+    monkeypatch.setattr(decisions, "present_state", lambda results: SimpleNamespace(partitions={}))
     decisions.hit_groups(SimpleNamespace(options={}))
     assert costs.asked == places
 

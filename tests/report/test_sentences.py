@@ -38,7 +38,7 @@ from replica_audit.config import Settings
 from replica_audit.report import answer, captures, partition_story
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import tell_captures
-from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
+from replica_audit.report.facts.by_partition import rows_by_partition
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.content import build_overview
 from replica_audit.report.partition_story import tell_story
@@ -78,7 +78,7 @@ def say_all(found: Results) -> dict[Site, set[str]]:
         build_overview(found, found.partitions, None)
         tell_captures(found)
         for place, rows in rows_by_partition(found):
-            tell_story(place, rows, told_protocol(found))
+            tell_story(place, rows, found.protocol)
     return said
 
 

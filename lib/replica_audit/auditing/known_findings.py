@@ -19,7 +19,7 @@ from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place
+from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, present
 from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows, read_row
 from replica_audit.text import now
 
@@ -52,7 +52,7 @@ def parse_baseline(text: str, path: str) -> list[FindingRow]:
             raise UsageError(
                 f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
             ) from None
-    return [item for item in findings if item.status != "resolved"]
+    return present(findings)
 
 
 def parse_finding(row: object) -> FindingRow:

@@ -115,7 +115,7 @@ def choose(
 
     ranked = sorted(electable, key=rank)
     best = ranked[0]
-    last = max(ranked, key=lambda cost: rank_loss(cost))
+    last = max(ranked, key=rank_loss)
     is_assigned = case.leadership is not None and case.leadership.replicas is not None
     said = partial(say_loss, is_all_known=is_assigned and not case.needed_replicas and not unseen)
     worst = None if said(last) == said(best) else last
@@ -147,7 +147,7 @@ def _reason(
     rest = [cost for cost in others if said(cost) != said(best)]
     reason = f"{name} loses {said(best)}"
     if rest:
-        least = min(rest, key=lambda cost: rank_loss(cost))
+        least = min(rest, key=rank_loss)
         next_best = ", the next best," if len(rest) > 1 else ""
         reason = f"{reason}; broker {least.broker_id}{next_best} would lose {said(least)}"
     if equals:

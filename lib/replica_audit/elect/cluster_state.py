@@ -12,7 +12,8 @@ from replica_audit.auditing.catalogue import codes_with
 from replica_audit.elect.transitions import Transitions
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, next_leader
-from replica_audit.results import Results, by_place, place_of
+from replica_audit.protocol.versions import Version, parse_kafka_version
+from replica_audit.results import Results, by_place, place_of, present, with_places
 from replica_audit.schema import FindingRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.text import count, listed
@@ -87,7 +88,7 @@ def _registered(results: Results) -> dict[int, bool]:
 def _found(results: Results, trait: str) -> list[FindingRow]:
     """Present findings whose codes have a trait."""
     codes = codes_with(trait)
-    return [row for row in results.findings if row.code in codes and row.status != "resolved"]
+    return [row for row in present(results.findings) if row.code in codes]
 
 
 def _cut_short(results: Results) -> set[int | None]:
@@ -151,6 +152,8 @@ class PresentState:
     """Voters that are not brokers too, and are not known to be up."""
     controllers_are_down: bool = False
     """True if one of `controllers` is known to be down."""
+    kafka_version: Version | None = None
+    """None if unknown."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
@@ -214,23 +217,21 @@ class PresentState:
 
 
 def present_state(
-    results: Results,
-    kafka_version: tuple[int, ...] | None,
-    up: Iterable[int] | None = None,
-    stopped_cleanly: Iterable[int] | None = None,
+    results: Results, up: Iterable[int] | None = None, stopped_cleanly: Iterable[int] | None = None
 ) -> PresentState:
     """The state that `results` show; `up` and `stopped_cleanly`, if given, override fencing and flags."""
     newest = newest_states(results)
     leaders = {place_of(row): row for row in results.partitions}
     sources = {row.source for row in newest.values()}
-    mode = _mode(sources, kafka_version)
-    has_elr = _has_elr(results, mode, kafka_version)
+    version = parse_kafka_version(results.options.get("kafka_version"))
+    mode = _mode(sources, version)
+    has_elr = _has_elr(results, mode, version)
     found_up = find_up(results)
     found_clean = find_clean(results)
     partitions = {}
     said = {}
     doubted = _found(results, "quorum")
-    overtaken = {(row.topic, row.partition) for row in doubted if row.topic is not None and row.partition is not None}
+    overtaken = {place for place, _ in with_places(doubted)}
     # The ISR comes from a source that the audit does not believe, since the logs are newer.
     overtaken |= {
         place for place, state in newest.items() if state.isr is not None and leaders.get(place, state).isr is None
@@ -295,6 +296,7 @@ def present_state(
         voteless=voteless,
         controllers=tuple(controllers),
         controllers_are_down=any(found_up.get(node) is False for node in controllers),
+        kafka_version=version,
     )
 
 
@@ -329,7 +331,7 @@ def _voteless(results: Results) -> tuple[int, ...]:
     return tuple(sorted(node for node, able in of_voters.items() if not any(able)))
 
 
-def _mode(sources: Set[str], kafka_version: tuple[int, ...] | None) -> str | None:
+def _mode(sources: Set[str], kafka_version: Version | None) -> str | None:
     if "metadata_log" in sources or (kafka_version is not None and kafka_version >= (4,)):
         return "kraft"
     if "zookeeper" in sources or (kafka_version is not None and kafka_version < (2, 8)):
@@ -337,7 +339,7 @@ def _mode(sources: Set[str], kafka_version: tuple[int, ...] | None) -> str | Non
     return None
 
 
-def _has_elr(results: Results, mode: str | None, kafka_version: tuple[int, ...] | None) -> bool | None:
+def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) -> bool | None:
     if any(row.elr or row.last_known_elr for row in results.partition_states):
         return True
     if mode == "zookeeper" or (kafka_version is not None and kafka_version < _ELR_POSSIBLE):

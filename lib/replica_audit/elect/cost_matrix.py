@@ -14,7 +14,7 @@ from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_w
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
-from replica_audit.results import Results, nothing_given, place_of
+from replica_audit.results import Results, nothing_given, place_of, present
 from replica_audit.schema import AnyRow, ElectionRow, ReplicaRow, ReportRows, Row, rows_of_columns
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
@@ -143,7 +143,7 @@ class Matrix:
 
         self.wanted: dict[Place, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence lacks and the answer needs, by broker."""
-        for one in find_wanted(row for row in results.findings if row.status != "resolved"):
+        for one in find_wanted(present(results.findings)):
             self.wanted[one.place][one.broker_id] = one.bytes
         self.earlier = {
             f"{row.log_dir}/{row.topic}-{row.partition}" for row in results.replicas if row.role == "earlier"

@@ -16,7 +16,6 @@ from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results, by_place, place_of
 from replica_audit.text import count, name_brokers
 
@@ -46,7 +45,7 @@ def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
     """The groups that each candidate affects, for each partition with rows of `elections` and `group_offsets`."""
     matrix = Matrix(results)
     of_place = by_place(committed_offsets(results) or ())
-    state = present_state(results, parse_kafka_version(results.options.get("kafka_version")))
+    state = present_state(results)
     found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
     # In the order of the packed parts.
     for place in sorted(of_place.keys() & matrix.rows.keys()):

@@ -19,7 +19,6 @@ from replica_audit.elect.premises import rests_on
 from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
-from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results, place_of
 from replica_audit.text import count, name_brokers
 
@@ -132,14 +131,12 @@ def plan_elections(
     override fencing and flags, and `groups` the rows of `group_offsets`. Raises UsageError for a candidate that a partition
     does not have. `made_with` are the options that make this plan again; without `premises` nothing can be checked against it later.
     """
-    options = results.options
-    version = parse_kafka_version(options.get("kafka_version"))
     matrix = Matrix(results)
-    state = present_state(results, version, up, stopped_cleanly)
+    state = present_state(results, up, stopped_cleanly)
     decisions, conflicts = decide(
         matrix, state, asked, candidate_id, committed_offsets(results) if groups is None else groups
     )
-    tools = Tools(version, bootstrap, client_config, state.mode)
+    tools = Tools(state.kafka_version, bootstrap, client_config, state.mode)
     about = frozenset(asked) or _Everything()
     copies = Copies()
     outcome = make_steps(state, matrix, decisions, tools)
@@ -155,7 +152,7 @@ def plan_elections(
             replace(step, files=copies.files_of(step.commands))
             for step in safeguard_steps(results, matrix, state, outcome.decisions, tools, copies, about)
         ),
-        *copy_of_outrun(outcome.outrun, copies),
+        *copy_of_outrun(outcome.outrun),
         *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),
     ]
     last = [
@@ -165,9 +162,9 @@ def plan_elections(
     return Plan(
         cluster_id=results.audit.get("cluster_id"),
         tool_version=__version__,
-        kafka_version=options.get("kafka_version"),
+        kafka_version=results.options.get("kafka_version"),
         mode=state.mode,
-        protocol=options.get("protocol") or "fetch",
+        protocol=results.protocol,
         up=tuple(sorted(state.up)),
         down=tuple(sorted(state.down)),
         stopped_cleanly=tuple(sorted(state.clean)),

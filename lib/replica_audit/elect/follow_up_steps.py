@@ -14,13 +14,13 @@ from replica_audit.auditing.findings.meta import META_NO_LEADER, META_UNCLEAN_EL
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT, REP_LEADER_SHORTER
 from replica_audit.auditing.findings.trn import TRN_BELOW_HW
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
-from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
 from replica_audit.literals import SEVERITIES
 from replica_audit.model import Place
-from replica_audit.results import FindingPlace, Results, place_of
+from replica_audit.results import FindingPlace, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
 from replica_audit.text import capitalise
 
@@ -51,14 +51,10 @@ def mending_steps(
     decisions: Sequence[Decision],
     tools: Tools,
     about: Container[Place],
-    deleted: Container[FindingPlace] = (),
+    deleted: Container[FindingPlace],
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none."""
-    found = [
-        row
-        for row in results.findings
-        if row.status != "resolved" and (place := place_of(row)) in about and place not in deleted
-    ]
+    found = [row for row in present(results.findings) if (place := place_of(row)) in about and place not in deleted]
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
     waiting = matrix.wanted.keys() | matrix.moved
@@ -77,11 +73,8 @@ def _transactions(
 ) -> Iterator[Step]:
     """Steps for hanging transactions, unless another log has the marker or another leader is to be elected."""
     decided = {place_of(row) for row in found if row.code == TXN_MARKER_LOST.code}
-    for row in found:
-        if row.code != TXN_HANGING.code or row.topic is None or row.partition is None or row.start_offset is None:
-            continue
-        place = (row.topic, row.partition)
-        if place in moving or place in decided:
+    for place, row in with_places(row for row in found if row.code == TXN_HANGING.code):
+        if row.start_offset is None or place in moving or place in decided:
             continue
         reference = matrix.reference(place)
         if reference is not None and matrix.cuts_transactions(place, reference):
@@ -129,12 +122,8 @@ def _remedies(
             action="mend",
             text=f"{_where(rows)}: {name_remedy(remedy, [row.broker_id for row in rows]).rstrip('.')} ({code})",
             brokers=tuple(sorted({row.broker_id for row in rows if row.broker_id is not None})),
-            partitions=tuple(sorted(_places(rows))),
+            partitions=tuple(sorted({place for place, _ in with_places(rows)})),
         )
-
-
-def _places(rows: Sequence[FindingRow]) -> set[Place]:
-    return {(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None}
 
 
 def _is_loud(row: FindingRow, decided: Collection[Place]) -> bool:

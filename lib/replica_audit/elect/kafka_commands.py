@@ -66,14 +66,9 @@ class Tools(NamedTuple):
             (2, 2), since, [shlex.join(["kafka-topics.sh", "--zookeeper", ZOOKEEPER, *one]) for one in asked]
         )
 
-    def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
-        """Commands that turn unclean elections off for each topic, in the `way` that `way_to_configure` found."""
-        names = sorted(set(topics))
-        return [
-            command
-            for topic in names
-            for command in self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way)
-        ]
+    def forbid_unclean(self, topic: str, way: str) -> list[str]:
+        """Commands that turn unclean elections off for a topic, in the `way` that `way_to_configure` found."""
+        return self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way)
 
     def keep_remote(self, topic: str, way: str | None) -> list[str]:
         """Commands that show the topic's settings, then turn off its retention: neither age nor size moves its log start.
@@ -160,18 +155,13 @@ class Tools(NamedTuple):
         """
         whose = ("--controller-id", str(node_id), "--controller-directory-id", old_directory_id)
         server = self._controllers()
-        add = [
-            "kafka-metadata-quorum.sh",
-            *server,
-            "--command-config",
-            f"SERVER_PROPERTIES_OF_{node_id}",
-            "add-controller",
-        ]
+        own_config = ("--command-config", f"SERVER_PROPERTIES_OF_{node_id}")
+        add = ["kafka-metadata-quorum.sh", *server, *own_config, "add-controller"]
         return [self._call("kafka-metadata-quorum.sh", "remove-controller", *whose, server=server), shlex.join(add)]
 
     def _controllers(self) -> tuple[str, str]:
         if self._since((3, 7)):
-            return "--bootstrap-controller", "CONTROLLER:PORT"
+            return _TO_A_CONTROLLER
         return "--bootstrap-server", self.bootstrap
 
     @staticmethod

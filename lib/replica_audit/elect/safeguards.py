@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from replica_audit.auditing.finding import Code
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
@@ -18,7 +19,8 @@ from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import Place
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, place_of, present, with_places
+from replica_audit.schema import FindingRow
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
 from replica_audit.text import count, name_brokers, verb
 
@@ -168,8 +170,8 @@ def _keep_remote(
 ) -> Iterator[Step]:
     """A step for the topics with records in remote storage that no log has, or none will have under the plan's leader: they are
     deleted once the log start has passed them."""
-    rows = [row for row in results.findings if row.code == TIER_ORPHAN.code and row.status != "resolved"]
-    found = {(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None}
+    orphans = _placed(results, TIER_ORPHAN, about)
+    found = {place for place, _ in orphans}
     found |= {
         place_of(one)
         for one in decisions
@@ -182,7 +184,7 @@ def _keep_remote(
     unread, encrypted = unread_records(about_them)
     known = ", as far as is known," if any(one.chosen.remote_unseen for one in about_them) else ""
     # Any leader may have them, and nothing is salvaged before that is known.
-    unsure = {(row.topic, row.partition) for row in rows if row.confidence == "suspect"} & set(places)
+    unsure = {place for place, row in orphans if row.confidence == "suspect"} & set(places)
     ends, until = [], ""
     if unread:
         until = f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. "
@@ -372,14 +374,12 @@ def _find_doubted(
 ) -> dict[int, list[Place]]:
     """By broker, the partitions of which it has another history below the files of a log that may go on in remote storage."""
     wanted: dict[int, list[Place]] = defaultdict(list)
-    for row in results.findings:
-        if row.code != TIER_UNKNOWN.code or row.status == "resolved" or row.severity == "info" or row.broker_id is None:
+    for place, row in _placed(results, TIER_UNKNOWN, about):
+        if row.severity == "info" or row.broker_id is None or (row.broker_id, place) in copied:
             continue
-        if row.topic is None or row.partition is None or (place := (row.topic, row.partition)) not in about:
-            continue
-        if (row.broker_id, place) not in copied and place not in wanted[row.broker_id]:
+        if place not in wanted[row.broker_id]:
             wanted[row.broker_id].append(place)
-    return {broker: places for broker, places in wanted.items() if places}
+    return wanted
 
 
 def _find_other(
@@ -448,7 +448,7 @@ def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | Non
         yield copies.of_partitions(broker, some)
 
 
-def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[Step]:
+def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
     """Steps that copy leaders stopped for other partitions, in whose place one with fewer records may lead meanwhile."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for broker, place in outrun:
@@ -488,14 +488,10 @@ def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[Re
 def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> Iterator[Step]:
     """Steps to keep leaders up while a member of the ISR, which would lead next, lacks committed records."""
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
-    for row in results.findings:
-        if row.code != REP_ISR_SHORT.code or row.status == "resolved" or row.broker_id is None:
-            continue
-        if row.topic is None or row.partition is None or (place := (row.topic, row.partition)) not in about:
-            continue
+    for place, row in _placed(results, REP_ISR_SHORT, about):
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
-        if leader is not None and leader not in state.down:
+        if row.broker_id is not None and leader is not None and leader not in state.down:
             members[leader, row.broker_id].append(place)
     for (leader, member), places in sorted(members.items()):
         yield Step(
@@ -505,6 +501,12 @@ def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> 
             brokers=(leader,),
             partitions=tuple(places),
         )
+
+
+def _placed(results: Results, code: Code, about: Container[Place]) -> list[tuple[Place, FindingRow]]:
+    """Present findings of a code, each with its partition, on the partitions that the plan is `about`."""
+    found = with_places(row for row in present(results.findings) if row.code == code.code)
+    return [(place, row) for place, row in found if place in about]
 
 
 def _hold(brokers: Sequence[int], state: PresentState) -> str:

@@ -48,7 +48,7 @@ class StepList:
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
         allowed = list_names(sorted(set(topics) & said))
         commands, files = for_names(
-            sorted(topics), "forbid-unclean.txt", lambda topic: self._tools.forbid_unclean([topic], way)
+            sorted(topics), "forbid-unclean.txt", lambda topic: self._tools.forbid_unclean(topic, way)
         )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
         self._add(

@@ -7,18 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from replica_audit.report.facts.by_partition import (
-    detailed_partitions,
-    is_failing,
-    other_partitions,
-    present,
-    worst_first,
-)
+from replica_audit.report.facts.by_partition import detailed_partitions, is_failing, other_partitions, worst_first
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
 from replica_audit.report.layout import clean, render_lost
 from replica_audit.report.verdict_object import VerdictObject
-from replica_audit.results import Results, by_place, place_of
+from replica_audit.results import Results, by_place, place_of, present
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow
 from replica_audit.text import count
 

@@ -12,11 +12,10 @@ from typing import get_args
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.literals import SEVERITIES, VERDICTS, Status
-from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import clean
 from replica_audit.report.run_metrics import Family, render_families, run_families
 from replica_audit.report.verdict_object import QualityObject, VerdictObject
-from replica_audit.results import Results
+from replica_audit.results import Results, present
 from replica_audit.schema import FindingRow, PartitionRow
 from replica_audit.text import parse_moment
 

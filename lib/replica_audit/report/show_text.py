@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from replica_audit.literals import UNSEEN, VERDICTS
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import present, rows_by_partition, worst_first
+from replica_audit.report.facts.by_partition import rows_by_partition, worst_first
 from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.finding_text import render_facts, render_proven_facts
@@ -28,7 +28,7 @@ from replica_audit.report.layout import (
 )
 from replica_audit.report.plan_text import wrap_command
 from replica_audit.report.sentences import plain_text
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, place_of, present
 from replica_audit.schema import (
     DivergenceRow,
     FindingRow,

@@ -12,11 +12,10 @@ from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import WANTED, Finding, joined_ranges
 from replica_audit.errors import UsageError
 from replica_audit.paths import check_outside
-from replica_audit.report.facts.by_partition import present
 from replica_audit.report.facts.conditions import find_moved
 from replica_audit.report.layout import render_object
 from replica_audit.report.whole_files import write_file
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, place_of, present
 from replica_audit.schema import FindingRow
 from replica_audit.snapshot.evidence_files import FORMAT, EvidenceFiles
 from replica_audit.snapshot.record_reader import RecordRequest

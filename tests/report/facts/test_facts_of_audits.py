@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.report_rows import finding, objects, orders_row, partition, results, row
 
-from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
+from replica_audit.report.facts.by_partition import is_failing, new_findings, rows_by_partition
 from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.report.facts.losses import loss_at
 from replica_audit.report.facts.outcome import Outcome, find_outcome
@@ -18,7 +18,7 @@ from replica_audit.report.partition_story import (
     find_truncations,
     find_untold,
 )
-from replica_audit.results import PartitionRows
+from replica_audit.results import PartitionRows, present
 
 
 def replica(broker: int, start: int = 0, end: int = 10, role: str = "compared", **values: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
 from replica_audit.model import Place
-from replica_audit.results import PartitionRows, Results, place_of
+from replica_audit.results import PartitionRows, Results, place_of, present
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow, Row
 
 _CONFIDENCES = get_args(Confidence)
@@ -50,16 +50,6 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
         return SEVERITIES.index(row.severity), rank, place, not lacked, broker, start, row.code
 
     return sorted(findings, key=key)
-
-
-def told_protocol(results: Results) -> str:
-    """Protocol on which the audit's findings and verdicts are based; `fetch` for an audit without options."""
-    return results.options.get("protocol") or "fetch"
-
-
-def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Findings of this audit, without a baseline's resolved ones."""
-    return [row for row in findings if row.status != "resolved"]
 
 
 def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:

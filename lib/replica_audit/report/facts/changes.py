@@ -9,8 +9,8 @@ from typing import NamedTuple
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import VERDICTS
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import present, worst_first
-from replica_audit.results import FindingPlace, Results, place_of
+from replica_audit.report.facts.by_partition import worst_first
+from replica_audit.results import FindingPlace, Results, place_of, present
 from replica_audit.schema import FindingRow, PartitionRow
 
 

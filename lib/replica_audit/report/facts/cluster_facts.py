@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.report.facts.by_partition import present, rows_by_partition, served_rows
+from replica_audit.report.facts.by_partition import rows_by_partition, served_rows
 from replica_audit.report.facts.leadership_changes import find_changes
-from replica_audit.results import PartitionRows, Results
+from replica_audit.results import PartitionRows, Results, present
 from replica_audit.schema import CaptureRow, PartitionRow
 
 #: State of a replica, worst first: not captured though the answer depends on it; holds records that the leader lacks; differs

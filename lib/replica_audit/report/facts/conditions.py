@@ -17,9 +17,8 @@ from replica_audit.elect.cluster_state import deleted_places, find_up, newest_st
 from replica_audit.literals import COMPARED, CaptureState, RemoteBasis, StoredForm
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
-from replica_audit.report.facts.by_partition import present, told_protocol
 from replica_audit.report.facts.losses import AboutToGo, Holder, find_about_to_go, find_holders, join_holders
-from replica_audit.results import Results, nothing_given, place_of
+from replica_audit.results import Results, nothing_given, place_of, present
 from replica_audit.schema import CaptureRow, FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
@@ -266,7 +265,7 @@ def _returns(results: Results) -> Iterator[Return]:
 
 def _restart_cuts(results: Results) -> Iterator[TruncationRow]:
     """Truncations under the audit's protocol that remove committed records from a replica, although the leader has the same records."""
-    protocol = told_protocol(results)
+    protocol = results.protocol
     marks = {place_of(row): row.proven_lower for row in results.high_watermarks}
     for row in results.truncations:
         alike = row.common_prefix_end

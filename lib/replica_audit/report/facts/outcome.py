@@ -9,10 +9,10 @@ from typing import NamedTuple
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
 from replica_audit.literals import VERDICTS, Verdict
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import present, rows_by_partition, worst_first, worst_partitions
+from replica_audit.report.facts.by_partition import rows_by_partition, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, Stored, whole_audit
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
-from replica_audit.results import FindingPlace, Results, place_of
+from replica_audit.results import FindingPlace, Results, place_of, present
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
 #: Maximum number of partitions, and of findings without one, named one by one.

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with, unplaced_codes, worst_verdict
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
-from replica_audit.report.facts.by_partition import present
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.verdict_object import SCHEMA_VERSION, QualityAnswer, QualityObject, RunStatus, VerdictObject
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, place_of, present
 from replica_audit.schema import QualityRow
 from replica_audit.text import count
 

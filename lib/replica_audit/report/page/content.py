@@ -15,10 +15,8 @@ from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import (
     other_partitions,
     partition_ranges,
-    present,
     rows_by_partition,
     served_rows,
-    told_protocol,
     worst_first,
 )
 from replica_audit.report.facts.changes import compare_place
@@ -36,7 +34,7 @@ from replica_audit.report.page.columns import encode_column
 from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
-from replica_audit.results import PartitionRows, Results, by_place, place_of
+from replica_audit.results import PartitionRows, Results, by_place, place_of, present
 from replica_audit.schema import FindingRow, PartitionRow, Row
 
 #: Number of partitions in one compressed piece of details; the page unpacks a piece when its first partition is opened.
@@ -119,7 +117,7 @@ def build_timeline(results: Results, shown: Sequence[PartitionRow]) -> dict[str,
 
 def build_pieces(results: Results, shown: Sequence[PartitionRow]) -> Iterator[dict[str, object]]:
     """Yield the details of `PIECE` partitions at a time, in the order of the overview."""
-    protocol = told_protocol(results)
+    protocol = results.protocol
     hits = find_hits(results)
     held: list[tuple[PartitionRow, PartitionRows]] = []
     for item in rows_by_partition(results, shown):

@@ -16,12 +16,7 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import (
-    detailed_partitions,
-    is_large,
-    told_protocol,
-    worst_partitions,
-)
+from replica_audit.report.facts.by_partition import detailed_partitions, is_large, worst_partitions
 from replica_audit.report.facts.changes import (
     compare_place,
     find_moves,
@@ -173,7 +168,7 @@ def _frame(
         "verdicts": list(VERDICTS),
         "words": [VERDICT_WORDS[name] for name in VERDICTS],
         "severities": list(SEVERITIES),
-        "protocol": told_protocol(results),
+        "protocol": results.protocol,
         "command": portable(results.command("show")),
         "compared": is_compared(results, earlier),
         "holders": sorted(whole_audit(results).holders.values()),
