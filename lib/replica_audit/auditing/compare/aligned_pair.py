@@ -28,6 +28,7 @@ from replica_audit.auditing.compare.resent import with_resent
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind
 from replica_audit.segments.batch_rows import Batches
 
@@ -53,7 +54,7 @@ def decide_by_records(
     decided = [item for item in alignment.differences if item.kind not in ("content", "format")]
     for window in reading.windows(reference, follower, own, theirs):
         decided.extend(_decide(window, undecided, floor, reference, follower))
-    return alignment._replace(differences=tuple(sorted(decided, key=lambda item: (item.start_offset, item.end_offset))))
+    return alignment.with_differences(decided)
 
 
 def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
@@ -106,7 +107,7 @@ def _decide(
                 continue
             if any(batch.base_offset <= start < batch.end_offset and _thinned(batch) for batch in other_batches):
                 continue
-            epoch = None if stretch["leader_epoch"][0] < 0 else int(stretch["leader_epoch"][0])
+            epoch = or_none(int(stretch["leader_epoch"][0]))
             batches = Batches.of(
                 batch
                 for batch in window.own_batches

@@ -187,6 +187,11 @@ class Difference(NamedTuple):
         """True for other records at the same offsets; False for holes and other ways of storing equal records."""
         return self.kind in CONFLICTS
 
+    @property
+    def is_of_storage(self) -> bool:
+        """True if only the way of storing the records differs, as far as they were read."""
+        return self.kind in ("format", "batching")
+
     def parted(self, offset: int) -> tuple[Difference, ...]:
         """Split the difference at `offset` into batches that start below it, and the others."""
         at = int((self.batches.starts < offset).sum()) if len(self.batches) > 1 else 0
@@ -204,6 +209,11 @@ class Difference(NamedTuple):
         )
 
 
+def in_order(differences: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Differences by their offsets; of one range in the order given."""
+    return tuple(sorted(differences, key=lambda item: (item.start_offset, item.end_offset)))
+
+
 class Alignment(NamedTuple):
     """Outcome of aligning one follower."""
 
@@ -218,6 +228,10 @@ class Alignment(NamedTuple):
     """Batches that only the follower has and whose checksums were never computed: they may differ by damage only."""
     reference_unchecked: Batches = NO_BATCHES
     """Such batches of the reference below the follower's end, which the follower lacks."""
+
+    def with_differences(self, differences: Iterable[Difference]) -> Alignment:
+        """The alignment with these differences, in order, instead of its own."""
+        return self._replace(differences=in_order(differences))
 
 
 def align(
@@ -282,9 +296,8 @@ def align(
                 found[at] = Difference("epoch", start, batch.end_offset, had, batch.epoch, one)
         else:
             found[at] = Difference("hole_there", start, batch.end_offset, None, batch.epoch, one)
-    differences = [*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)]
-    differences.sort(key=lambda item: (item.start_offset, item.end_offset))
-    return Alignment(tuple(differences), tuple(corrupt), unmatched.where(past & ~old), own, theirs, *unchecked)
+    differences = in_order((*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)))
+    return Alignment(differences, tuple(corrupt), unmatched.where(past & ~old), own, theirs, *unchecked)
 
 
 def _epochs_at(lineage: Lineage, offsets: NDArray[np.int64]) -> NDArray[np.int64]:

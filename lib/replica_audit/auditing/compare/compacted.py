@@ -24,7 +24,7 @@ from replica_audit.auditing.compare.record_comparison import (
 )
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.transaction_ends import Decisions
-from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch, or_none
 from replica_audit.literals import DifferenceKind
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.record_batch import batches_of
@@ -426,8 +426,7 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
     found = []
     for batch in window.own_batches:
         for first, last in unequal_ranges(window.own, window.theirs, unequal, batch):
-            epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], first)])
-            leader_epoch = None if epoch < 0 else epoch
+            leader_epoch = or_none(int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], first)]))
             kind: DifferenceKind = "content" if leader_epoch == batch.epoch else "epoch"
             one = Batches.of((batch,))
             found.append(Difference(kind, first, last, leader_epoch, batch.epoch, one, compared=True))
@@ -528,5 +527,4 @@ def _with_records(
             differences.append(item._replace(kind="batching", compared=True))
         elif not decided:
             differences.append(item)
-    differences.sort(key=lambda item: (item.start_offset, item.end_offset))
-    return alignment._replace(differences=tuple(differences))
+    return alignment.with_differences(differences)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.wanted_chunks import differing_chunks
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.batch_header import or_absent
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.snapshot.provenance import UNPROVEN, are_comparable
 from replica_audit.text import render_time
@@ -42,7 +43,7 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
         and differing_chunks(reference, follower)
     ):
         return f"of broker {derived[0].broker_id}: {UNPROVEN['base_offsets']}, and the log has gaps"
-    own, theirs = (-1 if epoch is None else epoch for epoch in (follower.last_leader_epoch, chosen.leader_epoch))
+    own, theirs = map(or_absent, (follower.last_leader_epoch, chosen.leader_epoch))
     if reference.directory.epoch_file.is_unknown and own > theirs:
         return (
             f"its last leader epoch {own} is above all that is known of broker {reference.broker_id}: in which epoch that "

@@ -176,7 +176,7 @@ def compare(
 def _agreed_end(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
     """End of the last records that two logs share."""
     end = shared_end(leader, follower)
-    differing = [item for item in differences if item.kind not in ("format", "batching")]
+    differing = [item for item in differences if not item.is_of_storage]
     for part in reversed(joined(OffsetRange(item.start_offset, item.end_offset) for item in differing)):
         if part.end_offset >= end:
             end = min(end, part.start_offset)
@@ -184,7 +184,7 @@ def _agreed_end(leader: ReplicaFacts, follower: ReplicaFacts, differences: Seque
 
 
 def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
-    starts = [item.start_offset for item in differences if item.kind not in ("format", "batching")]
+    starts = [item.start_offset for item in differences if not item.is_of_storage]
     shorter = shared_end(leader, follower)
     return min(max(min(starts, default=shorter), follower.log_start_offset), follower.log_end_offset)
 

@@ -104,7 +104,7 @@ def runs_of(
     """
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):
-        if item.kind in ("format", "batching"):
+        if item.is_of_storage:
             continue
         last = groups[-1][-1] if groups else None
         if (

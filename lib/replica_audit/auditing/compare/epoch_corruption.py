@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
     from replica_audit.model import Leadership
 
 _RANKS: tuple[Confidence, ...] = get_args(Confidence)[::-1]
@@ -75,13 +75,13 @@ def doubtful_epochs(
 
 
 def confirm_rot(
-    doubts: Iterable[CorruptEpoch], rows: Mapping[tuple[int, str], NDArray[np.void]]
-) -> dict[tuple[int, str], tuple[CorruptEpoch, ...]]:
+    doubts: Iterable[CorruptEpoch], rows: Mapping[CopyKey, NDArray[np.void]]
+) -> dict[CopyKey, tuple[CorruptEpoch, ...]]:
     """Return the suspicions in `doubts` that the batches confirm, by copy: the other replica has every batch, in another epoch.
 
     `rows` are the batches (`BATCH_DTYPE`) of chunks whose digests differ.
     """
-    confirmed: dict[tuple[int, str], dict[tuple, CorruptEpoch]] = {}
+    confirmed: dict[CopyKey, dict[tuple, CorruptEpoch]] = {}
     for one in doubts:
         own = rows[one.key]
         other = rows[one.good_key]
@@ -98,7 +98,7 @@ def confirm_rot(
     return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
 
 
-def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[tuple[int, str], NDArray[np.void]]) -> bool:
+def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[CopyKey, NDArray[np.void]]) -> bool:
     """True if other copies have different batches there in the epoch of `own`: an epoch has one leader, and so one log."""
     contents = set(_contents(own))
     found = False

@@ -77,12 +77,8 @@ def replay_all(
 
 
 def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
-    """Replay one protocol; the reason is `recovery` if only the follower's restart truncates its log."""
-    return _recovered(follower, replay(protocol, own, leader))
-
-
-def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
-    """Set the reason `recovery` if the follower's restart truncates its log and the protocol removes nothing more."""
+    """Replay one protocol; the reason is `recovery` if the follower's restart truncates its log and the protocol nothing more."""
+    outcome = replay(protocol, own, leader)
     cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
     return outcome._replace(reason="recovery") if cut_before else outcome
 
