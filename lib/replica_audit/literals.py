@@ -21,6 +21,8 @@ Verdict = Literal[
     "CONSISTENT",
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+#: Verdicts of partitions that lost nothing and whose replicas do not differ.
+CALM: tuple[Verdict, ...] = ("LAGGING", "CONSISTENT")
 
 #: How sure a finding is, surest first.
 Confidence = Literal["proven", "likely", "suspect"]

@@ -6,7 +6,7 @@ from tests.support.report_rows import finding, objects
 from tests.support.samples import SAMPLES
 
 from replica_audit.config import Settings
-from replica_audit.model import TopicPartition
+from replica_audit.model import OffsetRange, TopicPartition
 from replica_audit.report.facts.finding_groups import group_facts
 from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.runner.in_process import audit_one
@@ -27,7 +27,7 @@ def test_loss_divergence_and_truncation_of_the_same_records_are_one_fact():
     found = audit_one(str(SAMPLES / "diverged-unclean"), TopicPartition("ledger", 0), Settings()).findings
     facts = told(found)
     assert sum(len(fact.same) + len(fact.other) for fact in group_facts(found)) == len(found)
-    assert facts[0] == ("HWM-LOSS", (0,), ((34, 79),), ["TRN-BELOW-HW", "DIV-EPOCH", "DIV-EPOCH"])
+    assert facts[0] == ("HWM-LOSS", (0,), (OffsetRange(34, 79),), ["TRN-BELOW-HW", "DIV-EPOCH", "DIV-EPOCH"])
     assert len(facts) < len(found) and "REP-UNDER-REPLICATED" in [code for code, *_ in facts]
 
 
@@ -53,7 +53,7 @@ def test_a_later_finding_joins_what_was_two():
         finding("TRN-HW-FALLBACK", "low", broker_id=2, start_offset=3, end_offset=None),
     ]
     assert told(objects("findings", rows)) == [
-        ("TRN-BELOW-HW", (1,), ((5, 9),), ["DIV-EPOCH", "DIV-EPOCH", "TRN-HW-FALLBACK"])
+        ("TRN-BELOW-HW", (1,), (OffsetRange(5, 9),), ["DIV-EPOCH", "DIV-EPOCH", "TRN-HW-FALLBACK"])
     ]
 
 

@@ -11,7 +11,6 @@ from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.report.explain_text import render_explanation
-from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.layout import (
     WIDTH,
@@ -287,10 +286,6 @@ def test_offsets_without_a_record_are_told_from_records_without_an_epoch(
     first = answer.divergences[0]._replace(replica_epoch=epoch, leader_epoch=other, record_count=count)
     page = render_partition(replace(answer, divergences=[first]))
     assert f": {text}, {count} records" in re.sub(r"\s+", " ", page)
-
-
-def test_ranges_that_touch_are_joined() -> None:
-    assert join_ranges([(8, 10), (6, 8), (20, 21)]) == [(6, 10), (20, 21)]
 
 
 def test_names_from_disk_cannot_steer_the_terminal() -> None:

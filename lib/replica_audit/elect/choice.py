@@ -19,7 +19,7 @@ from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import rank_loss, say_damage, say_loss, say_unseen_tails
 from replica_audit.elect.costs import CandidateCost, candidate_costs
-from replica_audit.literals import STANDINGS, Standing
+from replica_audit.literals import CALM, STANDINGS, Standing
 from replica_audit.model import TopicPartition
 from replica_audit.schema import BesideRow, ElectionRow, RemoteShareRow, ReportRows
 from replica_audit.text import name_brokers
@@ -59,11 +59,6 @@ def standing(case: Case, broker_id: int) -> Standing:
     if not leadership.isr and not leadership.elr and leadership.last_known_elr == (broker_id,):
         return "last_known"
     return "out_of_sync"
-
-
-def is_clean(name: str) -> bool | None:
-    """True if an election by the standing `name` is clean; None if the ISR is unknown."""
-    return None if name == "unknown" else name in CLEAN
 
 
 def is_leader_gone(case: Case) -> bool:
@@ -182,10 +177,6 @@ def _advantage(
     return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
 
 
-#: Verdicts of partitions that need no decision.
-CALM = ("CONSISTENT", "LAGGING")
-
-
 def decided_rows(
     audit: PartitionAudit,
     batches: Mapping[CopyKey, np.ndarray],
@@ -280,7 +271,7 @@ def election_rows(
                     for copy in cost.beside
                 ],
                 standing=name,
-                clean=is_clean(name),
+                clean=None if name == "unknown" else name in CLEAN,
                 choice=rank,
                 reason=choice.reason if choice is not None and rank == "best" else None,
             )

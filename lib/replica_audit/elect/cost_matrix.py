@@ -18,7 +18,7 @@ from replica_audit.results import Results, nothing_given, place_of, present
 from replica_audit.schema import AnyRow, ElectionRow, ReplicaRow, ReportRows, Row, rows_of_columns
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
-UNSEEN = ("unseen_tail", "unseen_head", "unchecked")
+UNSEEN_TRAITS = ("unseen_tail", "unseen_head", "unchecked")
 
 #: Rows of a partition by candidate and broker; empty for other candidates.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
@@ -152,13 +152,13 @@ class Matrix:
         self.moved: set[Place] = set()
         """Partitions that have to be collected again."""
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN`."""
+        """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[Place, list[UnseenTail]] = defaultdict(list)
         """What no copy has and a log may have."""
         for row in results.findings:
             if row.code in codes_with("moved") and row.status != "resolved":
                 self.moved.add((row.topic or "", row.partition or 0))
-            for trait in UNSEEN:
+            for trait in UNSEEN_TRAITS:
                 if row.code in codes_with(trait) and row.broker_id is not None:
                     self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)
             if row.status != "resolved" and (tails := find_unseen_tails([row])):
@@ -216,7 +216,11 @@ class Matrix:
     def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
         """Logs from which the records that a candidate loses can be taken: replicas first, then other copies."""
         rows = self.rows[place][candidate_id]
-        beside = [one for one in _sources_beside(rows[candidate_id]) if one.directory not in self.earlier]
+        beside = (
+            SalvageSource(one.broker_id, one.log_dir, one.start_offset, one.end_offset, one.lost_held, one.log_dir)
+            for one in rows[candidate_id].beside or ()
+            if one.log_dir not in self.earlier
+        )
         return (*_replica_sources(rows, self.replicas[place]), *beside)
 
     def is_moving(self, place: Place) -> bool:
@@ -256,11 +260,3 @@ def _replica_sources(rows: Mapping[int, ElectionRow], replicas: Mapping[int, Rep
             taken += row.lost_held
             found.append(SalvageSource(row.broker_id, replica.log_dir, start, end, row.lost_held))
     return found
-
-
-def _sources_beside(row: ElectionRow) -> list[SalvageSource]:
-    """Copies that neither lead nor follow and hold some of what a candidate loses."""
-    return [
-        SalvageSource(one.broker_id, one.log_dir, one.start_offset, one.end_offset, one.lost_held, one.log_dir)
-        for one in row.beside or ()
-    ]

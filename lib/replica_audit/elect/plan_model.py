@@ -308,11 +308,11 @@ class Plan:
         moves = any(
             one.procedure != "none" or one.loses_acknowledged or one.chosen.cut_transactions for one in self.decisions
         )
-        return not moves and not self.conflicts and all(step.action in _AFTERWARDS for step in self.steps)
+        return not moves and not self.conflicts and all(step.action in AFTERWARDS for step in self.steps)
 
 
-#: Actions that neither keep nor move anything.
-_AFTERWARDS = ("end_transaction", "mend")
+#: Actions once every partition has a leader: they neither keep nor move anything.
+AFTERWARDS = ("end_transaction", "mend")
 
 
 def _rank(one: Candidate) -> tuple:

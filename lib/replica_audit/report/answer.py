@@ -8,7 +8,7 @@ from typing import NamedTuple
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
 from replica_audit.elect.cost_words import ask_for_copies, hold_until_brought, say_uncaptured
 from replica_audit.literals import RemoteBasis
-from replica_audit.model import Place
+from replica_audit.model import OffsetRange, Place
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
 from replica_audit.report.facts.outcome import CASE_LIMIT, Outcome, WorstCase, find_outcome
@@ -420,9 +420,11 @@ def _tell_holders(records: int, brokers: Sequence[int]) -> str:
     return f"{verb(records, 'exists', 'exist')} only on {name_brokers(brokers)}"
 
 
-def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:
-    where = join_words([f"{start} to {end - 1}" if end - start > 1 else start for start, end in ranges[:3]])
-    single = len(ranges) == 1 and ranges[0][1] - ranges[0][0] == 1
+def _name_ranges(ranges: Sequence[OffsetRange]) -> str:
+    where = join_words(
+        [f"{one.start_offset} to {one.end_offset - 1}" if len(one) > 1 else one.start_offset for one in ranges[:3]]
+    )
+    single = len(ranges) == 1 and len(ranges[0]) == 1
     return f"offset{'' if single else 's'} {where}{'' if len(ranges) <= 3 else ' and more'}"
 
 

@@ -114,7 +114,7 @@ def _head(rows: Sequence[FindingRow], places: Sequence[FindingPlace]) -> str:
     if brokers := brokers_of(rows):
         parts.append(name_brokers(brokers))
     if ranges := ranges_of(rows):
-        parts.append(join_some([render_range(*one) for one in ranges], RANGES, "range"))
+        parts.append(join_some([render_range(one.start_offset, one.end_offset) for one in ranges], RANGES, "range"))
     elif head.start_offset is not None:
         parts.append(render_range(head.start_offset, head.end_offset))
     if head.confidence not in (None, "proven"):

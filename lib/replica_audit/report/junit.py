@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 from xml.etree import ElementTree
 
+from replica_audit.literals import Verdict
 from replica_audit.report.facts.by_partition import detailed_partitions, is_failing, other_partitions, worst_first
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
@@ -40,11 +40,11 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
             _lost(row),
         )
         suites.setdefault(name, []).append(case)
-    for one, rows in _alike(results).items():
-        name = clean(one.topic)
+    for (topic, judged), rows in _alike(results).items():
+        name = clean(topic)
         found = [finding for row in rows for finding in findings.pop(place_of(row), ())]
-        title = f"{name}, {count(len(rows), 'partition')} {one.verdict}"
-        suites.setdefault(name, []).append(_case(name, title, one.verdict, found, verdict))
+        title = f"{name}, {count(len(rows), 'partition')} {judged}"
+        suites.setdefault(name, []).append(_case(name, title, judged, found, verdict))
     # The remaining findings belong to no audited partition.
     unplaced = [row for rows in findings.values() for row in rows]
     whole = _case("snapshot", "input", "INCONCLUSIVE" if verdict["untrusted"] and not suites else "", unplaced, verdict)
@@ -63,16 +63,11 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-class _Alike(NamedTuple):
-    topic: str
-    verdict: str
-
-
-def _alike(results: Results) -> dict[_Alike, list[PartitionRow]]:
+def _alike(results: Results) -> dict[tuple[str, Verdict], list[PartitionRow]]:
     """Partitions not shown in detail, by topic and verdict."""
-    found: dict[_Alike, list[PartitionRow]] = defaultdict(list)
+    found: dict[tuple[str, Verdict], list[PartitionRow]] = defaultdict(list)
     for row in other_partitions(results, detailed_partitions(results)):
-        found[_Alike(row.topic, row.verdict)].append(row)
+        found[row.topic, row.verdict].append(row)
     return found
 
 

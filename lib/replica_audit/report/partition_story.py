@@ -316,11 +316,6 @@ class DifferingRun(NamedTuple):
     row: DivergenceRow
     finding: FindingRow
 
-    @property
-    def is_wholly_committed(self) -> bool:
-        """True unless only some of its records, counted by `committed_records`, were committed."""
-        return self.row.committed_records in (None, self.row.record_count)
-
 
 def find_runs(rows: PartitionRows) -> Mapping[int, Sequence[DifferingRun]]:
     """The runs of one partition by broker."""
@@ -349,20 +344,17 @@ def _tell_run(run: DifferingRun) -> Sentence:
     if row.first_timestamp_ms is not None:
         written = f", written {_span(row.first_timestamp_ms, row.last_timestamp_ms)}"
     records = f"There {verb(row.record_count, 'is', 'are')} {count(row.record_count, 'record')}{written}"
-    return say(f"{plain_text(said)} {records}; {_fate(run)}.")
+    return say(f"{plain_text(said)} {records}; {_fate(row)}.")
 
 
-def _fate(run: DifferingRun) -> str:
+def _fate(row: DivergenceRow) -> str:
     """Clause on whether the records were committed."""
-    row = run.row
     if not row.committed:
         return "nothing proves that they were committed"
     number = row.committed_records
-    said = (
-        "they were committed"
-        if run.is_wholly_committed
-        else f"{number} of them {verb(number, 'was', 'were')} committed"
-    )
+    said = "they were committed"
+    if number is not None and number != row.record_count:
+        said = f"{number} of them {verb(number, 'was', 'were')} committed"
     return f"{said}: {row.committed_evidence}" if row.committed_evidence else said
 
 
@@ -390,13 +382,10 @@ def _tell_high_watermark(row: HighWatermarkRow) -> Sentence:
 class Truncation(NamedTuple):
     """Truncation of one follower by the audit's protocol."""
 
-    broker_id: int
     row: TruncationRow
     """The row of `truncations`."""
     log_end: int | None
     """The follower's."""
-    cuts: bool
-    """True if records are removed."""
     elsewhere: tuple[OtherCut, ...]
 
 
@@ -419,15 +408,7 @@ def find_truncations(rows: PartitionRows, protocol: str) -> Iterator[Truncation]
         chosen = by_protocol.get(protocol)
         if chosen is None or chosen.truncate_to is None:
             continue
-        cut = chosen.truncate_to
-        end = ends.get(broker_id)
-        yield Truncation(
-            broker_id,
-            chosen,
-            end,
-            cuts=bool(chosen.dropped_records),
-            elsewhere=tuple(_elsewhere(by_protocol, cut)),
-        )
+        yield Truncation(chosen, ends.get(broker_id), tuple(_elsewhere(by_protocol, chosen.truncate_to)))
 
 
 def _elsewhere(by_protocol: Mapping[str, TruncationRow], cut: int) -> Iterator[OtherCut]:
@@ -449,20 +430,20 @@ def _stays_different(row: TruncationRow) -> tuple[int, int] | None:
 def _tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
     """A sentence for each follower that `protocol` truncates, and for protocols that would truncate it elsewhere."""
     for one in find_truncations(rows, protocol):
-        if one.cuts:
+        if one.row.dropped_records:
             yield _tell_cut(one)
         for other in one.elsewhere:
             unseen = (
                 f", and {name_offsets(*other.unseen)} would stay different, unseen by Kafka" if other.unseen else ""
             )
-            kept = f"broker {one.broker_id} would keep everything up to {other.truncate_to}"
+            kept = f"broker {one.row.broker_id} would keep everything up to {other.truncate_to}"
             yield say(f"Under {join_words(other.protocols)} {kept}{unseen}.")
 
 
 def _tell_cut(one: Truncation) -> Sentence:
     cut = one.row.truncate_to
     end = one.log_end
-    does = f"When broker {one.broker_id} follows, {_asks(one.row)}it cuts its log at {cut}"
+    does = f"When broker {one.row.broker_id} follows, {_asks(one.row)}it cuts its log at {cut}"
     if end is None or end <= cut:
         return say(f"{does}, which removes no record.")
     committed = ", committed records among them" if one.row.committed_dropped else ""

@@ -373,22 +373,18 @@ def tell_snapshot(paths: Sequence[str]) -> str:
     return f"This snapshot has a copy in {join_words(named)}: keep it."
 
 
-#: Indentation of lines below a step.
-_INDENT = "   "
-
-
 def wrap_command(command: str) -> Iterator[str]:
     """Wrap a POSIX shell command with backslashes; a comment stays in one line."""
     if command.startswith("#"):
-        yield f"{_INDENT}{clean(command)}"
+        yield f"   {clean(command)}"
         return
-    line = _INDENT
+    line = "   "
     for number, part in enumerate(shlex.split(clean(command))):
         word = part if part in ("&&", ">") else shlex.quote(part)
         longer = f"{line}{' ' if number else ''}{word}"
         if number and len(longer) > text_width() - 2:
             yield f"{line} \\"
-            longer = f"{_INDENT}  {word}"
+            longer = f"     {word}"
         line = longer
     yield line
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from replica_audit.literals import UNSEEN, VERDICTS
+from replica_audit.model import OffsetRange, joined
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, worst_first
-from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.report.layout import (
@@ -128,14 +128,14 @@ def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequ
     lost = render_lost(row, row.lost_records)
     if row.lost_committed:
         lost += f" ({row.lost_committed} committed)"
-    by_broker: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    by_broker: dict[int, list[OffsetRange]] = defaultdict(list)
     for item in divergent:
-        by_broker[item.broker_id].append((item.start_offset, item.end_offset))
+        by_broker[item.broker_id].append(OffsetRange(item.start_offset, item.end_offset))
     ranges = []
     for broker_id in sorted(by_broker):
-        joined = join_ranges(by_broker[broker_id])
-        shown = " ".join(render_range(*each) for each in joined[:3])
-        more = f" and {len(joined) - 3} more" if len(joined) > 3 else ""
+        of_broker = joined(by_broker[broker_id])
+        shown = " ".join(render_range(one.start_offset, one.end_offset) for one in of_broker[:3])
+        more = f" and {len(of_broker) - 3} more" if len(of_broker) > 3 else ""
         ranges.append(f"broker {broker_id} {shown}{more}")
     worst = worst_first(findings)[0] if findings else None
     return [

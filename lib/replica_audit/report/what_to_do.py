@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from replica_audit.elect.election_plan import advise
-from replica_audit.elect.plan_model import Plan, Step
+from replica_audit.elect.plan_model import AFTERWARDS, Plan, Step
 from replica_audit.model import Place
 from replica_audit.report.layout import clean
 from replica_audit.report.plan_text import (
@@ -25,9 +25,8 @@ from replica_audit.report.sentences import Sentence, end_sentence, name_partitio
 from replica_audit.results import Results
 from replica_audit.text import capitalise
 
-#: Actions that keep records safe, and those after every partition has a leader. Steps between them are described by their decisions.
+#: Actions that keep records safe. Steps between them and `AFTERWARDS` are described by their decisions.
 SAFE = ("keep_remote", "check_remote", "capture", "copy", "keep_up")
-AFTER = ("end_transaction", "mend")
 #: Maximum numbers of steps of each action, and of decisions, in Do first.
 LIMITS = {"keep_remote": 2, "check_remote": 1, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
@@ -86,7 +85,7 @@ def tell_what_to_do(results: Results) -> WhatToDo:
     first = (
         *(_tell_step(step) for step in done if step.action in SAFE),
         *_decide(results, plan, asking),
-        *(_tell_step(step) for step in done if step.action in AFTER),
+        *(_tell_step(step) for step in done if step.action in AFTERWARDS),
     )
     if not decisions:
         return WhatToDo(first)
@@ -113,7 +112,7 @@ def first_steps(plan: Plan) -> list[Step]:
     found = []
     for step in plan.steps:
         told[step.action] += 1
-        if step.action in (*SAFE, *AFTER) and told[step.action] <= LIMITS[step.action]:
+        if step.action in (*SAFE, *AFTERWARDS) and told[step.action] <= LIMITS[step.action]:
             found.append(step)
     return found
 

@@ -18,7 +18,7 @@ from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, ear
 from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
-from replica_audit.literals import VERDICTS, Severity, Status, Verdict
+from replica_audit.literals import CALM, VERDICTS, Severity, Status, Verdict
 from replica_audit.model import Place
 from replica_audit.results import AuditObject, FindingPlace
 from replica_audit.schema import AnyRow, AttemptRow, Evidence, column_names
@@ -167,10 +167,6 @@ def _all_of(one: _Which, other: _Which) -> _Which:
     return lambda rows: pc.and_(one(rows), other(rows))
 
 
-#: With any other verdict there is something to check again.
-_WELL = ("CONSISTENT", "LAGGING")
-
-
 class _Verdict(NamedTuple):
     topic: str
     partition: int
@@ -224,7 +220,8 @@ class VerifiedRows:
     def read(self, places: Iterable[Place]) -> dict[Place, list[VerifiedSegment]]:
         """The segments at that time of those partitions among `places` that the audit found well."""
         judged = self.partitions.read_rows(_Verdict, WantedPlaces(places))
-        well = WantedPlaces((row.topic, row.partition) for row in judged if row.verdict in _WELL)
+        # With any other verdict there is something to check again.
+        well = WantedPlaces((row.topic, row.partition) for row in judged if row.verdict in CALM)
         ends = {
             (row.topic, row.partition, row.broker_id, row.log_dir): row.common_prefix_end
             for row in self.replicas.read_rows(_Compared, well)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.report_rows import finding, objects, orders_row, partition, results, row
 
+from replica_audit.model import OffsetRange
 from replica_audit.report.facts.by_partition import is_failing, new_findings, rows_by_partition
 from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.report.facts.losses import loss_at
@@ -95,7 +96,7 @@ def test_a_truncation_keeps_what_differs_above_the_common_prefix() -> None:
         ],
     )
     (one,) = find_truncations(rows, "fetch")
-    assert (one.cuts, one.log_end) == (True, 10)
+    assert (one.row.dropped_records, one.log_end) == (4, 10)
     assert [(other.truncate_to, other.protocols, other.unseen) for other in one.elsewhere] == [
         (3, ("high-watermark",), None)
     ]
@@ -210,7 +211,7 @@ def test_a_loss_names_those_who_have_all_of_it_or_each_a_part() -> None:
     whole = objects("replicas", [replica(2, lost_held=6), replica(3, lost_held=2)])
     found = loss_at(lost, runs, whole)
     assert found is not None
-    assert (found.brokers, found.in_parts, found.ranges, found.promised) == ((2,), False, ((2, 8),), 4)
+    assert (found.brokers, found.in_parts, found.ranges, found.promised) == ((2,), False, (OffsetRange(2, 8),), 4)
     parts = loss_at(lost, runs, objects("replicas", [replica(2, lost_held=4), replica(3, lost_held=2)]))
     assert parts is not None and (parts.brokers, parts.in_parts) == ((2, 3), True)
     assert loss_at(lost, [], whole) is None

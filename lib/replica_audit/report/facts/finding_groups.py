@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.model import OffsetRange, joined
 from replica_audit.report.facts.by_partition import worst_first
-from replica_audit.report.facts.losses import join_ranges
 from replica_audit.schema import FindingRow
 
 
@@ -16,14 +16,14 @@ class Fact(NamedTuple):
     """A fact that one or more findings report.
 
     `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both worst
-    first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the joined ranges of `same` as (start, end).
+    first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the joined ranges of `same`.
     """
 
     head: FindingRow
     same: tuple[FindingRow, ...]
     other: tuple[FindingRow, ...]
     brokers: tuple[int, ...]
-    ranges: tuple[tuple[int, int], ...]
+    ranges: tuple[OffsetRange, ...]
 
 
 def group_facts(findings: Sequence[FindingRow]) -> list[Fact]:
@@ -87,10 +87,10 @@ def brokers_of(rows: Iterable[FindingRow]) -> tuple[int, ...]:
     return tuple(sorted({row.broker_id for row in rows if row.broker_id is not None}))
 
 
-def ranges_of(rows: Iterable[FindingRow]) -> tuple[tuple[int, int], ...]:
+def ranges_of(rows: Iterable[FindingRow]) -> tuple[OffsetRange, ...]:
     """Ranges of findings on all brokers, joined if they touch; ranges without an end are left out."""
     spans = ((row.start_offset, row.end_offset) for row in rows)
-    return tuple(join_ranges((start, end) for start, end in spans if start is not None and end is not None))
+    return joined(OffsetRange(start, end) for start, end in spans if start is not None and end is not None)
 
 
 def _fact(rows: Sequence[FindingRow]) -> Fact:

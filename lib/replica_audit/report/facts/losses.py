@@ -7,20 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
-from replica_audit.model import Place
+from replica_audit.model import OffsetRange, Place, joined
 from replica_audit.results import Results, place_of
 from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow, ReplicaRow
-
-
-def join_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sort half-open ranges and join those that touch."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
 
 
 class Total(NamedTuple):
@@ -151,8 +140,8 @@ class PlaceLoss(NamedTuple):
     records: int
     committed: bool
     """True if these are the proven committed records; False if none is proven."""
-    ranges: tuple[tuple[int, int], ...]
-    """Offsets as half-open ranges, joined if they touch."""
+    ranges: tuple[OffsetRange, ...]
+    """Its offsets, joined if they touch."""
     brokers: tuple[int, ...]
     """Holders of all the records, or with `in_parts` of some."""
     in_parts: bool
@@ -177,7 +166,7 @@ def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow], replicas: Sequence
     return PlaceLoss(
         records=count,
         committed=committed,
-        ranges=tuple(join_ranges((run.start_offset, run.end_offset) for run in runs)),
+        ranges=joined(OffsetRange(run.start_offset, run.end_offset) for run in runs),
         brokers=tuple(whole or sorted(broker for broker, number in held.items() if number)),
         in_parts=not whole,
         promised=None if len(promised) < len(runs) else min(count, sum(promised)),

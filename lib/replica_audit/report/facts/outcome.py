@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
-from replica_audit.literals import VERDICTS, Verdict
+from replica_audit.literals import CALM, VERDICTS, Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import rows_by_partition, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, Stored, whole_audit
@@ -17,9 +17,6 @@ from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
 #: Maximum number of partitions, and of findings without one, named one by one.
 CASE_LIMIT = 3
-
-#: Verdicts that mean no loss.
-CALM = ("LAGGING", "CONSISTENT")
 
 #: Kinds of outcome with a certain loss of committed records.
 _LOSSES = ("lost", "lost_leaderless", "lost_uncounted", "lost_markers", "gone_since", "gone_for_good")

@@ -54,15 +54,14 @@ def _untrusted(results: Results) -> str | None:
     partitions = results.partitions
     if not partitions:
         return "no log directory or partition found"
-    inconclusive = sum(is_undecided(row.verdict) for row in partitions)
     undecided = {place_of(row) for row in partitions if is_undecided(row.verdict)}
     needed = {place_of(row) for row in results.captures if row.needed is not None}
     unreadable = sum(row.code in codes_with("unreadable") for row in present(results.findings))
     # A directory without a partition has no finding, only its row in `quarantine`.
     unreadable = unreadable or sum(row.code in codes_with("unreadable") for row in results.quarantine)
     reasons = []
-    if inconclusive:
-        reasons.append(f"{count(inconclusive, 'partition')} inconclusive")
+    if undecided:
+        reasons.append(f"{count(len(undecided), 'partition')} inconclusive")
     if lacking := len(needed - undecided):
         reasons.append(f"{count(lacking, 'more partition')} without a replica that is needed")
     if unreadable:
