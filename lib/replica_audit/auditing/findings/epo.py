@@ -187,28 +187,36 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
 
 
+#: Epochs of one election: where a leader fails, it takes one to have none, and one to have the next.
+_ONE_ELECTION = 2
+
+
 def _may_be_of_other_moment(
     case: Case, facts: ReplicaFacts, written: Lineage, differing: Sequence[tuple[int, int]]
 ) -> bool:
     """True if a sound file may be that of the same log earlier or later, before or after it was cut.
 
-    Both begin alike and differ only above the last epoch that begins at one offset in both: logs that share a record are equal
-    below it. An epoch begins at one offset, unless a cleaner removed its first records or the log start has moved past them. The
-    file has only epochs that the history or another replica has; or none at all, as while the log is begun anew.
+    Both begin alike, except for a log start that may have moved since, and differ only above the last epoch that begins at one offset
+    in both: logs that share a record are equal below it. An epoch begins at one offset, unless a cleaner removed its first records
+    or the log start has moved past them. The file has no epoch that is more than an election later than all that are known; or
+    none at all, as while the log is begun anew.
     """
     if facts.directory.checkpoint_epochs == ():
         return True
-    if not written or not facts.file_increases or written.entries[0][1] > facts.log_start_offset:
+    if not written or not facts.file_increases:
+        return False
+    first = written.entries[0][1]
+    if first > facts.log_start_offset and not _may_have_moved(case, facts, first):
         return False
     starts = {} if facts.compacted else dict(list(facts.lineage)[1:])
     if any(starts.get(epoch, start) != start for epoch, start in written.entries[1:]):
         return False
-    others = [one for one in case.replicas if one is not facts]
-    known = {state.leader_epoch for state in case.reference.history}
-    known |= {epoch for one in others for epoch, _ in (*one.lineage, *(one.directory.checkpoint_epochs or ()))}
+    known = {or_absent(case.reference.leader_epoch), *(state.leader_epoch for state in case.reference.history)}
+    for one in case.replicas:
+        file = () if one is facts else one.directory.checkpoint_epochs or ()
+        known |= {epoch for epoch, _ in (*one.lineage, *file)}
     shared = max((start for epoch, start in facts.lineage if written.start_of(epoch) == start), default=-1)
-    own = {epoch for epoch, _ in facts.lineage}
-    return all(start > shared for _, start in differing) and {epoch for epoch, _ in written} <= known | own
+    return all(start > shared for _, start in differing) and written.entries[-1][0] <= max(known) + _ONE_ELECTION
 
 
 def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:
