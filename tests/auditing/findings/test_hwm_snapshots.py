@@ -285,3 +285,18 @@ def test_an_entry_without_a_directory(tmp_path):
         {1: Replica(written(0, 5, 0)), 2: Replica(written(0, 5, 0), replace={"replication-offset-checkpoint": extra})},
     )
     assert not answer.found("CHK-ORPHAN-ENTRY"), "orders-0 is there, and elsewhere-0 is not this partition"
+
+
+def test_one_broker_is_asked_for_another_copy_once(tmp_path):
+    """Its recovery point and its high watermark are past its end for the same reason, which is told with the latter."""
+    marks = {"high_watermark": 40, "recovery_point": 45}
+    answer = audit(tmp_path / "both", {1: Replica(written(0, 30, 0), **marks), 2: Replica(written(0, 30, 0))})
+    first, second = (answer.found(code, 1)[0]["message"] for code in ("HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"))
+    assert "copy it again while it is down" in first and "copy it again" not in second
+    assert second == (
+        "broker 1: offsets below 45 were flushed to disk, its log ends at 30; it lost them, or was copied before, as with its high "
+        "watermark of 40"
+    )
+    assert answer.one("HWM-RP-ABOVE-LEO", 1) == ("medium", "suspect", 30, 45) and answer.verdict == "INCONCLUSIVE"
+    alone = audit(tmp_path / "one", {1: Replica(written(0, 30, 0), recovery_point=45), 2: Replica(written(0, 30, 0))})
+    assert "copy it again while it is down" in alone.found("HWM-RP-ABOVE-LEO", 1)[0]["message"]

@@ -337,6 +337,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     end = facts.log_end_offset
     checkpoint = directory.high_watermark_checkpoint
     recovery_point = directory.recovery_point_checkpoint
+    told = None
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
         unseen = sorted({other.broker_id for other in case.set_aside if _may_reach(other, held_to)})
@@ -361,7 +362,8 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 ),
             ],
         )
-        yield _unless_older(case, facts, found, checkpoint)
+        told = _unless_older(case, facts, found, checkpoint)
+        yield told
     if recovery_point is not None and recovery_point > end:
         found = finding(
             HWM_RP_ABOVE_LEO,
@@ -380,11 +382,16 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("a truncation: no, it writes a smaller recovery point at once"),
             ],
         )
-        yield _unless_older(case, facts, found, recovery_point)
+        why = f"it lost them, or was copied before, as with its high watermark of {checkpoint}"
+        is_told = told is not None and told.verdict == "INCONCLUSIVE"
+        yield _unless_older(case, facts, found, recovery_point, why if is_told else None)
 
 
-def _unless_older(case: Case, facts: ReplicaFacts, found: Finding, mark: int) -> Finding:
-    """Return `found`, a finding on a checkpoint `mark` past the log end, as undecided if the log may be the older of the two.
+def _unless_older(
+    case: Case, facts: ReplicaFacts, found: Finding, mark: int, told_before: str | None = None
+) -> Finding:
+    """Return `found`, a finding on a checkpoint `mark` past the log end, as undecided if the log may be the older of the two;
+    `told_before`: a clause that refers to another finding of the same log for the reason and for what decides it.
 
     It is no more than that if the broker ran by the manifest and another log has the range: a broker that comes back without its
     tail writes its checkpoints anew, but one below which a segment is deleted goes on.
@@ -406,7 +413,7 @@ def _unless_older(case: Case, facts: ReplicaFacts, found: Finding, mark: int) ->
     # What is there and damaged was not written after the copy.
     if max(held_to, facts.found_end_offset) < mark:
         found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
-    return undecided(found, why, "medium")
+    return undecided(found, told_before or why, "medium")
 
 
 def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
