@@ -45,7 +45,6 @@ from replica_audit.snapshot.checkpoints import (
 from replica_audit.snapshot.chunked_segments import DecompressedChunks
 from replica_audit.snapshot.chunked_segments import parse_manifest as parse_chunks
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
-from replica_audit.snapshot.described_replicas import UnownedError, read_dumped_path
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
@@ -69,6 +68,7 @@ from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import read_listings
 from replica_audit.snapshot.replica_progress import plan_progress, read_progress
 from replica_audit.snapshot.segment_sources import summarise_source
+from replica_audit.snapshot.stand_ins import UnownedError, read_dumped_path
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 from replica_audit.snapshot.transaction_log import read_transaction_states
 from replica_audit.snapshot.zookeeper import parse_zookeeper

@@ -11,13 +11,13 @@ from tests.support.samples import SAMPLES
 from tests.support.some import some
 
 from replica_audit.config import Settings
+from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import rows_by_partition
 from replica_audit.report.partition_story import CHANGE_LIMIT, tell_history, tell_story
 from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
-from replica_audit.snapshot.leadership_rows import LEADERSHIP_SOURCES
 from replica_audit.text import name_source
 
 

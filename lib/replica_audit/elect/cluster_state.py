@@ -10,9 +10,16 @@ from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.elect.transitions import Transitions
+from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, next_leader
-from replica_audit.protocol.versions import Version, parse_kafka_version
+from replica_audit.protocol.versions import (
+    Version,
+    can_be_kraft,
+    can_have_elr,
+    parse_kafka_version,
+    runs_without_zookeeper,
+)
 from replica_audit.results import Results, by_place, place_of, present, with_places
 from replica_audit.schema import FindingRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
@@ -21,22 +28,15 @@ from replica_audit.text import count, listed
 UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
 
-#: First version that can have eligible leader replicas (KIP-966); clusters formatted by 4.1 or later do.
-_ELR_POSSIBLE = (4, 0)
-
 #: Clause on why the controller's behaviour is unknown.
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
 
 
-#: Sources of leadership, least trusted first.
-_TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
-
-
 def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionStateRow]:
     """Rows of `partition_states` of one partition from its most trusted source, oldest first, without uncommitted ones."""
-    known = [row for row in states if row.source in _TRUST and not row.uncommitted]
-    best = max((_TRUST.index(row.source) for row in known), default=0)
-    return sorted((row for row in known if row.source == _TRUST[best]), key=lambda row: row.entry or 0)
+    known = [row for row in states if row.source in LEADERSHIP_SOURCES and not row.uncommitted]
+    best = min((LEADERSHIP_SOURCES.index(row.source) for row in known), default=0)
+    return sorted((row for row in known if row.source == LEADERSHIP_SOURCES[best]), key=lambda row: row.entry or 0)
 
 
 def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
@@ -332,9 +332,9 @@ def _voteless(results: Results) -> tuple[int, ...]:
 
 
 def _mode(sources: Set[str], kafka_version: Version | None) -> str | None:
-    if "metadata_log" in sources or (kafka_version is not None and kafka_version >= (4,)):
+    if "metadata_log" in sources or runs_without_zookeeper(kafka_version) is True:
         return "kraft"
-    if "zookeeper" in sources or (kafka_version is not None and kafka_version < (2, 8)):
+    if "zookeeper" in sources or can_be_kraft(kafka_version) is False:
         return "zookeeper"
     return None
 
@@ -342,7 +342,7 @@ def _mode(sources: Set[str], kafka_version: Version | None) -> str | None:
 def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) -> bool | None:
     if any(row.elr or row.last_known_elr for row in results.partition_states):
         return True
-    if mode == "zookeeper" or (kafka_version is not None and kafka_version < _ELR_POSSIBLE):
+    if mode == "zookeeper" or can_have_elr(kafka_version) is False:
         return False
     return None
 

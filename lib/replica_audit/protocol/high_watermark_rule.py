@@ -1,5 +1,6 @@
-"""The rule by which a leader advances its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), for each version.
+"""The parts of the rule by which a leader advances its high watermark that differ by version (C.1).
 
+`protocol.leader_view` applies it (`Partition.maybeIncrementLeaderHW`), `protocol.timeline` to a whole history;
 `auditing.leadership.high_watermark_bounds` concludes where the high watermark of a snapshot is.
 """
 

@@ -65,6 +65,21 @@ def may_mark_over_tail(version: Version | None) -> bool | None:
     return None if version is None else (2, 8) <= version < (3, 5)
 
 
+def can_be_kraft(version: Version | None) -> bool | None:
+    """True if a cluster may run without ZooKeeper (2.8, KIP-500)."""
+    return _since(version, (2, 8))
+
+
+def runs_without_zookeeper(version: Version | None) -> bool | None:
+    """True if every cluster is one of KRaft (4.0, KIP-500)."""
+    return _since(version, (4,))
+
+
+def can_have_elr(version: Version | None) -> bool | None:
+    """True if partitions can have eligible leader replicas (4.0, KIP-966); those of clusters formatted by 4.1 or later do."""
+    return _since(version, (4,))
+
+
 def _since(version: Version | None, first: Version) -> bool | None:
     return None if version is None else version >= first
 

@@ -14,7 +14,6 @@ from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import Leadership, ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
-from replica_audit.snapshot.described_replicas import Found, read_stand_ins
 from replica_audit.snapshot.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog
 from replica_audit.snapshot.leadership_sources import RootFiles, read_leaderships
 from replica_audit.snapshot.log_dir_names import (
@@ -57,6 +56,7 @@ from replica_audit.snapshot.replica_dirs import (
     stray_copies,
 )
 from replica_audit.snapshot.spread_discovery import AllReplicas, ReadOffsets, Spreading, SpreadTree, read_spread
+from replica_audit.snapshot.stand_ins import Found, read_stand_ins
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.text import count
 

@@ -11,12 +11,12 @@ from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
 from replica_audit.batch_header import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from replica_audit.errors import FormatError
-from replica_audit.snapshot.described_replicas import UnownedError, read_dumped_path
 from replica_audit.snapshot.dump.dump_lines import parse_batch_line
 from replica_audit.snapshot.dump.dump_text import find_sections
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
 from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.provenance import FINGERPRINT, SecondHandLog, are_comparable
+from replica_audit.snapshot.stand_ins import UnownedError, read_dumped_path
 
 LOG = "broker-1/t-0/00000000000000000000.log"
 VERSIONS = ("1.1", "2.1", "2.8", "3.0", "4.3")
