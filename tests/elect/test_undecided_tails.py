@@ -80,3 +80,26 @@ def test_in_the_order_of_the_manifest_it_is_lost_and_decided(
     plan = _plan(capsys, tmp_path / "copied")
     assert plan["decisions"] and not plan["conflicts"]
     assert "capture" not in {step["action"] for step in plan["steps"]}
+
+
+def test_a_leader_that_lacks_it_too_may_have_lost_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """If the site lost power, broker 1 would cut broker 3, the last to have it; if it ran, broker 1 has it by now."""
+    path = tmp_path / "copied"
+    behind, short = Replica(written(0, 30, 0), high_watermark=28), Replica(written(0, 35, 0), high_watermark=40)
+    answer = audit(path, {1: behind, 2: short, 3: _WHOLE})
+    open_to_both = (
+        "nothing shows whether brokers 1 and 2 lost offsets 30 to 39, or were copied before these were written"
+    )
+    (reason,) = {row["reason"] for row in answer.rows("elections")} - {None}
+    assert reason.startswith("broker 1 loses nothing that the copies here have; neither would broker 3. "), reason
+    assert reason.endswith(f"; broker 2 would lose 5 committed records. More may be lost: {open_to_both}"), reason
+    plan = _plan(capsys, path)
+    assert (plan["steps"][0]["action"], plan["steps"][0]["brokers"]) == ("capture", [1, 2, 3])
+    assert [open_to_both in one["reason"] for one in plan["conflicts"]] == [True] and not plan["decisions"]
+    asked = _plan(capsys, path, "orders-0", "--candidate", "3")
+    assert [one["candidate_id"] for one in asked["decisions"]] == [3]
+    # One that has it leads on.
+    whole = tmp_path / "whole"
+    audit(whole, {1: _WHOLE, 2: short, 3: behind})
+    kept = _plan(capsys, whole)
+    assert not kept["conflicts"] and "capture" not in {step["action"] for step in kept["steps"]}

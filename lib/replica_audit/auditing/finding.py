@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -326,31 +326,51 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
         gap = 2 * gap or 1 << 10
 
 
-#: Kind of evidence for offsets that no replica in the snapshot has, from its value on, and the finding's replica may have.
+#: Kind of evidence for how far another replica has what a log lacks, and lost or had only after it was copied.
 UNSEEN = "unseen"
 
 
 class UnseenTail(NamedTuple):
-    """Offsets that no replica in the snapshot has: a log lost them, or was copied before they were written."""
+    """Offsets that a log lost, or had only after it was copied."""
 
     broker_id: int
     start_offset: int
     end_offset: int
+    held_to: int
+    """Offset up to which another replica has them."""
 
 
 def unseen_above(broker_id: int, held_to: int) -> Evidence:
-    """Evidence that no replica has what a finding is about from `held_to` on."""
-    return Evidence(UNSEEN, text="no replica here has what follows", broker_id=broker_id, value=str(held_to))
+    """Evidence that another replica has what a finding is about up to `held_to`."""
+    text = "another replica has what it lacks up to this offset"
+    return Evidence(UNSEEN, text=text, broker_id=broker_id, value=str(held_to))
 
 
 def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
     """Unseen tails by the evidence of `findings`, which are of one partition."""
     return [
-        UnseenTail(row.broker_id, int(item.value), row.end_offset)
+        UnseenTail(row.broker_id, row.start_offset, row.end_offset, int(item.value))
         for row in findings
         for item in row.evidence
-        if item.kind == UNSEEN and item.value is not None and row.broker_id is not None and row.end_offset is not None
+        if item.kind == UNSEEN and item.value is not None
+        if row.broker_id is not None and row.start_offset is not None and row.end_offset is not None
     ]
+
+
+def open_tails(tails: Collection[UnseenTail], leader: tuple[int, int] | None) -> list[UnseenTail]:
+    """Tails that leave open what a choice of leader loses: no replica has the end of them, or the chosen one leads
+    already, so that what it lacks counts as written after it was copied. `leader`: its broker id and log end then.
+
+    What a leader lacks whose own tail is unseen counts as possibly lost.
+    """
+    stays = leader is not None and all(one.broker_id != leader[0] for one in tails)
+    found = []
+    for one in tails:
+        if one.held_to < one.end_offset:
+            found.append(one._replace(start_offset=one.held_to))
+        elif stays and leader is not None and leader[1] < one.end_offset:
+            found += [one, one._replace(broker_id=leader[0], start_offset=leader[1])]
+    return found
 
 
 class Wanted(NamedTuple):

@@ -13,7 +13,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
-from replica_audit.auditing.finding import UnseenTail, find_unseen_tails
+from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
@@ -75,7 +75,7 @@ def choose(
     case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]], unseen: Sequence[UnseenTail] = ()
 ) -> Choice | None:
     """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files;
-    `unseen`: what no copy has and a log may have.
+    `unseen`: ends that logs lost, or had only after they were copied.
 
     First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
     committed, and cuts the fewest transactions. If the present leader is among these it stays: an election merely to keep
@@ -112,6 +112,8 @@ def choose(
     best = ranked[0]
     last = max(ranked, key=rank_loss)
     is_assigned = case.leadership is not None and case.leadership.replicas is not None
+    leads = standings[best.broker_id] == "leader"
+    unseen = open_tails(unseen, (best.broker_id, best.facts.following_end_offset) if leads else None)
     said = partial(say_loss, is_all_known=is_assigned and not case.needed_replicas and not unseen)
     worst = None if said(last) == said(best) else last
     reason = _reason(case, best, ranked[1:], standings, said)

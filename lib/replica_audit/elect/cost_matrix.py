@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted
+from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted, open_tails
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
@@ -154,7 +154,7 @@ class Matrix:
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[Place, list[UnseenTail]] = defaultdict(list)
-        """What no copy has and a log may have."""
+        """Ends that logs lost, or had only after they were copied."""
         for row in results.findings:
             if row.code in codes_with("moved") and row.status != "resolved":
                 self.moved.add((row.topic or "", row.partition or 0))
@@ -179,6 +179,15 @@ class Matrix:
 
     def best(self, place: Place) -> int | None:
         return next((one for one, rows in self.rows[place].items() if rows[one].choice == "best"), None)
+
+    def open_tails(self, place: Place, candidate_id: int | None = None) -> list[UnseenTail]:
+        """Ends of logs that leave open what a candidate, or the best, loses."""
+        tails = self.unseen_tails.get(place)
+        if not tails:
+            return []
+        chosen = candidate_id if candidate_id is not None else self.best(place) if place in self.rows else None
+        row = None if chosen is None else self.row(place, chosen, chosen)
+        return open_tails(tails, None if row is None or row.standing != "leader" else (row.broker_id, row.kept_to))
 
     def harmful(self, decisions: Iterable[Decision]) -> dict[Place, frozenset[tuple[int, int]]]:
         """Pairs (leader, follower) in which the follower is cut and loses the last copy of records that the choice keeps, of each

@@ -178,14 +178,14 @@ def decide(
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
-        unseen, tails = matrix.unseen.get(place, {}), matrix.unseen_tails.get(place, [])
+        given = candidate_id is not None and candidate_id in matrix.rows[place]
+        unseen, tails = matrix.unseen.get(place, {}), matrix.open_tails(place, candidate_id if given else None)
         if tails or (unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place))):
             conflicts.append(Conflict(*place, _say_unseen(unseen, tails)))
             continue
         if place in matrix.awaited and place not in matrix.needed:
             conflicts.append(Conflict(*place, _say_awaited(matrix.wanted[place])))
             continue
-        given = candidate_id is not None and candidate_id in matrix.rows[place]
         chosen = candidate_id if given else matrix.best(place)
         if chosen is None:
             conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))

@@ -279,7 +279,9 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
 
 def _copy_again(results: Results, matrix: Matrix, about: Container[Place]) -> Iterator[Step]:
     """A step for logs that lost their end or were copied before it was written: copies of all replicas that tell the two apart."""
-    tails = {place: matrix.unseen_tails[place] for place in sorted(matrix.unseen_tails) if place in about}
+    tails = {
+        place: some for place in sorted(matrix.unseen_tails) if place in about and (some := matrix.open_tails(place))
+    }
     if not tails:
         return
     brokers = sorted({broker for place in tails for broker in matrix.replicas[place]})

@@ -411,7 +411,7 @@ def _unless_older(
         f"copy it again {state}its checkpoints first and with begin and end in manifest.json{kind}"
     )
     # What is there and damaged was not written after the copy.
-    if max(held_to, facts.found_end_offset) < mark:
+    if facts.found_end_offset < mark:
         found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
     return undecided(found, told_before or why, "medium")
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypedDict
 
 from replica_audit.auditing.catalogue import CATALOGUE, code_text
-from replica_audit.auditing.finding import find_unseen_tails
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
@@ -80,12 +79,13 @@ def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Ear
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
     decided = {place_of(one): one for one in plan.decisions}
     captures = by_place(results.captures)
+    open_places = {place for step in plan.steps if step.action == "capture" for place in step.partitions}
     rows = [
         {
             **_overview_row(partition, rows, earlier, told),
             **_copies(replica_states(partition, rows, captures.get(place_of(partition), ()))),
             "choice": None if (one := decided.get(place_of(partition))) is None else one.candidate_id,
-            "costs_open": (one is not None and bool(one.depends_on)) or bool(find_unseen_tails(rows.findings)),
+            "costs_open": (one is not None and bool(one.depends_on)) or place_of(partition) in open_places,
         }
         for partition, rows in rows_by_partition(results, shown)
     ]
