@@ -184,11 +184,11 @@ def _scans(
         return scan_segment_file(snapshot, work, open_one(), directories["batches"], write)
 
     for are_small, stretch in in_stretches(works):
-        openings = run_ahead(opening_one, stretch, snapshot.opens_ahead)
         if not are_small:
+            openings = run_ahead(opening_one, stretch, snapshot.opens_ahead)
             yield from ((work, partial(scan_opened, work, opening.result)) for work, opening in openings)
             continue
-        found = scan_together(stretch, (opening for _, opening in openings))
+        found = scan_together(stretch, opening_one)
         for number, work in enumerate(stretch):
             if number in found:
                 yield work, found[number].pass_on

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -19,7 +20,9 @@ from replica_audit.segments.frames import FrameStream
 from replica_audit.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
 from replica_audit.segments.scan import decode_small
 from replica_audit.segments.summary import Summariser, sum_up
+from replica_audit.snapshot.read_ahead import run_ahead
 from replica_audit.snapshot.segment_sources import open_source, scan_source
+from replica_audit.snapshot.storage import OPENED_AHEAD
 from replica_audit.warehouse.known_batches import known_batches, known_summary
 
 if TYPE_CHECKING:
@@ -180,11 +183,22 @@ class SmallSegment(NamedTuple):
         return self.scanned
 
 
+#: Most small files that a thread reads one after the other: a thread for each costs more than reading what is in memory.
+_READ_IN_TURN = 8
+
+
 def scan_together(
-    works: Sequence[SegmentWork], openings: Iterable[Future[OpenSegment | None]]
+    works: Sequence[SegmentWork], open_one: Callable[[SegmentWork], OpenSegment | None]
 ) -> dict[int, SmallSegment]:
-    """Segments of `works`, by their number, that are sound throughout and could be read; `scan_segment_file` says what the others are."""
-    contents = [_read_small(opening, work.file.size_bytes) for work, opening in zip(works, openings, strict=True)]
+    """Segments of `works`, by their number, that are sound throughout and could be read; `scan_segment_file` says what the others are.
+
+    Several threads open and read them, on a local disk too: of a file that is not in memory the directory, the inode and the
+    content are waited for one after the other.
+    """
+    each = min(_READ_IN_TURN, len(works) // (OPENED_AHEAD + 1)) or 1
+    some = [works[at : at + each] for at in range(0, len(works), each)]
+    reads = run_ahead(partial(_read_in_turn, open_one), some, OPENED_AHEAD)
+    contents = [content for _, read in reads for content in read.result()]
     found = decode_small([content for content, _ in contents])
     summarisers = [
         Summariser(works[number].file.path, works[number].file.base_offset, len(contents[number][0]))
@@ -198,6 +212,14 @@ def scan_together(
         marks = SegmentMarks(last_change, last_position, hash_headers(io.BytesIO(content), last_position))
         segments[number] = SmallSegment(ScannedSegment(summariser.finish(), marks, len(content)), batches)
     return segments
+
+
+def _read_in_turn(
+    open_one: Callable[[SegmentWork], OpenSegment | None], works: Sequence[SegmentWork]
+) -> list[tuple[bytes, str | None]]:
+    # All are opened first: the content of an object is requested then.
+    openings = list(run_ahead(open_one, works, 0))
+    return [_read_small(opening, work.file.size_bytes) for work, opening in openings]
 
 
 def _read_small(opening: Future[OpenSegment | None], size_bytes: int) -> tuple[bytes, str | None]:

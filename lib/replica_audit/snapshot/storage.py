@@ -186,7 +186,7 @@ def _shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-#: Files of a store that a task has open; each has a piece in memory (`read_ahead`).
+#: Files, or few small ones together, that a task opens ahead; of a store each has a piece in memory (`read_ahead`).
 OPENED_AHEAD = 8
 #: Larger files are not prefetched.
 GREATEST_AHEAD = 1 << 20
@@ -455,7 +455,7 @@ class Snapshot:
 
     @property
     def opens_ahead(self) -> int:
-        """Number of files to open ahead if opening takes a request; 0 if it is free."""
+        """Number of large files to open ahead if opening takes a request; 0 on a local disk, where reading them takes longer."""
         return 0 if self._store is None else OPENED_AHEAD
 
     def read_ahead(self, paths: Iterable[str]) -> None:
