@@ -13,10 +13,13 @@ import pytest
 from tests.support.answering_brokers import AnsweringBrokers, batches_of, in_sync
 from tests.support.audit_json_text import audit_json_text
 from tests.support.cloned_capture import clone_capture
+from tests.support.collected import collect_snapshot
 from tests.support.fixtures import FIXTURES
 from tests.support.held_objects import count_held, only_new_objects
 from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
+from tests.support.scenario import written
+from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.detailed_partitions import told_places
@@ -107,6 +110,32 @@ def test_partitions_without_a_leader_are_counted_whichever_are_told(
 ) -> None:
     clone_capture(FIXTURES / "elr-leaderless", tmp_path / "clone", 4)
     check_alike(*whole_and_told(run_stages(tmp_path / "clone", tmp_path / "warehouse"), monkeypatch), tmp_path)
+
+
+def test_ends_of_logs_that_no_copy_has_are_in_the_plan_whichever_partitions_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each partition nobody knows what an election costs (C.2, "Files in any order")."""
+    of_each = [Replica(written(0, 30, 0), partition=number, high_watermark=40) for number in range(6)]
+    listed = [Listed(None, (1, 2), (1, 2), partition=number) for number in range(6)]
+    write_snapshot(tmp_path / "copied", {1: of_each, 2: of_each}, listed)
+    whole, told = whole_and_told(run_stages(tmp_path / "copied", tmp_path / "warehouse"), monkeypatch)
+    plan = advise(told)
+    assert len(plan.conflicts) == 6 and not plan.decisions
+    assert [len(step.partitions) for step in plan.steps if step.action == "capture"] == [6]
+    check_alike(whole, told, tmp_path)
+
+
+def test_bytes_to_bring_are_in_the_plan_whichever_partitions_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [Replica(written(0, 10, 0), partition=number) for number in range(6)]
+    torn = [Replica(written(0, 5, 0), partition=number, tail=b"\x07" * 50) for number in range(6)]
+    write_snapshot(tmp_path / "copied", {1: whole, 2: torn})
+    evidence = collect_snapshot(tmp_path / "copied", tmp_path / "evidence")
+    whole_rows, told = whole_and_told(run_stages(evidence, tmp_path / "warehouse"), monkeypatch)
+    assert len(Matrix(told).wanted) == 6
+    check_alike(whole_rows, told, tmp_path)
 
 
 def test_a_baseline_is_compared_with_all_rows(
