@@ -193,7 +193,7 @@ def test_a_member_that_lost_its_tail_is_short_where_the_cluster_was_at_rest_and_
 
 
 def test_clean_flags_count_beside_a_metadata_log_that_knows_every_epoch(tmp_path):
-    ahead = {1: whole(40, 40, clean_shutdown=True), 2: whole(50, 40, clean_shutdown=True)}
+    ahead = {one: whole(end, 40, clean_shutdown=True, recovery_point=end) for one, end in ((1, 40), (2, 50))}
     told = scene(tmp_path / "told", ahead)
     assert told.one("REP-LEADER-SHORTER", 2) == ("high", "likely", 40, 50)
     assert (told.verdict, told.interval) == ("COMMITTED_LOSS", (40, 50))

@@ -64,7 +64,7 @@ def _directory(replica: Replica) -> ReplicaDir:
         partition=0,
         path=path,
         topic_id=TOPIC_ID,
-        clean_shutdown=False,
+        clean_shutdown=replica.clean_shutdown,
         directory_id=None,
         epoch_file=CheckpointFile("present" if replica.cache else "empty", f"{path}/leader-epoch-checkpoint"),
         checkpoint_epochs=tuple(replica.cache),

@@ -164,6 +164,19 @@ class Cluster:
         if broker_id != self.leader_id:
             self._advance_high_watermark()
 
+    def stop(self, broker_id: int) -> None:
+        """A broker stops cleanly. A leader gives its partition to another member of the ISR first, if there is one."""
+        others = sorted(one for one in self.isr if one != broker_id and self.replicas[one].alive)
+        if broker_id == self.leader_id and others:
+            self.elect(others[0])
+        self.replicas[broker_id].stop()
+        if len(self.isr) > 1:
+            self.isr.discard(broker_id)
+        self._note(leader_id=None if broker_id == self.leader_id else self.leader_id)
+        self._log(f"broker {broker_id} stops at {self.replicas[broker_id].log_end}, isr {sorted(self.isr)}")
+        if broker_id != self.leader_id:
+            self._advance_high_watermark()
+
     def restart(self, broker_id: int) -> None:
         self.replicas[broker_id].restart()
         self._log(f"broker {broker_id} restarts at {self.replicas[broker_id].log_end}")

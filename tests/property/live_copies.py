@@ -40,12 +40,26 @@ class LiveCopy:
         return bool(self.cluster.lost_batches())
 
 
-def copy_live(seed: int, *, any_order: bool = False, source: str | None = None, **options: object) -> LiveCopy:
-    """The audit of a history's copies; `options` are those of `play`. `source` of leadership: by the seed if None."""
+def copy_live(
+    seed: int,
+    *,
+    any_order: bool = False,
+    stopped: bool = False,
+    flagged: bool = True,
+    source: str | None = None,
+    **options: object,
+) -> LiveCopy:
+    """The audit of a history's copies; `options` are those of `play`. `source` of leadership: by the seed if None.
+
+    `stopped`: brokers are stopped cleanly in the end. Their flag was copied after that, unless not `flagged`, and their other files at
+    moments of their own.
+    """
     moments: list[Cluster] = []
     cluster = play(seed, deletions=True, watch=lambda one: moments.append(_as_now(one)), **options)
     chance = random.Random(f"copied {seed}")
-    if chance.random() < 0.4:
+    if stopped:
+        moments += _stop(cluster, chance)
+    elif chance.random() < 0.4:
         moments += _go_down(cluster, chance, bool(options.get("lost_tails", True)))
     first = max(0, len(moments) - chance.choice(_SPANS))
     mixed, down, midway, times = copy(moments[-1]), [], [], []
@@ -63,12 +77,14 @@ def copy_live(seed: int, *, any_order: bool = False, source: str | None = None, 
             recovery_point=flushed.recovery_point,
             deleted_to=starts.deleted_to,
             cache=epochs.cache,
+            clean_shutdown=flagged and moments[-1].replicas[broker_id].clean_shutdown,
         )
         times.append(f"broker {broker_id} at {of}")
         last = max(last, of[2])
         if not metadata.alive:
             down.append((broker_id, of[3]))
-            midway += [broker_id] if any(moments[one].replicas[broker_id].alive for one in of) else []
+            within = moments[min(of) : max(of) + 1]
+            midway += [broker_id] if any(one.replicas[broker_id].alive for one in within) else []
     until = chance.randrange(first if any_order else last, len(moments))
     now = moments[until]
     gone = [
@@ -95,6 +111,23 @@ def _as_now(cluster: Cluster) -> Cluster:
     now.isr, now.history, now.committed = set(cluster.isr), list(cluster.history), dict(cluster.committed)
     cluster.events.append(f"-- {len(cluster.events)}")
     return now
+
+
+def _stop(cluster: Cluster, chance: random.Random) -> list[Cluster]:
+    """Brokers are stopped cleanly one after the other, and records are produced and fetched between; each moment of it."""
+    moments = []
+    for broker_id in chance.sample(sorted(cluster.replicas), k=chance.randint(1, len(cluster.replicas))):
+        if cluster.replicas[broker_id].alive:
+            cluster.stop(broker_id)
+            moments.append(_as_now(cluster))
+        if cluster.leader.alive:
+            cluster.produce(chance.randint(1, 3))
+            moments.append(_as_now(cluster))
+            for other in [one for one, replica in cluster.replicas.items() if replica.alive]:
+                if other != cluster.leader_id:
+                    cluster.fetch(other, 2)
+                    moments.append(_as_now(cluster))
+    return moments
 
 
 def _go_down(cluster: Cluster, chance: random.Random, lost_tails: bool) -> list[Cluster]:

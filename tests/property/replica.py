@@ -33,6 +33,8 @@ class Replica:
     """Content of replication-offset-checkpoint: a high watermark that this replica once had."""
     recovery_point: int = 0
     alive: bool = True
+    clean_shutdown: bool = False
+    """True if `.kafka_cleanshutdown` is there: from a clean stop to the next start."""
     deleted_to: int | None = None
     """Log start by DeleteRecords, above the first segment's base; None: that is the log start."""
     cleaned_to: int | None = None
@@ -134,9 +136,14 @@ class Replica:
             return lost
         return []
 
+    def stop(self) -> None:
+        """Stop as the broker does (`LogManager.shutdown`): flush, write the checkpoints, and then the flag."""
+        self.alive, self.clean_shutdown = False, True
+        self.recovery_point, self.checkpoint = self.log_end, self.high_watermark
+
     def restart(self) -> None:
         """Restart as the loader does: end by the files, epoch entries past it dropped, high watermark by the checkpoint."""
-        self.alive = True
+        self.alive, self.clean_shutdown = True, False
         self.follows_epoch = -1
         self.log_end = self.disk_end
         self.cache = [(epoch, start) for epoch, start in self.cache if start < self.log_end]

@@ -30,6 +30,40 @@ def test_a_clean_history_that_was_copied_live_has_lost_nothing(any_order: bool):
     assert told["LAGGING"] and told["INCONCLUSIVE"], told
 
 
+def test_the_flag_of_a_stop_during_the_copy_makes_no_alarm():
+    """Not one that the same files without it do not have; the files of many contradict it, and those of some do not."""
+    told = Counter()
+    for seed in range(COUNT):
+        found, without = (
+            copy_live(seed, any_order=True, stopped=True, flagged=one, unclean=False, lost_tails=False)
+            for one in (True, False)
+        )
+        assert _alarms(found) <= _alarms(without), found.story
+        for facts in found.audit.case.replicas:
+            if facts.directory.clean_shutdown:
+                told["as stopped" if facts.is_as_stopped else "contradicted"] += 1
+        told["alarms"] += bool(_alarms(found))
+    assert told["contradicted"] > 10 and told["as stopped"] and told["alarms"] < COUNT / 20, told
+
+
+def _alarms(found: LiveCopy) -> set[tuple[str, int | None]]:
+    """(code, broker id) of what a clean history does not have."""
+    return {
+        (one.code, one.broker_id)
+        for one in found.audit.findings
+        if one.verdict in ALARMS or (one.verdict == "LATENT_CORRUPTION" and one.severity == "high")
+        if not found.went_down_midway & {one.broker_id, found.audit.case.reference.facts.broker_id}
+    }
+
+
+@pytest.mark.parametrize("seed", [6, 8, 22, 35])
+def test_a_flag_that_the_other_files_contradict_does_not_show_one_moment(seed: int):
+    """Each was LATENT_CORRUPTION: a checkpoint of the stop beside a log of before, or an epoch file of before."""
+    found = copy_live(seed, any_order=True, stopped=True, unclean=False, lost_tails=False)
+    assert found.audit.verdict not in (*ALARMS, "LATENT_CORRUPTION"), found.story
+    assert any(one.in_any_order and one.directory.clean_shutdown for one in found.audit.case.replicas), found.story
+
+
 @pytest.mark.parametrize(
     ("seed", "was"),
     [

@@ -12,7 +12,7 @@ from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy
 from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
-from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.replicas.replica_facts import CopyKey, is_left_by_stop
 from replica_audit.auditing.tiering import Tiering, decide_tiering
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -96,11 +96,18 @@ class PartitionEvidence:
 
     @cached_property
     def was_at_rest(self) -> bool:
-        """True if nothing was written while the copies were made: the manifest declares it, or every log dir was stopped
-        cleanly (F.0)."""
+        """True if nothing was written while the copies were made: the manifest declares it, or every broker was
+        stopped cleanly before (F.0)."""
         if self.options.quiesced is not None:
             return self.options.quiesced
-        return all(directory.clean_shutdown for directory, _ in self.replicas)
+        return all(
+            directory.clean_shutdown is True
+            and (
+                self.options.times.is_flag_older(directory, self.leadership)
+                or is_left_by_stop(directory, sorted(segments, key=lambda one: one.base_offset))
+            )
+            for directory, segments in self.replicas
+        )
 
     @cached_property
     def tiering(self) -> Tiering:

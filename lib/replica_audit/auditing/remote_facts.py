@@ -49,7 +49,7 @@ def remote_facts(
         return RemoteFacts()
     lineage = whole_lineage(reference)
     # A leader that was stopped cleanly wrote its log start as it stopped.
-    is_start_written = reference.leader_id == facts.broker_id and facts.directory.clean_shutdown is True
+    is_start_written = reference.leader_id == facts.broker_id and facts.was_stopped_before_copy
     start = known_start(facts, lineage, [] if is_start_written else [item.follower for item in comparisons])
     contradictory = find_contradictory(lineage, segments)
     passed = find_passed(lineage, segments, lambda one: _began_before(one, facts, times, one_moment=one_moment))

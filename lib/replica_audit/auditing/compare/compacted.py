@@ -457,7 +457,7 @@ def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[in
         blind.append(end)
     checkpoint = facts.directory.cleaner_checkpoint
     cleaned = facts.log_end_offset
-    if facts.directory.clean_shutdown and checkpoint is not None:
+    if facts.was_stopped_before_copy and checkpoint is not None:
         cleaned = min(cleaned, checkpoint)
     return max(blind, default=floor), cleaned
 

@@ -258,7 +258,7 @@ def _signs(
     known = any(_says(one, epoch, start) or _has(one, epoch, start) for one in others)
     led = _was_led(leadership, epoch)
     is_newest = all(epoch > one for one, _ in facts.directory.checkpoint_epochs or ())
-    is_final = at_rest or facts.killed or facts.directory.clean_shutdown or part.is_contradicted
+    is_final = at_rest or facts.killed or facts.was_stopped_before_copy or part.is_contradicted
     may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
     return EpochSigns(
         own=_says(facts, epoch, start),

@@ -264,7 +264,7 @@ def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
     """
     leader, times = case.reference.facts, case.evidence.options.times
     configs = {} if case.leadership is None else case.leadership.configs
-    if configs.get("cleanup.policy") == "compact" or facts.directory.clean_shutdown:
+    if configs.get("cleanup.policy") == "compact" or facts.was_stopped_before_copy:
         return False
     is_later = (
         case.reference.leader_id == leader.broker_id

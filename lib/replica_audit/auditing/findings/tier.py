@@ -156,7 +156,7 @@ def _later_starts(case: Case, end_offset: int) -> Iterator[Evidence]:
     start = case.remote.start_offset
     for item in case.comparisons:
         other = item.follower
-        if case.reference.facts.directory.clean_shutdown and other.log_start_offset >= end_offset:
+        if case.reference.facts.was_stopped_before_copy and other.log_start_offset >= end_offset:
             yield considered(
                 f"the log start {other.log_start_offset} of broker {other.broker_id}: no, broker {case.reference.facts.broker_id} was "
                 f"stopped cleanly with log start {start}"

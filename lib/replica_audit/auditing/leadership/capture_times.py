@@ -18,7 +18,7 @@ from replica_audit.text import render_time
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership
+    from replica_audit.model import Leadership, ReplicaDir
 
 #: Maximum difference assumed between the clocks of machines that made the copies.
 _CLOCKS_DIFFER_MS = 2_000
@@ -101,7 +101,7 @@ class CaptureTimes:
         | was live, by the manifest | up |
         | is not fenced or stopping where the metadata log ends, or there is none | up |
         | has a copy of the metadata log that reaches to when it was fenced | down |
-        | was stopped cleanly, and its log ends where it was flushed to as it stopped | down |
+        | has files as a clean stop leaves them, among them a recovery point | down |
         | is any other | undecided |
         """
         directory = facts.directory
@@ -109,7 +109,7 @@ class CaptureTimes:
             return "up" if "live" in kinds else "down"
         if leadership is None or facts.broker_id not in (leadership.fenced or ()):
             return "up"
-        is_flushed = directory.clean_shutdown and directory.recovery_point_checkpoint == facts.log_end_offset
+        is_flushed = facts.is_as_stopped and directory.recovery_point_checkpoint is not None
         return "down" if is_flushed or facts.broker_id in leadership.down_when_copied else "undecided"
 
     def are_in_any_order(self, facts: ReplicaFacts, *, was_down: bool) -> bool:
@@ -117,13 +117,21 @@ class CaptureTimes:
 
         | the copies | in any order |
         |---|---|
-        | of a broker that was down (`was_down`; if the manifest says `quiesced`, as if it was), or that was stopped cleanly | no |
+        | of a broker that was down (`was_down`; if the manifest says `quiesced`, as if it was), or that are as a clean stop leaves them | no |
         | were collected, or read through the broker, or have a begin and an end in the manifest: then they are in the order of C.2 | no |
         | are any other | yes |
         """
-        if was_down or facts.directory.clean_shutdown:
+        if was_down or facts.is_as_stopped:
             return False
         return facts.directory.observed is None and self.of(facts) is None
+
+    def is_flag_older(self, directory: ReplicaDir, leadership: Leadership | None) -> bool:
+        """True if the flag of a clean stop, where a log dir has it, was written before the files were copied: the broker is known to have
+        been down then, or the flag was copied first."""
+        kinds = self._kinds_of(directory.broker_id, directory.log_dir)
+        is_fenced = leadership is not None and directory.broker_id in leadership.down_when_copied
+        is_down = "live" not in kinds if kinds else is_fenced
+        return is_down or self.of_log_dir(directory.broker_id, directory.log_dir) is not None
 
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
         """True if a replica's broker is known to have been down when it was copied, so that its copy has all that it left."""
@@ -209,7 +217,7 @@ def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], l
     if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
         return False
     latest = max((log_epoch(one) for one in replicas), default=-1)
-    return latest <= leadership.leader_epoch and all(one.directory.clean_shutdown for one in replicas)
+    return latest <= leadership.leader_epoch and all(one.was_stopped_before_copy for one in replicas)
 
 
 def lacks_tail(

@@ -539,7 +539,7 @@ def _clean_shutdown(
     checkpoint = facts.directory.high_watermark_checkpoint
     if leadership.leader_id is not None or last is None or last.leader_id != facts.broker_id or checkpoint is None:
         return None
-    if not all(one in replicas and replicas[one].directory.clean_shutdown for one in {*last.isr, facts.broker_id}):
+    if not all(one in replicas and replicas[one].was_stopped_before_copy for one in {*last.isr, facts.broker_id}):
         return None
     first = _first_epoch(leadership.committed, last)
     starts = (start for epoch, start in facts.epoch_entries if first <= epoch <= last.leader_epoch)

@@ -87,7 +87,7 @@ def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
 
 def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
     """True if the cleaner has not advanced since it wrote the copied checkpoint."""
-    return bool(facts.directory.clean_shutdown) or is_compacted_now(leadership) is False
+    return facts.was_stopped_before_copy or is_compacted_now(leadership) is False
 
 
 def _active_base(facts: ReplicaFacts) -> int:

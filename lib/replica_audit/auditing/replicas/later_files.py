@@ -62,4 +62,4 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
 
 def is_at_rest(facts: ReplicaFacts) -> bool:
     """True if a replica's files are of one moment, since its broker was down when they were copied."""
-    return facts.was_down or facts.killed or bool(facts.directory.clean_shutdown)
+    return facts.was_down or facts.killed or facts.was_stopped_before_copy

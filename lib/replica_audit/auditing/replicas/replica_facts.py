@@ -105,6 +105,31 @@ def gaps_among(irregularities: Iterable[tuple[SegmentSummary, Irregularity]]) ->
             yield OffsetRange(item.previous + 1, item.base_offset)
 
 
+def is_left_by_stop(directory: ReplicaDir, segments: Sequence[SegmentSummary]) -> bool:
+    """True if the files of a replica are as a clean stop leaves them (C.2, "What a clean stop leaves"); `segments` in order.
+
+    The flag is there, the recovery point is the log end, no high watermark lies past it, and the epoch file begins no epoch past it and
+    has those of the log. A file that is missing or damaged contradicts nothing.
+    """
+    if directory.clean_shutdown is not True:
+        return False
+    damaged = [item.last_offset + 1 for one in segments for item in one.irregularities if item.kind == "crc"]
+    end = log_end_of(segments)
+    ends = {end, max([end, *damaged])}
+    flushed, mark = directory.recovery_point_checkpoint, directory.high_watermark_checkpoint
+    if (flushed is not None and flushed not in ends) or (mark is not None and mark > max(ends)):
+        return False
+    written = directory.checkpoint_epochs
+    if written is None or not increases(written):
+        return True
+    log_start = max(directory.log_start_checkpoint or 0, segments[0].base_offset if segments else 0)
+    own = readable_lineage(starts_of_epochs(segments, (), end), log_start, end)
+    begun = Lineage.of(written)
+    return all(start <= max(ends) for _, start in written) and all(
+        begun.epoch_for_offset(start) == epoch for epoch, start in own
+    )
+
+
 def unreadable_stretches(
     segments: Sequence[SegmentSummary],
     irregularities: Sequence[tuple[SegmentSummary, Irregularity]],
@@ -254,6 +279,16 @@ class ReplicaFacts:
     def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
         """True if compaction may explain that [start, end) is empty, allowing for changes during the copy."""
         return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
+
+    @cached_property
+    def is_as_stopped(self) -> bool:
+        """True if the files are as a clean stop leaves them (`is_left_by_stop`)."""
+        return is_left_by_stop(self.directory, self.segments)
+
+    @property
+    def was_stopped_before_copy(self) -> bool:
+        """True if the broker was stopped cleanly before its files were copied: the flag alone may be of a stop during the copy."""
+        return self.directory.clean_shutdown is True and not self.in_any_order
 
     @cached_property
     def file_increases(self) -> bool:
