@@ -183,6 +183,7 @@ def test_where_brokers_logs_lie_and_whose_they_are(tmp_path):
     ):
         assert not is_broker_log(f"x/{name}")
     assert broker_of_path("logs/broker-12/old/server.log") == 12 and broker_of_path("server.log") is None
+    assert broker_of_path("broker-1/logs/broker-99999999999/server.log") == 1, "no broker has an id above int32"
 
 
 @pytest.mark.parametrize("place", ["logs/broker-{}/server.log", "broker-logs/broker-{}/server.log.2024-01-31-10"])

@@ -15,7 +15,12 @@ from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import DuplicateReplica, Inventory
-from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name
+from replica_audit.snapshot.log_dir_names import (
+    broker_of_directory,
+    parse_directory_name,
+    parse_file_name,
+    parse_node_name,
+)
 from replica_audit.snapshot.object_store import ObjectStore
 from replica_audit.snapshot.storage import Snapshot
 
@@ -409,3 +414,12 @@ def test_a_small_file_is_read_whole_and_one_above_the_limit_not_at_all(tmp_path,
     if size:
         with pytest.raises(FormatError):
             snapshot.read_bytes("x", size - 1)
+
+
+@pytest.mark.parametrize("role", ["broker", "controller"])
+def test_a_directory_is_named_by_any_id_that_a_node_may_have(role):
+    for name, node_id in ((f"{role}-1234567890", 1234567890), (f"{role}-2147483648", None), (f"{role}-1x", None)):
+        node = parse_node_name(name)
+        assert (node.node_id if node is not None and not node.rest else None) == node_id
+        assert broker_of_directory(name) == (node_id if role == "broker" else None)
+    assert parse_node_name("broker-1_orders-0.dump.txt") == ("broker", 1, "_orders-0.dump.txt")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from replica_audit.bronze_tables import BrokerLogEvent
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.log_dir_names import broker_of_folders
 
 if TYPE_CHECKING:
     from replica_audit.snapshot.storage import Snapshot
@@ -24,7 +25,6 @@ _NAME = re.compile(r"(?:server|state-change|controller|kafkaServer)\.(?:log|out)
 _LONGEST_LINE = 8 << 10
 _PACKED = (".gz", ".zip", ".bz2", ".zst", ".xz")
 # Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such log.
-_BROKER_FOLDER = r"(?:^|/)broker-(\d+)(?=/)"
 # Every repetition is bounded, and a name begins only where no name character precedes it, so that time grows linearly with the
 # length of a line.
 _TP = r"(?<![A-Za-z0-9._-])(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})(?!\d)"
@@ -132,8 +132,7 @@ def is_broker_log(path: str) -> bool:
 
 def broker_of_path(path: str) -> int | None:
     """The broker id of the innermost directory `broker-<id>` on the path."""
-    found = re.findall(_BROKER_FOLDER, path)
-    return int(found[-1]) if found else None
+    return broker_of_folders(path.split("/")[:-1])
 
 
 def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Iterator[BrokerLogEvent | QuarantineRow]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from replica_audit.model import TopicPartition
+from replica_audit.parsing import INT32
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 
@@ -29,6 +31,8 @@ LOG_DIR_FILES = {
     **{name: name.replace("-", "_") for name in OFFSET_CHECKPOINTS},
 }
 
+#: A directory of a broker or controller in a snapshot, or the begin of a name, with the node id.
+_NODE = re.compile(r"(broker|controller)-([0-9]{1,10})(?![0-9])")
 _SUFFIXED = re.compile(r"(.*)\.([0-9a-f]{32})-(delete|future|stray)", re.S)
 #: Suffixes of a segment and the files beside it, and of files being replaced or removed.
 SEGMENT_SUFFIXES = ("log", "index", "timeindex", "txnindex", "snapshot")
@@ -46,6 +50,34 @@ PARTITION_FILES = {
 }
 
 _DELETED = "*.deleted"
+
+
+class NodeName(NamedTuple):
+    """Role (`broker`, `controller`) and id of a node, and the rest of the name that begins with them."""
+
+    role: str
+    node_id: int
+    rest: str
+
+
+def parse_node_name(name: str) -> NodeName | None:
+    """Node at the begin of a name such as `broker-1` or `broker-1.orders-0.dump.txt`; None where it begins otherwise."""
+    match = _NODE.match(name)
+    if match is None or int(match.group(2)) > INT32:
+        return None
+    return NodeName(match.group(1), int(match.group(2)), name[match.end() :])
+
+
+def broker_of_directory(name: str) -> int | None:
+    """Broker id of a directory `broker-<id>`; None for any other name."""
+    node = parse_node_name(name)
+    return node.node_id if node is not None and (node.role, node.rest) == ("broker", "") else None
+
+
+def broker_of_folders(folders: Iterable[str]) -> int | None:
+    """Broker id of the innermost directory `broker-<id>` among `folders`, from the outermost on."""
+    found = [broker_id for one in folders if (broker_id := broker_of_directory(one)) is not None]
+    return found[-1] if found else None
 
 
 class DirectoryName(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -22,12 +21,12 @@ from replica_audit.snapshot.log_dir_names import (
     OFFSET_CHECKPOINTS,
     parse_directory_name,
     parse_file_name,
+    parse_node_name,
 )
 from replica_audit.snapshot.storage import Snapshot
 
 #: Names that only files have, besides those of a partition.
 _FILES = {*LOG_DIR_FILES, "manifest.json", "leadership.json"}
-_BROKER_DIRECTORY = re.compile(r"(?:broker|controller)-([0-9]{1,9})")
 
 
 class Folder:
@@ -114,9 +113,9 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
 
 def _named_id(snapshot: Snapshot, path: str) -> int | None:
     for name in (*reversed(path.split("/")), snapshot.name):
-        match = _BROKER_DIRECTORY.fullmatch(name)
-        if match:
-            return int(match.group(1))
+        node = parse_node_name(name)
+        if node is not None and not node.rest:
+            return node.node_id
     return None
 
 

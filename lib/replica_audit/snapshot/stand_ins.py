@@ -6,7 +6,6 @@ They are used only for replicas without a segment in the snapshot; otherwise the
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +18,11 @@ from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import (
     METADATA_PARTITION,
+    broker_of_directory,
+    broker_of_folders,
     parse_directory_name,
     parse_file_name,
+    parse_node_name,
 )
 from replica_audit.snapshot.replica_dirs import NO_OFFSETS, OffsetFile, with_offsets
 from replica_audit.snapshot.storage import Snapshot
@@ -28,9 +30,6 @@ from replica_audit.snapshot.storage import Snapshot
 if TYPE_CHECKING:
     from replica_audit.snapshot.batch_tables import LogKey, LogRows
 
-_BROKER = re.compile(r"broker-([0-9]{1,9})")
-#: `broker-1.orders-0.dump.txt`, `broker-1_orders-0.dump.txt`, `broker-2.batches.txt`
-_BROKER_PREFIX = re.compile(r"broker-([0-9]{1,9})(?![0-9])[._-]?")
 #: Length of `00000000000000000000.log`, with which the name of a text without `Dumping` lines may begin.
 _LOG_NAME = 24
 _NO_BROKER = (
@@ -75,7 +74,7 @@ def read_dumped_path(
         return None
     folder = "/".join(above) if named else ""
     here = find_log_dir(folder, log_dirs)
-    broker_id = _broker_of(above) if here is None else here.broker_id
+    broker_id = broker_of_folders(above) if here is None else here.broker_id
     if broker_id is None:
         broker_id = _broker_of_text(text_path, log_dirs, snapshot_name)
     if broker_id is None:
@@ -95,11 +94,6 @@ def _components(path: str) -> list[str]:
     return posixpath.normpath(path.replace("\\", "/")).split("/")
 
 
-def _broker_of(parts: Iterable[str]) -> int | None:
-    found = [int(match.group(1)) for part in parts if (match := _BROKER.fullmatch(part))]
-    return found[-1] if found else None
-
-
 def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -> int | None:
     """Broker id from the log dir that contains the text, else from its name and the directories above it."""
     inside = [
@@ -110,20 +104,23 @@ def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -
     if inside:
         return max(inside, key=lambda one: len(one.path)).broker_id
     *folders, name = path.split("/")
-    prefix = _BROKER_PREFIX.match(name)
-    if prefix:
-        return int(prefix.group(1))
-    return _broker_of([snapshot_name, *folders])
+    # `broker-1.orders-0.dump.txt`, `broker-1_orders-0.dump.txt`, `broker-2.batches.txt`
+    node = parse_node_name(name)
+    if node is not None and node.role == "broker":
+        return node.node_id
+    return broker_of_folders([snapshot_name, *folders])
 
 
 def _partition_of(path: str) -> TopicPartition | None:
     """Partition from the text's name, else from the nearest directory above it with a partition's name."""
     *folders, name = path.split("/")
     stem = name.removesuffix(".txt").removesuffix(".dump")
-    stem = stem[match.end() :] if (match := _BROKER_PREFIX.match(stem)) else stem
+    node = parse_node_name(stem)
+    if node is not None and node.role == "broker":
+        stem = node.rest[1:] if node.rest[:1] in ("-", ".", "_") else node.rest
     for part in (stem, *reversed(folders)):
         parsed = parse_directory_name(part)
-        if parsed.kind == "current" and parsed.topic_partition is not None and not _BROKER.fullmatch(part):
+        if parsed.kind == "current" and parsed.topic_partition is not None and broker_of_directory(part) is None:
             return parsed.topic_partition
     return None
 
