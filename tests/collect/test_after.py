@@ -155,6 +155,31 @@ def test_of_what_was_read_several_times_the_checksums_that_were_computed_count(
     assert [one.named for one in found] == [2 * (named == 0), 2 * (named == 1), 0]
 
 
+@pytest.mark.parametrize("is_unpacked", [True, False])
+def test_a_list_of_earlier_evidence_that_was_changed_is_named_with_its_place(tmp_path: Path, is_unpacked: bool) -> None:
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _collect(snapshot, evidence, 2)
+    archive = evidence / "evidence-1-1.tar"
+    with tarfile.open(archive) as tar:
+        (listed,) = (info for info in tar if info.name.endswith(".jsonl"))
+        if is_unpacked:
+            for info in tar:
+                (evidence / info.name).parent.mkdir(parents=True, exist_ok=True)
+                (evidence / info.name).write_bytes(tar.extractfile(info).read())  # type: ignore[union-attr]
+    at = 0 if is_unpacked else listed.offset_data
+    changed = evidence / listed.name if is_unpacked else archive
+    if is_unpacked:
+        archive.unlink()
+    data = bytearray(changed.read_bytes())
+    data[at] ^= 1
+    changed.write_bytes(data)
+    (row,) = (one for one in answers(evidence)["quarantine"] if "not the evidence" in one["reason"])
+    assert row["path"] == ("evidence-1.json" if is_unpacked else archive.name), row
+    place = f"{listed.name} at byte 0:" if is_unpacked else f"{listed.name} at byte {at} of {archive.name}:"
+    assert place in row["reason"], row
+
+
 def test_earlier_evidence_that_is_gone_is_missed_and_nothing_is_concluded(tmp_path: Path) -> None:
     snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)

@@ -194,7 +194,8 @@ def read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> by
     """The bytes of a part. Raises OSError if they are not those that were collected, naming `source`."""
     data = read_member(open_real, part.member)
     if len(data) != part.member.size or hashlib.sha256(data).hexdigest() != part.sha256:
-        raise OSError(f"{path}: not the evidence that was collected (SHA-256 in {source}): {HINT}")
+        place = f"{path} at byte {part.member.offset}" + ("" if part.member.file == path else f" of {part.member.file}")
+        raise OSError(f"{place}: not the evidence that was collected (SHA-256 in {source}): {HINT}")
     return data
 
 

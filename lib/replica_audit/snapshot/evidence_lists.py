@@ -218,6 +218,11 @@ class ListReader:
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, shown: str) -> None:
         self._found, self._open, self.place, self._shown = found, open_real, place, shown
 
+    @property
+    def path(self) -> str:
+        """Path in the snapshot of the archive, or of the last file where they are unpacked."""
+        return self.place.path or self._shown
+
     def lines(self) -> Iterator[ListedLine]:
         """The lines of its lists. Raises OSError and FormatError."""
         raise NotImplementedError
@@ -394,7 +399,7 @@ class HeadReader(ListReader):
                     elif path not in unchecked:
                         unchecked[path] = reader.file(line)
             except (OSError, FormatError) as error:
-                self._found.problems.append(Problem(reader.place.path, str(error)))
+                self._found.problems.append(Problem(reader.path, str(error)))
         for path in waiting:
             if path in unchecked:
                 self._found.add(path, unchecked[path])
