@@ -291,5 +291,7 @@ def test_by_sasl_and_ssl_what_an_authorizer_refuses_is_told(
         wrong.write_text((tmp_path / "audit.properties").read_text().replace("audit-secret", "other-secret"))
         assert main([*given[:4], str(tmp_path / "u"), *given[5:], "--command-config", str(wrong)]) == 4
         said = capsys.readouterr()
-        assert re.search("Authentication failed|the login was refused", said.err) and "other-secret" not in said.err
+        text = " ".join(said.err.split())
+        assert re.search("Authentication failed|the login was refused: look at the password", text), text
+        assert "other-secret" not in said.err
         assert not (tmp_path / "u").exists()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
 from replica_audit.cli.main import main
 from replica_audit.client_properties import read_client_properties
 from replica_audit.errors import EngineError
-from replica_audit.observe.kafka_brokers import connect
+from replica_audit.observe.kafka_brokers import connect, reach_one
 
 
 @pytest.fixture(params=[False, True], ids=["closed", "reset"])
@@ -45,6 +49,53 @@ def closing(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_connection_that_is_closed_says_why_that_may_be(closing: str) -> None:
     with pytest.raises(EngineError, match=r"another security\.protocol, or the login was refused"):
         connect(closing, read_client_properties(None))
+
+
+@dataclass
+class _Waiting:
+    """A manager of connections that waits after a failed attempt, as kafka-python's does, and whose brokers close every connection."""
+
+    waits: list[bool]
+    """For each further attempt, whether the address is waited for then."""
+    slept: list[float] = field(default_factory=list)
+    cluster: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(bootstrap_brokers=lambda: [SimpleNamespace(node_id="bootstrap-2")])
+    )
+
+    async def get_connection(self, node_id: str) -> None:
+        if self.waits.pop(0):
+            raise NodeNotReadyError(node_id)
+        raise KafkaConnectionError("disconnected")
+
+    def connection_delay(self, node_id: str) -> float:
+        return 0.25
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.mark.parametrize("waits", [[True, False], [True, True, True]])
+@pytest.mark.parametrize(
+    ("is_secured", "told"), [(True, "closed the connection while logging in.*sasl.mechanism"), (False, "was closed")]
+)
+def test_an_address_that_is_still_waited_for_is_tried_again_and_hides_no_reason(
+    waits: list[bool], is_secured: bool, told: str
+) -> None:
+    manager = _Waiting(list(waits))
+    with pytest.raises(KafkaConnectionError, match=told) as caught:
+        asyncio.run(reach_one(manager, manager, is_secured))
+    assert "NotReady" not in str(caught.value) and "bootstrap-2" not in str(caught.value)
+    assert not manager.waits and manager.slept == [0.25] * sum(waits[:2])
+
+
+def test_a_login_to_a_listener_that_closes_says_what_to_look_at(closing: str, tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="s3cret";\n'
+    )
+    with pytest.raises(EngineError, match="while logging in") as caught:
+        connect(closing, read_client_properties(str(tmp_path / "p")))
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_port_that_nobody_listens_on_is_told() -> None:

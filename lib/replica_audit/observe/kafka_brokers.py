@@ -70,6 +70,16 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
+_PLAINTEXT = "PLAINTEXT"
+#: How often an address is tried that kafka-python is still waiting for.
+_ATTEMPTS = 3
+_CLOSED = "the connection was closed: the listener wants another security.protocol, or the login was refused"
+_CLOSED_AT_LOGIN = (
+    "the brokers closed the connection while logging in: the listener wants another security.protocol, with or without TLS, or the login "
+    "was refused: look at the password and sasl.mechanism"
+)
+
+
 def check_addresses(bootstrap: str) -> None:
     """Raise UsageError unless `bootstrap` is a list of addresses, separated by commas."""
     if not all(map(_ADDRESS.fullmatch, bootstrap.split(","))):
@@ -97,7 +107,8 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
         net = NetworkSelector()
         manager = KafkaConnectionManager(net, bootstrap_servers=bootstrap.split(","), **own)
         client = KafkaNetClient(net, manager)
-        manager.run(_reach_one, manager)
+        is_secured = settings.get("security_protocol", _PLAINTEXT) != _PLAINTEXT
+        manager.run(reach_one, net, manager, is_secured)
         client.check_version(timeout_ms=timeout)
         known = sorted(one.node_id for one in client.cluster.brokers())
     except Exception as error:
@@ -106,27 +117,37 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
     return KafkaBrokers(client, known, properties, timeout)
 
 
-async def _reach_one(manager: Any) -> None:
+async def reach_one(net: Any, manager: Any, is_secured: bool) -> None:
     """Connect to any of the given addresses. If all fail, raise the most telling reason, which bootstrapping hides: a
     broker that refuses a login may close the connection before its answer is read."""
-    from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
+    from kafka.errors import KafkaConnectionError, NodeNotReadyError, SaslAuthenticationFailedError
 
     problems: list[Exception] = []
     for node in manager.cluster.bootstrap_brokers():
-        try:
-            await manager.get_connection(node.node_id)
-            return
-        except Exception as error:
-            problems.append(error)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                await manager.get_connection(node.node_id)
+                return
+            except NodeNotReadyError as error:
+                # kafka-python waits after an attempt that failed before. Only another attempt tells why.
+                if not left:
+                    problems.append(error)
+                    break
+                await net.sleep(manager.connection_delay(node.node_id))
+            except Exception as error:
+                problems.append(error)
+                break
     refused = [one for one in problems if isinstance(one, SaslAuthenticationFailedError)]
     # A broker that closes before it has read the request resets the connection.
     told = [
-        one for one in problems if not re.search(r"disconnected|ECONNRESET|reset by peer|EPIPE|Broken pipe", str(one))
+        one
+        for one in problems
+        if not isinstance(one, NodeNotReadyError)
+        and not re.search(r"disconnected|ECONNRESET|reset by peer|EPIPE|Broken pipe", str(one))
     ]
     if refused or told:
         raise (refused or told)[0]
-    hint = "the connection was closed: the listener wants another security.protocol, or the login was refused"
-    raise KafkaConnectionError(hint)
+    raise KafkaConnectionError(_CLOSED_AT_LOGIN if is_secured else _CLOSED)
 
 
 def _words(error: BaseException) -> str:
