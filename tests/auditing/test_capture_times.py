@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support import made_cases as made
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, costs, written
 from tests.support.scenes import FENCE, beside, change, log
@@ -360,3 +361,13 @@ def test_an_entry_past_the_end_of_an_epoch_that_the_metadata_log_does_not_know_i
         assert answer.interval == (55, None if epoch == 1 else 60), answer
         assert bool(answer.found("DIV-EPOCH", 2)) is (epoch == 7), answer
         assert bool(answer.found("CAP-SKEW", 2)) is (epoch == 1), answer
+
+
+def test_a_log_that_may_be_of_another_topic_does_not_say_whether_the_reference_ran():
+    """No replica of the topic reached its checkpoint, so that it lost its end while it was down; only the stranger did."""
+    reference = made.log(1, (0, 0), end=40, high_watermark_checkpoint=60, recovery_point_checkpoint=0)
+    stranger = made.compared(made.log(3, (0, 0), end=100))
+    said = made.leadership(source="metadata_log", fenced=(1,))
+    judged = made.compared(made.log(2, (0, 0), end=50))
+    for strangers in ((), ((stranger, "another topic"),)):
+        assert made.case(reference, judged, said=said, strangers=strangers).state_of_reference == "down"

@@ -164,8 +164,9 @@ class Case:
 
     @cached_property
     def state_of_reference(self) -> CopiedState:
-        """State of the reference's broker during the copy."""
-        return state_of_reference(self.reference, self.replicas, self.leadership, self.options.times)
+        """State of the reference's broker during the copy, by the replicas that are judged: not by `strangers`."""
+        judged = (self.reference.facts, *(item.follower for item in self.comparisons))
+        return state_of_reference(self.reference, judged, self.leadership, self.options.times)
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:
         """True if nothing was written while these were copied, e.g. because their brokers were down."""

@@ -146,7 +146,7 @@ def conclude(
         evidence.options.times,
         store,
         one_moment=one_moment,
-        state=_state_of_reference(reference, grouping, evidence, one_moment),
+        state=_state_for_store(reference, grouping, evidence, "down" if one_moment else state),
     )
     mark = bound_high_watermark(
         reference,
@@ -246,11 +246,11 @@ def _took_part_in(reference: Reference, epoch: int) -> bool:
     return (led or joined) and since <= {leader}
 
 
-def _state_of_reference(
-    reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, one_moment: bool
+def _state_for_store(
+    reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, state: CopiedState
 ) -> CopiedState:
-    """State of the reference: down if its log must reach as far as its leader copied to remote storage, up if its end may be
-    missing or the copy just older, undecided if it is unknown whether the broker ran."""
+    """State of the reference as far as it matters to remote storage: `state` if its log must reach as far as its leader copied there, else
+    up, since its end may be missing or the copy just older."""
     facts = reference.facts
     leadership = evidence.leadership
     captured = {one.broker_id for one in grouping.compared}
@@ -258,9 +258,7 @@ def _state_of_reference(
         return "up"
     if reference.leader_id != facts.broker_id and not (reference.leader_id is None and leadership.named <= captured):
         return "up"
-    return (
-        "down" if one_moment else state_of_reference(reference, grouping.compared, leadership, evidence.options.times)
-    )
+    return state
 
 
 def _verdict(findings: Iterable[Finding]) -> Verdict:
