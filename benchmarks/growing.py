@@ -69,7 +69,8 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.runner.in_process import audit_all
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, sort_rows
+from replica_audit.row_classes import sort_rows
+from replica_audit.schema import REPORT_TABLES
 one, copies = audit_all(sys.argv[1], Settings()), int(sys.argv[2])
 tables = {
     table: sort_rows(

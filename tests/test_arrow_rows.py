@@ -21,9 +21,9 @@ from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.report.report_files import write_report
+from replica_audit.row_classes import to_dict
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
-from replica_audit.schema import to_dict
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.left_parts import LeftParts
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.schema import AnyRow, Column, Row, column_names, rows_of_columns, value_readers
+from replica_audit.row_classes import AnyRow, Column, Row, column_names, rows_of_columns, value_readers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

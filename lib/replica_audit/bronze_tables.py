@@ -8,7 +8,8 @@ from typing import Annotated, NamedTuple
 from replica_audit.batch_header import BATCH_COLUMNS
 from replica_audit.literals import TailKind
 from replica_audit.model import CheckpointFile, ObservedLog
-from replica_audit.schema import Column, Int, MetadataLogRow, PartitionStateRow, QuarantineRow, VoterCopy, columns
+from replica_audit.row_classes import Column, Int, columns
+from replica_audit.schema import MetadataLogRow, PartitionStateRow, QuarantineRow, VoterCopy
 
 
 class SnapshotRow(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 from replica_audit.literals import CaptureKind, Verdict
 from replica_audit.model import Place
 from replica_audit.redaction import redact
+from replica_audit.row_classes import Row, to_dict
 from replica_audit.schema import (
     REPORT_ROWS,
     REPORT_TABLES,
@@ -26,10 +27,8 @@ from replica_audit.schema import (
     RemoteSegmentRow,
     ReplicaRow,
     ReportRows,
-    Row,
     TruncationRow,
     VerificationRow,
-    to_dict,
 )
 
 #: Placeholder for a snapshot whose location is unknown.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from replica_audit.config import nearest
 from replica_audit.errors import UsageError
-from replica_audit.schema import Column
+from replica_audit.row_classes import Column
 
 
 class UnknownNameError(UsageError, KeyError):

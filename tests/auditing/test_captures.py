@@ -24,8 +24,9 @@ from replica_audit.auditing.known_findings import parse_finding
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import served_rows
+from replica_audit.row_classes import to_dict
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES, to_dict
+from replica_audit.schema import REPORT_TABLES
 
 #: What is wrong there is told, by tests of its own: keys that came back, and transactions that hang.
 NOT_QUIET = {

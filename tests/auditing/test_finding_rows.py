@@ -12,7 +12,8 @@ from tests.support.source_trees import nodes_of
 
 import replica_audit
 from replica_audit.auditing.known_findings import parse_finding
-from replica_audit.schema import REPORT_TABLES, to_dict
+from replica_audit.row_classes import to_dict
+from replica_audit.schema import REPORT_TABLES
 
 LIBRARY = Path(replica_audit.__file__).parent
 

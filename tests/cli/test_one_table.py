@@ -14,7 +14,8 @@ from replica_audit.cli.answer_output import table_parts
 from replica_audit.cli.main import main
 from replica_audit.report.layout import WIDTH, set_text_width
 from replica_audit.report.table_text import render_table
-from replica_audit.schema import FindingRow, columns
+from replica_audit.row_classes import columns
+from replica_audit.schema import FindingRow
 from replica_audit.table_names import choose_columns
 
 SAMPLE = str(SAMPLES / "last-replica-standing")

@@ -27,7 +27,8 @@ from replica_audit.quality.quality_facts import (
     segment_counts,
 )
 from replica_audit.quality.suites import load_plan
-from replica_audit.schema import FACT_TABLES, to_dict
+from replica_audit.row_classes import to_dict
+from replica_audit.schema import FACT_TABLES
 from replica_audit.snapshot.segment_sources import summarise_source
 
 

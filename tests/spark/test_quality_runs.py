@@ -17,7 +17,8 @@ from tests.support.quality_checks import built_in
 from tests.support.report_rows import objects
 
 from replica_audit.errors import UsageError
-from replica_audit.schema import REPORT_TABLES, Column, to_dict
+from replica_audit.row_classes import Column, to_dict
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.delta_tables import Warehouse
 
 RUN_TIME = datetime(2026, 1, 2, tzinfo=timezone.utc)

@@ -14,8 +14,9 @@ from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, s
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark_rule import rule_of
+from replica_audit.row_classes import ddl, to_dict
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES, ddl, to_dict
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse import answer_tables
 from replica_audit.warehouse.delta_tables import Warehouse
 

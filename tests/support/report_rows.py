@@ -7,7 +7,8 @@ from typing import Any
 
 from replica_audit.literals import SEVERITIES
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, ReportRows, column_names, read_row
+from replica_audit.row_classes import column_names, read_row
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, ReportRows
 
 #: What a report is written as.
 REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")

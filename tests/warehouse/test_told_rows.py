@@ -35,7 +35,8 @@ from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import PartitionRows, Results, place_of
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, ReportRows, to_dict
+from replica_audit.row_classes import to_dict
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, ReportRows
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_parts
 from replica_audit.warehouse.answer_tables import load_results

@@ -26,7 +26,8 @@ from replica_audit.report.show_text import render_partition, render_summary
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.wanted_ranges import check_wanted, write_wanted
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, Row, to_dict
+from replica_audit.row_classes import Row, to_dict
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
 from replica_audit.table_names import check_table
 from replica_audit.text import count

@@ -35,7 +35,7 @@ from replica_audit.report.explain_text import (
     render_verdict,
 )
 from replica_audit.report.whole_files import LINES
-from replica_audit.schema import RawRow, to_dict
+from replica_audit.row_classes import RawRow, to_dict
 
 _FINDING_ID = re.compile(r"[0-9a-fA-F]{16}")
 

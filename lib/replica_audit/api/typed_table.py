@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from replica_audit.schema import Column, Row, columns
+from replica_audit.row_classes import Column, Row, columns
 from replica_audit.table_names import check_table
 
 if TYPE_CHECKING:

@@ -8,13 +8,7 @@ from typing import cast
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with
 from replica_audit.errors import EngineError
 from replica_audit.results import AuditObject, Results
-from replica_audit.schema import (
-    AttemptRow,
-    FindingRow,
-    InputRow,
-    PartitionRow,
-    ReportRows,
-)
+from replica_audit.schema import AttemptRow, FindingRow, InputRow, PartitionRow, ReportRows
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
 

@@ -13,7 +13,8 @@ from replica_audit.bronze_tables import (
     SegmentRow,
 )
 from replica_audit.model import ReplicaDir, SegmentFile, SegmentSummary
-from replica_audit.schema import PartitionStateRow, QuarantineRow, Row
+from replica_audit.row_classes import Row
+from replica_audit.schema import PartitionStateRow, QuarantineRow
 from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import state_rows

@@ -20,7 +20,8 @@ from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
 from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, present
-from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows, read_row
+from replica_audit.row_classes import read_row
+from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows
 from replica_audit.text import now
 
 

@@ -30,7 +30,7 @@ from functools import partial
 from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
-from replica_audit.schema import Row, render_column
+from replica_audit.row_classes import Row, render_column
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.storage import Snapshot
 

@@ -17,7 +17,8 @@ from replica_audit.report.show_text import render_summary
 from replica_audit.report.table_text import render_table
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, Row, columns
+from replica_audit.row_classes import Row, columns
+from replica_audit.schema import REPORT_ROWS
 from replica_audit.table_names import check_table, choose_columns
 
 

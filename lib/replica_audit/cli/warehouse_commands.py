@@ -23,7 +23,7 @@ from replica_audit.report.history_text import render_history
 from replica_audit.report.layout import render_object
 from replica_audit.report.quality_text import render_quality, render_quality_line
 from replica_audit.report.report_files import write_report
-from replica_audit.schema import to_dict
+from replica_audit.row_classes import to_dict
 from replica_audit.spark.quality_stage import QualityStage, quality_stage
 from replica_audit.text import count
 

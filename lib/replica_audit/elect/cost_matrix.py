@@ -15,7 +15,8 @@ from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
 from replica_audit.results import Results, nothing_given, place_of, present
-from replica_audit.schema import AnyRow, ElectionRow, ReplicaRow, ReportRows, Row, rows_of_columns
+from replica_audit.row_classes import AnyRow, Row, rows_of_columns
+from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
 UNSEEN_TRAITS = ("unseen_tail", "unseen_head", "unchecked")

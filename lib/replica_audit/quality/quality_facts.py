@@ -18,14 +18,7 @@ from replica_audit.literals import COMPARED, PUT_ASIDE, Severity
 from replica_audit.model import Place, SegmentSummary
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import FindingPlace, Results, by_place
-from replica_audit.schema import (
-    Epochs,
-    HighWatermarkRow,
-    PartitionFactsRow,
-    PartitionRow,
-    ReplicaFactsRow,
-    ReplicaRow,
-)
+from replica_audit.schema import Epochs, HighWatermarkRow, PartitionFactsRow, PartitionRow, ReplicaFactsRow, ReplicaRow
 from replica_audit.text import parse_moment
 
 #: Suite on the number of findings, which the report shows anyway.

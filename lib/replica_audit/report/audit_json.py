@@ -20,7 +20,8 @@ from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, place_of
-from replica_audit.schema import REPORT_TABLES, Row, SortKey, render_column, sort_keys
+from replica_audit.row_classes import Row, SortKey, render_column, sort_keys
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.typed_json import to_object
 
 SCHEMA_VERSION = 1

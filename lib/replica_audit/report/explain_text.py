@@ -17,7 +17,8 @@ from replica_audit.auditing.finding import Code
 from replica_audit.literals import VERDICTS
 from replica_audit.report.finding_text import render_evidence, render_headline
 from replica_audit.report.layout import paint, wrap
-from replica_audit.schema import FindingRow, read_row
+from replica_audit.row_classes import read_row
+from replica_audit.schema import FindingRow
 
 _RULES = "docs/semantics.md#"
 #: Section with the rules of each family.

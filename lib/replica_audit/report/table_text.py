@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from replica_audit.report.layout import align_columns, clean, elide, natural_width, paint, text_width, wrap
 from replica_audit.report.markdown import escape
-from replica_audit.schema import Column, Row, to_dict
+from replica_audit.row_classes import Column, Row, to_dict
 
 #: Maximum cell width of a text table, and the least before a column is left out.
 _WIDEST = 100

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from replica_audit.row_classes import Int
 from replica_audit.runner.task_planning import cut_stretches
-from replica_audit.schema import Int
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,12 +32,13 @@ from replica_audit.auditing.snapshot_id import (
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.redaction import redact
+from replica_audit.row_classes import Row, plain
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, ScannedFiles, scan_files
 from replica_audit.runner.spread_tasks import SpreadTasks, file_lines
 from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_packs, deal_work
-from replica_audit.schema import AttemptRow, Row, plain
+from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS

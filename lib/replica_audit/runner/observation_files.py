@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica_audit.auditing.leadership.timeline_deviations import summary_from_text
 from replica_audit.protocol.high_watermark_rule import Rule
+from replica_audit.row_classes import columns
 from replica_audit.runner.executor import Executor, TimelineNews, deal
 from replica_audit.runner.timeline_batches import AssignedReplica
-from replica_audit.schema import QuarantineRow, columns
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import BrokerLogFile
 from replica_audit.snapshot.replica_progress import ProgressPart, plan_progress, read_progress
 from replica_audit.snapshot.storage import Snapshot

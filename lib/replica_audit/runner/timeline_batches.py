@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, values_to_arrow
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_to_text
-from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow, Int
+from replica_audit.row_classes import Int
+from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow
 
 
 class AssignedReplica(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.schema import ddl
+from replica_audit.row_classes import ddl
 from replica_audit.warehouse.delta_tables import Warehouse, table_properties
 from replica_audit.warehouse.table_layout import columns_of, key_of
 

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from replica_audit.bronze_tables import BRONZE_TABLES, PayloadRow, RecordRow, SegmentNames
 from replica_audit.errors import InputError, UsageError
+from replica_audit.row_classes import Column, columns, ddl
 from replica_audit.runner.task_planning import SegmentWork, deal_work
-from replica_audit.schema import Column, columns, ddl
 from replica_audit.spark.callers_session import use_own_python
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
 from replica_audit.spark.tasks import parallelism

@@ -15,7 +15,8 @@ from replica_audit.bronze_tables import BRONZE_TABLES, SnapshotRow
 from replica_audit.quality.quality_facts import CountsByReplica, find_facts, name_place, segment_counts
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column, QualityRow, Row
+from replica_audit.row_classes import Column, Row
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, QualityRow
 from replica_audit.spark.table_frames import ingested_frame
 from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import capture_times

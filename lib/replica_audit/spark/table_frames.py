@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.schema import REPORT_TABLES, ddl
+from replica_audit.row_classes import ddl
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import columns_of, partition_of, spark_path

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.row_classes import columns, ddl
 from replica_audit.runner.executor import Result, Task, TimelineNews, TimelineWriter
 from replica_audit.runner.task_planning import cut_stretches, deal_evenly, in_rounds
-from replica_audit.schema import columns, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa

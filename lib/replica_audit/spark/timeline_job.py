@@ -19,8 +19,9 @@ from replica_audit.auditing.leadership.timeline_deviations import (
 from replica_audit.protocol.high_watermark_rule import Rule
 from replica_audit.protocol.leader_view import Observation
 from replica_audit.protocol.timeline import follow_timeline
+from replica_audit.row_classes import ddl
 from replica_audit.runner.timeline_batches import timeline_batch
-from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow, ddl
+from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,8 @@ from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
 from replica_audit.model import Place, TopicPartition
 from replica_audit.results import place_of
-from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow, sort_rows
+from replica_audit.row_classes import sort_rows
+from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.verify.verified_partition import (

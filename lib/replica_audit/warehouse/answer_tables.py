@@ -21,6 +21,7 @@ from replica_audit.auditing.finding import UNSEEN, WANTED
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.results import Results
+from replica_audit.row_classes import Row
 from replica_audit.schema import (
     REPORT_ROWS,
     REPORT_TABLES,
@@ -31,7 +32,6 @@ from replica_audit.schema import (
     PartitionRow,
     PartitionStateRow,
     ReportRows,
-    Row,
 )
 from replica_audit.warehouse.answer_parts import AnswerParts, TaskRunner
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows

@@ -22,7 +22,8 @@ from pyarrow import fs
 from replica_audit import __version__
 from replica_audit.arrow_rows import arrow_schema, arrow_to_rows, rows_to_arrow, value_to_arrow
 from replica_audit.errors import InputError
-from replica_audit.schema import SCHEMA_VERSION, AnyRow, Column, Row, column_names
+from replica_audit.row_classes import AnyRow, Column, Row, column_names
+from replica_audit.schema import SCHEMA_VERSION
 from replica_audit.snapshot.read_ahead import run_ahead
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import (

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, joined, numbers_to_arrow, value_to_arrow
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
 from replica_audit.model import Place, SegmentSummary
-from replica_audit.schema import PartitionStateRow, QuarantineRow, column_names
+from replica_audit.row_classes import column_names
+from replica_audit.schema import PartitionStateRow, QuarantineRow
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse

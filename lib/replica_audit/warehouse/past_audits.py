@@ -21,7 +21,8 @@ from replica_audit.errors import UsageError
 from replica_audit.literals import CALM, VERDICTS, Severity, Status, Verdict
 from replica_audit.model import Place
 from replica_audit.results import AuditObject, FindingPlace
-from replica_audit.schema import AnyRow, AttemptRow, Evidence, column_names
+from replica_audit.row_classes import AnyRow, column_names
+from replica_audit.schema import AttemptRow, Evidence
 from replica_audit.warehouse.attempts import (
     check_committed,
     check_large,

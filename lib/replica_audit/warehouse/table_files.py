@@ -18,7 +18,7 @@ from replica_audit.arrow_rows import arrow_schema, numbers_to_arrow, rows_to_arr
 from replica_audit.batch_header import BATCH_COLUMNS
 from replica_audit.bronze_tables import PlacedSegment, SegmentNames
 from replica_audit.errors import InputError
-from replica_audit.schema import Row
+from replica_audit.row_classes import Row
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, open_directory

@@ -13,7 +13,8 @@ from pyarrow import fs
 from replica_audit.arrow_rows import arrow_schema
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.paths import local_path
-from replica_audit.schema import AUDIT_COLUMNS, INGEST_COLUMNS, REPORT_TABLES, AttemptRow, Column, columns
+from replica_audit.row_classes import Column, columns
+from replica_audit.schema import AUDIT_COLUMNS, INGEST_COLUMNS, REPORT_TABLES, AttemptRow
 
 
 def absolute_location(location: str) -> str:

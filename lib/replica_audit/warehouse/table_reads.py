@@ -20,7 +20,7 @@ from pyarrow import fs
 from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
 from replica_audit.model import Place
-from replica_audit.schema import AnyRow, column_names
+from replica_audit.row_classes import AnyRow, column_names
 from replica_audit.warehouse.table_layout import open_directory, schema_of
 
 if TYPE_CHECKING:

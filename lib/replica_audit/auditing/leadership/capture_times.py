@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
-from replica_audit.schema import RawRow
+from replica_audit.row_classes import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
 from replica_audit.text import render_time
 

@@ -11,7 +11,8 @@ from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
 from replica_audit.model import Place
 from replica_audit.results import PartitionRows, Results, place_of, present
-from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow, Row
+from replica_audit.row_classes import Row
+from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
 
 _CONFIDENCES = get_args(Confidence)
 

@@ -34,7 +34,8 @@ from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
 from replica_audit.results import PartitionRows, Results, by_place, place_of, present
-from replica_audit.schema import FindingRow, PartitionRow, Row
+from replica_audit.row_classes import Row
+from replica_audit.schema import FindingRow, PartitionRow
 
 #: Number of partitions in one compressed piece of details; the page unpacks a piece when its first partition is opened.
 PIECE = 256
