@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHUNK_OFFSETS = 65_536
 
 
-#: (topic, partition), as in rows.
+#: (topic, partition), as in rows; a `TopicPartition` is one, and equal to it.
 Place = tuple[str, int]
 
 

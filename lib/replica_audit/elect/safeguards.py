@@ -104,7 +104,7 @@ def safeguard_steps(
     what was not captured, what only one broker holds, who has to stay up."""
     planned = [one for one in decisions if one.procedure != "unplanned"]
     waiting = [one for one in planned if not one.is_deleting]
-    # Whoever copies what is being deleted sees whether it is there; to keep the rest takes nothing that was not seen for granted.
+    # First what is being deleted, whose copy shows whether it is there; a look into the store comes before the rest is relied on.
     yield from _copy_remote([one for one in planned if one.is_deleting])
     yield from _keep_remote(results, state, decisions, tools, about)
     yield from _check_remote(results, waiting)

@@ -164,7 +164,7 @@ def _tell_headline(outcome: Outcome) -> Sentence:
 
 
 def _tell_outranked(outcome: Outcome) -> Iterator[Sentence]:
-    """What the worst verdict says, where lost records that a broker holds go before it (F.8)."""
+    """Sentence on the worst verdict if the headline is a loss that goes before it (F.8)."""
     affected = sum(row.verdict == outcome.worst for row in outcome.partitions)
     if outcome.outranked == "differ":
         yield _tell_differing(affected, len(outcome.partitions))

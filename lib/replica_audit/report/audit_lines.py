@@ -83,10 +83,10 @@ class _Refusal(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """What is known of a part before anything is decided."""
+    """Lines, sums and costs of a part, from which decisions are made."""
 
     places: tuple[Place, ...]
-    """Its first partition, if any."""
+    """Its first partition, by which it is known later; empty if it has none."""
     lines: str | _Refusal | None
     """Name of the file with its lines, without decisions."""
     whole: WholeAudit

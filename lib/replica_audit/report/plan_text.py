@@ -170,7 +170,7 @@ def _nothing_to_decide(plan: Plan) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """Render a plan."""
+    """Render the decisions with their costs, the state of the brokers, the steps, and the way through the Admin API."""
     lines: list[str] = []
     if plan.is_quiet and not plan.decisions:
         lines += wrap(_nothing_to_decide(plan), "")

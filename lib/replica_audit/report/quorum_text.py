@@ -22,7 +22,7 @@ _VERDICTS = {
 
 
 def render_quorum(answer: QuorumAnswer) -> str:
-    """Render the answer."""
+    """Render the choice, the copies of the metadata log, what is lost with each, and the steps."""
     lines = [paint(line, "head") for line in wrap(_headline(answer))]
     if answer.no_plan is not None:
         lines += wrap(f"No plan beyond copies: {clean(answer.no_plan)}.", "  ")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replica_audit.report.layout import align_columns, clean, wrap
 from replica_audit.restore.checking import Check
 from replica_audit.restore.restore import PlannedRestore, RestoredPartition
-from replica_audit.text import count
+from replica_audit.text import count, verb
 
 
 def render_plan(plan: PlannedRestore, partitions: Sequence[RestoredPartition], dry: bool) -> str:
@@ -25,13 +25,12 @@ def render_plan(plan: PlannedRestore, partitions: Sequence[RestoredPartition], d
     for note in plan.notes:
         lines += wrap(note)
     left = sum(one.left for one in partitions)
-    would = "would be produced" if dry else "will be produced"
-    lines += wrap(f"{count(left, 'record')} {would}.")
+    lines += wrap(f"{count(left, 'record')} {'would' if dry else 'will'} be produced.")
     return "\n".join(lines) + "\n"
 
 
 def render_outcomes(partitions: Sequence[RestoredPartition]) -> str:
-    """Render the outcome."""
+    """Render for each target how many records were produced, were there before, and were left out."""
     lines = []
     for row in partitions:
         more = f", {row.before} were there before" if row.before else ""
@@ -41,10 +40,10 @@ def render_outcomes(partitions: Sequence[RestoredPartition]) -> str:
 
 
 def render_checks(checks: Sequence[Check]) -> str:
-    """Render the result of a check."""
+    """Render for each target whether it has every record of the manifest once and in order."""
     lines = []
     for row in checks:
-        place = f"{clean(row.target)}"
+        place = clean(row.target)
         counted = {
             "missing": row.missing,
             "there again": row.repeated,
@@ -57,6 +56,5 @@ def render_checks(checks: Sequence[Check]) -> str:
         else:
             own = row.records - row.present
             more = f"; {row.present} more were never lost" if row.present else ""
-            are = "is" if own == 1 else "are"
-            lines += wrap(f"OK: {place}: {count(own, 'record')} {are} there once, in order{more}.")
+            lines += wrap(f"OK: {place}: {count(own, 'record')} {verb(own, 'is', 'are')} there once, in order{more}.")
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ from replica_audit.report.layout import (
 )
 from replica_audit.results import place_of
 from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
-from replica_audit.text import count, name_brokers
+from replica_audit.text import count, name_brokers, verb
 from replica_audit.verify.verification import Verification
 
 #: Maximum number of rows of each kind; --format json has all.
@@ -50,7 +50,7 @@ def render_verification(found: Verification) -> str:
     if quiet:
         lines += [
             "",
-            f"{count(quiet, 'other replica' if told else 'replica')} kept all that {'it' if quiet == 1 else 'they'} held",
+            f"{count(quiet, 'other replica' if told else 'replica')} kept all that {verb(quiet, 'it', 'they')} held",
         ]
     if found.gone_records:
         lines += ["", paint("Held before, and on no replica now", "head")]
@@ -77,7 +77,7 @@ def render_verification_status(found: Verification) -> str:
     status = paint(found.status, _STATUS_STYLES[found.status])
     line = f"{status}: {count(replicas, 'replica')} of {count(partitions, 'partition')}"
     if not found.failed and not found.lost:
-        line += " kept exactly what they should" if replicas != 1 else " kept exactly what it should"
+        line += f" kept exactly what {verb(replicas, 'it', 'they')} should"
     for verdict in _STYLES:
         number = sum(row.verdict == verdict for row in found.verifications)
         if number and verdict != "correct":

@@ -1,4 +1,4 @@
-"""Atomic file replacement: files are written under a temporary name and renamed."""
+"""Files of a report, written under a temporary name and renamed, and the places that they go to."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def read_replica(
     problem: str | None = None,
 ) -> FoundReplica:
     """Everything in a partition directory and its log dir's checkpoints; `problem` if it could not be listed."""
-    topic, partition = topic_partition.topic, topic_partition.partition
+    topic, partition = topic_partition
     epoch_file, epochs = _read_file(snapshot, folder, f"{folder.path}/{EPOCH_CHECKPOINT}", parse_epoch_checkpoint)
     metadata_file, topic_id = _read_file(
         snapshot, folder, f"{folder.path}/{PARTITION_METADATA}", parse_partition_metadata, may_be_empty=False
@@ -211,7 +211,7 @@ def _quarantine(
     if file.state in ("malformed", "unreadable"):
         place: tuple[str | None, int | None] = (None, None)
         if topic_partition:
-            place = (topic_partition.topic, topic_partition.partition)
+            place = topic_partition
         yield QuarantineRow(broker_id, *place, file.path, None, None, "CAP-UNREADABLE", file.problem or "")
 
 

@@ -1,4 +1,4 @@
-"""The copies of a partition as a choice of leader depends on them: where each would be cut, and the chunks whose batches tell its cost."""
+"""Copies of a partition under each choice of leader: where each would be cut, and the chunks whose batches the costs need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Candidates:
 
     @property
     def copies(self) -> tuple[ReplicaFacts, ...]:
-        """All of them."""
+        """The replicas, then the copies beside them."""
         return (*self.replicas, *self.beside)
 
     @cached_property
@@ -38,10 +38,10 @@ class Candidates:
 
     @cached_property
     def chunks(self) -> dict[CopyKey, set[int]]:
-        """Chunks whose batches the costs of all candidates want, by copy."""
+        """Chunks whose batches the costs of all candidates need, by copy."""
         return chunks_of_candidates(self.reference, self.copies, lambda: self.cuts)
 
     def has_just(self, other: Candidates) -> bool:
-        """True if these are the copies of `other`, laid beside the same reference."""
+        """True if `other` has the same copies and the same reference."""
         same = self.reference is other.reference and len(self.copies) == len(other.copies)
         return same and all(one is two for one, two in zip(self.copies, other.copies, strict=True))

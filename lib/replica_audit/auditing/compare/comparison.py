@@ -113,8 +113,8 @@ class Comparison(NamedTuple):
 
 
 def _start_by_epoch_file(facts: ReplicaFacts) -> int:
-    """The log start that a running replica's epoch file was cut at, inside an epoch, before its checkpoint was written; else its log
-    start: one that was down begins there again."""
+    """The log start to which a running broker has cut its epoch file, inside an epoch, before it wrote the log-start checkpoint;
+    else `log_start_offset`, at which one that was down begins again."""
     if is_at_rest(facts):
         return facts.log_start_offset
     epoch, start = (facts.directory.checkpoint_epochs or ((-1, -1),))[0]
@@ -140,9 +140,9 @@ def compare(
     if not follower.knows_high_watermark:
         # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
-    # What a replay by an older copy of the leader's log keeps is cut by the log that it has since; so where the source names a leader
-    # of an earlier epoch than the follower's. But nothing cuts what lies below records that the two share: logs that
-    # share a record of one epoch are equal below it, unless one is damaged.
+    # A replay by an older copy of the leader's log, or by a leader of an earlier epoch than the follower's, keeps records that the
+    # leader's present log cuts. But nothing below shared records is cut: logs that share a record of one epoch are equal below it,
+    # unless one is damaged.
     is_led_later = reference.is_before(follower.last_leader_epoch)
     is_cut_by_another = (reference.is_replaced or is_led_later) and keeps_committed(protocol)
     cut = replays[protocol].kept_to

@@ -82,7 +82,7 @@ ByIdentity = Mapping[tuple, Sequence[RecordRange]]
 
 
 def by_identity(pieces: Iterable[RecordRange]) -> ByIdentity:
-    """`pieces` of one identity together."""
+    """Group `pieces` by identity."""
     grouped: dict[tuple, list[RecordRange]] = defaultdict(list)
     for piece in pieces:
         grouped[piece.identity].append(piece)
@@ -160,7 +160,7 @@ def add_shares(counted: Iterable[Mapping[_Holder, Share]]) -> dict[_Holder, Shar
 
 
 def sum_counts(counts: Iterable[Count]) -> Count:
-    """Sum counts."""
+    """Records and committed records of all `counts`."""
     records = committed = 0
     for one in counts:
         records += one.records

@@ -1,4 +1,4 @@
-"""The batches that were read of a partition's copies: those of equal copies are one object, so that what is worked out of them is once."""
+"""Batches read from a partition's copies. Equal copies share one object, so that what is derived from it is computed once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:
 
 
 class LoadedBatches(dict["CopyKey", "NDArray[np.void]"]):
-    """Rows (`BATCH_DTYPE`) by copy, as they were found, those of equal copies one array; of a copy that is not among them none."""
+    """Rows (`BATCH_DTYPE`) by copy, as found. Equal copies share one array; a copy that is not a key has no rows."""
 
     def __init__(self, rows: Mapping[CopyKey, NDArray[np.void]]) -> None:
         super().__init__()
@@ -33,18 +33,18 @@ class LoadedBatches(dict["CopyKey", "NDArray[np.void]"]):
 
     @classmethod
     def of(cls, rows: Mapping[CopyKey, NDArray[np.void]]) -> LoadedBatches:
-        """`rows`, if these are no `LoadedBatches` as yet."""
+        """`rows` as `LoadedBatches`, unless they are already."""
         return rows if isinstance(rows, LoadedBatches) else cls(rows)
 
     def __missing__(self, key: CopyKey) -> NDArray[np.void]:
         return NO_BATCHES.rows
 
     def rows_of(self, facts: ReplicaFacts) -> NDArray[np.void]:
-        """The rows of a copy, changed epochs restored."""
+        """The rows of a copy, with corrupt epochs restored."""
         return restore_epochs(self[facts.key], facts.rot)
 
     def batches_of(self, facts: ReplicaFacts, chunks: Collection[int]) -> Batches:
-        """The batches of a copy, of those of its `chunks` that were read, in order of base offset."""
+        """The batches of a copy in those of `chunks` that were read, by base offset."""
         key = id(self[facts.key]), facts.rot, frozenset(chunks)
         found = self._known.get(key)
         if found is None:

@@ -1,5 +1,4 @@
-"""Chunks whose batches a comparison needs: those that differ, unless an earlier audit verified them, and those that a cut goes
-through."""
+"""Chunks whose batches a comparison needs: those that differ, unless verified by an earlier audit, and those that a cut splits."""
 
 from __future__ import annotations
 
@@ -63,14 +62,14 @@ def needed_chunks(
     verified: Collection[int] = frozenset(),
 ) -> set[int]:
     """Chunks whose batches the comparison needs from both: those that differ and were not `verified` before, those that differ
-    from the reference's part in remote storage, and those that a cut or an end goes through."""
+    from the reference's part in remote storage, and those that a cut or an end splits."""
     differing = differing_chunks(reference.facts, follower).difference(verified)
     below = chunks_below(reference.facts, follower, replay_lineage(reference.facts, tiered=True))
     return differing | below | cut_chunks(reference, follower, replays)
 
 
 def cut_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
-    """Chunks that a cut of the follower or its end goes through."""
+    """Chunks that a cut of the follower, or its end, splits."""
     cuts = set().union(*(chunks_at(follower, first_dropped(follower, outcome)) for outcome in replays.values()))
     return cuts | chunks_at(reference.facts, follower.log_end_offset)
 

@@ -52,7 +52,7 @@ def _is_pending(case: Case, transaction: OpenTransaction, state: TransactionStat
 
     Since KIP-890 it increments the producer's epoch as it prepares the end; an ongoing transaction of a later epoch is another one.
     """
-    partition = (case.topic_partition.topic, case.topic_partition.partition)
+    partition = case.topic_partition
     if state.state not in _PENDING or partition not in state.partitions:
         return False
     return state.state != "Ongoing" or state.producer_epoch in (-1, transaction.last_epoch)
@@ -181,7 +181,7 @@ def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch
 def is_marker_due(case: Case, producer_id: int) -> bool:
     """True if the coordinator has yet to write the marker of a producer's transaction to this partition."""
     state = case.transactions.get(producer_id)
-    place = (case.topic_partition.topic, case.topic_partition.partition)
+    place = case.topic_partition
     return state is not None and state.state in _PREPARED and place in state.partitions
 
 

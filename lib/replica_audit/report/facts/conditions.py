@@ -390,7 +390,7 @@ _OF_WHOLE = (
 
 
 def whole_of_part(part: Results, _: None) -> WholeAudit:
-    """What a part of the partitions adds to `WholeAudit`."""
+    """`WholeAudit` of a part of the partitions, without `needed`."""
     timeless = (run for run in part.divergences if run.code == "DIV-EPOCH" and run.first_timestamp_ms is None)
     captures = (row for row in part.captures if not is_of_voter(row))
     return WholeAudit(

@@ -27,11 +27,11 @@ class Fact(NamedTuple):
 
 
 def group_facts(findings: Sequence[FindingRow]) -> list[Fact]:
-    """The facts that `findings` tell, worst first, those of findings that are resolved last.
+    """Group `findings` into facts, worst first, resolved ones last.
 
-    Findings tell one fact when they are of one partition and status and
-    - have the same code, severity and confidence, on whichever brokers and ranges, or
-    - are of divergence, truncation or loss and are about the same records of one broker.
+    Findings of one partition and status report one fact if they
+    - have the same code, severity and confidence, on any brokers and ranges, or
+    - report divergence, truncation or loss of the same records of one broker.
     """
     rows = sorted(worst_first(findings), key=lambda row: row.status == "resolved")
     parents = list(range(len(rows)))

@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
     uncounted: int
     """Number of partitions of the worst verdict with an unknown number of lost records."""
     outranked: str | None
-    """`differ` or `damaged`, where the worst verdict is that, and lost records that a broker holds come before it."""
+    """`differ` or `damaged` for the worst verdict if `kind` is a loss that goes before it, since a broker still holds the records."""
     others: Mapping[str, int]
     """Number of partitions of each other verdict, worst first."""
 
