@@ -20,9 +20,9 @@ from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
 from replica_audit.cli.main import main
-from replica_audit.elect.kafka_commands import set_directory_id
 from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import QuorumAnswer, QuorumStateFile, answer_object, read_answer
+from replica_audit.quorum.log_dir_commands import set_directory_id
 from replica_audit.quorum.quorum_answer import answer_quorum
 from replica_audit.report.quorum_text import render_quorum, tell_lost
 from replica_audit.snapshot.discovery import discover

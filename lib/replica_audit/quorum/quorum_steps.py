@@ -11,10 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from replica_audit.elect.kafka_commands import (
+from replica_audit.elect.kafka_commands import Copies, Tools
+from replica_audit.elect.plan_model import Prediction, Step
+from replica_audit.model import Place, ReplicaDir
+from replica_audit.quorum.answer_model import Lost
+from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
+from replica_audit.quorum.held_metadata import HeldMetadata
+from replica_audit.quorum.log_dir_commands import (
     CHOSEN_LOG,
-    Copies,
-    Tools,
     pack_metadata,
     put_metadata_aside,
     put_quorum_state,
@@ -23,11 +27,6 @@ from replica_audit.elect.kafka_commands import (
     set_directory_id,
     unpack_metadata,
 )
-from replica_audit.elect.plan_model import Prediction, Step
-from replica_audit.model import Place, ReplicaDir
-from replica_audit.quorum.answer_model import Lost
-from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
-from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.quorum.restoration import Restoration, place_on
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.snapshot.metadata.quorum import name_nodes
