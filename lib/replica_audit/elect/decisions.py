@@ -11,7 +11,7 @@ from replica_audit.auditing.finding import UnseenTail
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_damage, say_unseen_tails
-from replica_audit.elect.plan_model import Candidate, Conflict, Decision, RemoteShare, SalvageSource
+from replica_audit.elect.plan_model import Candidate, Conflict, Decision, SalvageSource
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
@@ -305,7 +305,7 @@ def _candidate(
         remote_unread=row.remote_unread or 0,
         remote_encrypted=row.remote_encrypted or 0,
         remote_deleted=row.remote_deleted or 0,
-        remote_basis=tuple(RemoteShare(one.basis, one.records) for one in row.remote_basis or ()),
+        remote_basis=tuple(row.remote_basis or ()),
         damage=tuple(row.damage or ()),
         groups_hit=None if hits is None else len(hits),
     )

@@ -11,8 +11,9 @@ from typing import Annotated
 
 from replica_audit.elect.cost_words import ask_for_copies, rank_loss, say_loss, say_uncaptured
 from replica_audit.errors import UsageError
-from replica_audit.literals import UNSEEN, RemoteBasis
+from replica_audit.literals import UNSEEN
 from replica_audit.model import Place
+from replica_audit.schema import RemoteShareRow
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
 from replica_audit.text import capitalise, name_brokers
 from replica_audit.typed_json import Names, PlaceObject, Written, parse_written, read_written, to_object
@@ -44,14 +45,6 @@ class SalvageSource:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteShare:
-    """Records in remote storage that are known to be there in one way, as in the table `elections`."""
-
-    basis: RemoteBasis
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """The cost of one replica as leader, as in the table `elections`."""
 
@@ -78,7 +71,7 @@ class Candidate:
     """Records of `remote_unread` that only the brokers' plugin can read."""
     remote_deleted: int = 0
     """Records of `remote_records` that Kafka deletes once it leads, regardless of retention."""
-    remote_basis: tuple[RemoteShare, ...] = ()
+    remote_basis: tuple[RemoteShareRow, ...] = ()
     """Evidence that remote storage has `remote_records`, weakest first."""
 
     @property
