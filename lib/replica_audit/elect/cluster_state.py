@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.batch_header import or_absent
 from replica_audit.elect.transitions import Transitions
 from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import Place
@@ -21,7 +22,7 @@ from replica_audit.protocol.versions import (
     runs_without_zookeeper,
 )
 from replica_audit.results import Results, by_place, place_of, present, with_places
-from replica_audit.schema import FindingRow, PartitionStateRow
+from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.text import count, listed
 
@@ -240,26 +241,9 @@ def present_state(
     for place, state in newest.items():
         if state.isr is None or not state.replicas or (place in overtaken and not nodes):
             continue
-        configs = dict(state.configs or {})
-        value = configs.get(UNCLEAN)
+        value = (state.configs or {}).get(UNCLEAN)
         said[place] = None if value is None else value == "true"
-        epoch = state.leader_epoch
-        if epoch is None and place in leaders:
-            epoch = leaders[place].leader_epoch
-        least = configs.get(_MIN_ISR, "")
-        partitions[place] = Registration(
-            replicas=tuple(state.replicas),
-            leader_id=state.leader_id,
-            leader_epoch=-1 if epoch is None else epoch,
-            isr=frozenset(state.isr),
-            elr=frozenset(state.elr or ()),
-            last_known=tuple(state.last_known_elr or ()),
-            min_isr=int(least) if least.isdigit() else 1,
-            unclean=value == "true",
-            has_elr=bool(has_elr),
-            adding=frozenset(state.adding or ()),
-            removing=frozenset(state.removing or ()),
-        )
+        partitions[place] = _registration(state, leaders.get(place), has_elr=bool(has_elr))
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     brokers |= {
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
@@ -297,6 +281,28 @@ def present_state(
         controllers=tuple(controllers),
         controllers_are_down=any(found_up.get(node) is False for node in controllers),
         kafka_version=version,
+    )
+
+
+def _registration(state: PartitionStateRow, answer: PartitionRow | None, *, has_elr: bool) -> Registration:
+    """A partition as its newest state has it; the leader epoch is that of the audit's answer if the state has none."""
+    epoch = state.leader_epoch
+    if epoch is None and answer is not None:
+        epoch = answer.leader_epoch
+    configs = state.configs or {}
+    least = configs.get(_MIN_ISR, "")
+    return Registration(
+        replicas=tuple(state.replicas or ()),
+        leader_id=state.leader_id,
+        leader_epoch=or_absent(epoch),
+        isr=frozenset(state.isr or ()),
+        elr=frozenset(state.elr or ()),
+        last_known=tuple(state.last_known_elr or ()),
+        min_isr=int(least) if least.isdigit() else 1,
+        unclean=configs.get(UNCLEAN) == "true",
+        has_elr=has_elr,
+        adding=frozenset(state.adding or ()),
+        removing=frozenset(state.removing or ()),
     )
 
 
