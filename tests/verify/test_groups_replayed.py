@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from replica_audit.model import GroupOffset as Committed
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import GroupOffsetRow
 
 SEEN = recorded_groups()
 TOPIC = "ledger"
@@ -38,8 +40,13 @@ def audited() -> dict[str, Results]:
 
 
 def _plan(results: Results, seen: dict[str, Any], groups: list[dict[str, Any]]) -> Plan:
-    offsets = [CommittedOffset(*(one[name] for name in CommittedOffset._fields)) for one in groups]
-    return plan_elections(results, candidate_id=seen["candidate"], up=seen["up"], groups=offsets)
+    offsets = [
+        GroupOffsetRow(
+            **{name: one[name] for name in CommittedOffset._fields}, committed_ms=0, effect="unaffected", parted_at=None
+        )
+        for one in groups
+    ]
+    return plan_elections(replace(results, group_offsets=offsets), candidate_id=seen["candidate"], up=seen["up"])
 
 
 def _hits(plan: Plan) -> dict[str, int | None]:

@@ -10,7 +10,7 @@ from replica_audit import __version__
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
-from replica_audit.elect.decisions import MOVES_BESIDE, CommittedOffset, committed_offsets, decide
+from replica_audit.elect.decisions import MOVES_BESIDE, committed_offsets, decide
 from replica_audit.elect.election_steps import make_steps
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
@@ -121,21 +121,18 @@ def plan_elections(
     stopped_cleanly: Iterable[int] | None = None,
     bootstrap: str = BOOTSTRAP,
     client_config: str | None = None,
-    groups: Sequence[CommittedOffset] | None = None,
     made_with: Sequence[str] = (),
     premises: bool = True,
 ) -> Plan:
     """The plan for the partitions `asked` for, or for all that need a decision.
 
     `results` have rows of `elections` for these. `candidate_id` is chosen instead of the best; `up` and `stopped_cleanly`
-    override fencing and flags, and `groups` the rows of `group_offsets`. Raises UsageError for a candidate that a partition
-    does not have. `made_with` are the options that make this plan again; without `premises` nothing can be checked against it later.
+    override fencing and flags. Raises UsageError for a candidate that a partition does not have. `made_with` are the options that
+    make this plan again; without `premises` nothing can be checked against it later.
     """
     matrix = Matrix(results)
     state = present_state(results, up, stopped_cleanly)
-    decisions, conflicts = decide(
-        matrix, state, asked, candidate_id, committed_offsets(results) if groups is None else groups
-    )
+    decisions, conflicts = decide(matrix, state, asked, candidate_id, committed_offsets(results))
     tools = Tools(state.kafka_version, bootstrap, client_config, state.mode)
     about = frozenset(asked) or _Everything()
     copies = Copies()

@@ -65,7 +65,7 @@ class StepList:
             ],
         )
 
-    def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]], uncut: Sequence[str] = ()) -> None:
+    def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]], uncut: Sequence[str]) -> None:
         """Add the step; `uncut`: conditions for replicas that may have been cut since they were copied."""
         file = "reassign.json"
         preferred = "elect-preferred.json"

@@ -244,9 +244,9 @@ def render_capture_script(
     brokers: Sequence[CapturedBroker],
     to: str,
     *,
-    kind: str = "live",
-    kafka_version: str | None = None,
-    bootstrap: str | None = None,
+    kind: str,
+    kafka_version: str | None,
+    bootstrap: str | None,
 ) -> str:
     """Render the script that copies `brokers`, in the given order, to the directory `to` and writes manifest.json there.
 

@@ -126,14 +126,14 @@ def render_evidence_script(
     brokers: Sequence[CapturedBroker],
     to: str,
     collector: str,
-    options: Sequence[str] = (),
+    options: Sequence[str],
     *,
     rate_mib: float,
-    is_less: bool = False,
-    wanted: str | None = None,
-    after: Mapping[int, str] | None = None,
-    bootstrap: str | None = None,
-    user: str | None = None,
+    is_less: bool,
+    wanted: str | None,
+    after: Mapping[int, str] | None,
+    bootstrap: str | None,
+    user: str | None,
 ) -> str:
     """Render the script that writes the evidence of `brokers` into the directory `to`, an archive each.
 

@@ -11,7 +11,7 @@ from replica_audit.text import count, render_time
 DAY_MS = 86_400_000
 
 
-def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None = None) -> str:
+def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None) -> str:
     """Render a table of the archives, and a line for each unreadable one; `now_ms` is given if no age limit for deletion was."""
     rows = [
         [

@@ -95,7 +95,7 @@ def render_finding(
     row: Mapping[str, object],
     audit: Mapping[str, object],
     source: str,
-    steps: Sequence[Mapping[str, object]] = (),
+    steps: Sequence[Mapping[str, object]],
 ) -> str:
     """Render a finding and its evidence. `row` is a row of `findings` in the audit `audit` from `source`; `steps` are the
     plan's steps for its partition; all in the form of audit.json."""

@@ -53,7 +53,7 @@ def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
         yield ToldDecision(tuple(places), sentence, asks)
 
 
-def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
+def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     """Describe a decision: which broker should lead, the resulting loss, and where lost records can be recovered from."""
     reason = end_sentence(decision.reason)
     if decision.depends_on and not decision.asked:

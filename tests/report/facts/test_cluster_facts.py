@@ -81,7 +81,7 @@ def test_elections_and_changes_of_the_isr_are_events_of_their_broker_over_all_pa
     ]
     unclean = [state(2, 0, 100, 1, [1]), state(2, 1, 250, 3, [3], 1)]
     found = results([partition(number=number) for number in range(3)], partition_states=[*rows, *unclean])
-    assert told(find_timeline(found, found.partitions)) == [
+    assert told(find_timeline(found, found.partitions, ())) == [
         (200, 1, "left", 2, (0, 1)),
         (200, 2, "elected", 2, (0, 1)),
         (250, 1, "left", 1, (2,)),
@@ -111,7 +111,7 @@ def test_more_events_than_a_page_holds_are_rounded_to_steps_of_time(monkeypatch:
         for one in (state(number, 0, 0, 1, [1, 2]), state(number, 1, 10_003 + number, 1, [1]))
     ]
     found = results([partition(number=number) for number in range(50)], partition_states=rows)
-    timeline = find_timeline(found, found.partitions)
+    timeline = find_timeline(found, found.partitions, ())
     assert timeline.step_ms == 10 and [one.time_ms for one in timeline.events] == [
         10_000,
         10_010,

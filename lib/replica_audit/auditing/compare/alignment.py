@@ -155,7 +155,6 @@ def _are_odd(facts: ReplicaFacts, batches: Batches) -> NDArray[np.bool_]:
     return odd | np.isin(batches.ends, after_rise)
 
 
-_NO_LINEAGE = Lineage()
 #: Fields, besides the base offset, that are equal in batches with the same bytes.
 _IDENTITY = ("last_offset", "leader_epoch", "crc", "size", "crc_valid")
 #: Fields that are equal in batches that differ only in their epoch, which is outside the checksum.
@@ -240,7 +239,7 @@ def align(
     past_end: Lineage,
     theirs: Batches,
     own: Batches,
-    lineage: Lineage = _NO_LINEAGE,
+    lineage: Lineage,
 ) -> Alignment:
     """Align `follower` with `reference`, given their batches of every chunk whose digests differ.
 

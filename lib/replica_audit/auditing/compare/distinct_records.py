@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def by_identity(pieces: Iterable[RecordRange]) -> ByIdentity:
     return grouped
 
 
-def count_beyond(pieces: Iterable[RecordRange], held: ByIdentity = MappingProxyType({})) -> tuple[Count, bool]:
+def count_beyond(pieces: Iterable[RecordRange], held: ByIdentity) -> tuple[Count, bool]:
     """Count the distinct records of `pieces` that none of `held` has; the flag is True for an upper bound."""
     records = committed = 0
     at_most = False

@@ -38,9 +38,7 @@ class _Stretch(NamedTuple):
     """True if its epoch is above that of the replica's following batch, or below that of the preceding one."""
 
 
-def doubtful_epochs(
-    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
-) -> list[CorruptEpoch]:
+def doubtful_epochs(copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool) -> list[CorruptEpoch]:
     """Find ranges whose epoch may have been changed, by lineages and epoch files only; `confirm_rot` checks the batches.
 
     `at_rest`: all copies are of one moment, so that no file was copied before its log's last batches were written.

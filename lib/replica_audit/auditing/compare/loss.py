@@ -47,8 +47,8 @@ class Loss:
 def count_loss(
     reference: ReplicaFacts,
     comparisons: Sequence[Comparison],
-    shorter: Collection[CopyKey] = (),
-    remote: Sequence[RecordRange] = (),
+    shorter: Collection[CopyKey],
+    remote: Sequence[RecordRange],
 ) -> Loss:
     """Count the loss of a partition, given the comparison of every copy with the reference.
 

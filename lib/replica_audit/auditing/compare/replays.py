@@ -54,7 +54,7 @@ def whole_lineage(reference: Reference) -> Lineage:
     return reference.complete(lineage) if has_begun else lineage
 
 
-def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None) -> ReplicaState:
+def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None) -> ReplicaState:
     """State of the follower as truncation starts; `high_watermark` replaces its own if the input lacks it."""
     return follower.following_state(replay_lineage(follower, tiered), high_watermark)
 
@@ -134,7 +134,7 @@ def cuts_of_candidates(
     replicas: Sequence[ReplicaFacts],
     protocol: str,
     tiered: bool,
-    beside: Sequence[ReplicaFacts] = (),
+    beside: Sequence[ReplicaFacts],
 ) -> CandidateCuts:
     """Compute the cuts under each of `replicas`.
 

@@ -77,7 +77,7 @@ class Timeline(NamedTuple):
 
 
 def find_timeline(
-    results: Results, partitions: Sequence[PartitionRow], copied: Iterable[tuple[int, int, int]] = ()
+    results: Results, partitions: Sequence[PartitionRow], copied: Iterable[tuple[int, int, int]]
 ) -> Timeline:
     """Collect elections and ISR changes of `partitions` from the metadata log, times of records that leaders lack, and copies,
     in at most `MOST_EVENTS` lines; `copied` has broker, start and end (ms) for each log dir."""

@@ -70,7 +70,7 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
     return tuple(sorted(found, key=lambda one: (-len(one.places), one.brokers)))
 
 
-def find_compared(results: Results, waiting: Collection[Place] = ()) -> Compared:
+def find_compared(results: Results, waiting: Collection[Place]) -> Compared:
     """Compare each partition's number of copies with its number of replicas; partitions `waiting` for bytes are left out
     because their comparison is not complete."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}

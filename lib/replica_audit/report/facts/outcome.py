@@ -178,7 +178,7 @@ def kind_of_outcome(
     total: Total,
     is_peace: bool,
     compared: Compared,
-    untimed: Collection[Place] = (),
+    untimed: Collection[Place],
 ) -> tuple[str, int]:
     """Outcome in one word, and the number of partitions it applies to; `codes` are those of each partition's findings.
 
