@@ -57,7 +57,7 @@ def render_catalogue() -> str:
     """Every code with its worst severity and summary, by family, and every verdict."""
     lines = []
     for family in FAMILIES:
-        lines += [*render_family(family).splitlines(), ""]
+        lines += [*_family(family), ""]
     lines.append(paint("Verdicts, worst first", "head"))
     longest = max(len(name) for name in VERDICTS)
     for name in VERDICTS:
@@ -67,8 +67,12 @@ def render_catalogue() -> str:
 
 def render_family(prefix: str) -> str:
     """Render the codes that begin with `prefix`; at least one must exist."""
+    return "\n".join(_family(prefix)) + "\n"
+
+
+def _family(prefix: str) -> list[str]:
     title = f"{prefix}: {family_text(prefix.partition('-')[0]).subject}"
-    return "\n".join([paint(title, "head"), *_codes(codes_beginning(prefix))]) + "\n"
+    return [paint(title, "head"), *_codes(codes_beginning(prefix))]
 
 
 def render_verdict(verdict: str) -> str:

@@ -213,16 +213,19 @@ def render_partition(results: Results) -> str:
 
 
 def _head(row: PartitionRow) -> list[str]:
-    isr = "unknown" if row.isr is None else ", ".join(map(str, row.isr)) or "none"
     leader = f"leader {clean(row.leader_id)}"
     if row.reference_id != row.leader_id:
         known = "no leader known" if row.leader_id is None else leader
         leader = f"{known}, compared with {clean(row.reference_id)}"
-    facts = f"{leader}, leader epoch {clean(row.leader_epoch)}, ISR {isr}"
+    facts = f"{leader}, leader epoch {clean(row.leader_epoch)}, ISR {_isr(row.isr)}"
     if row.topic_id:
         facts += f", topic id {row.topic_id}"
     name = wrap(f"{row.topic}-{row.partition}  {row.verdict}")
     return [*(paint(line, "head") for line in name), *wrap(facts)]
+
+
+def _isr(isr: Sequence[int] | None) -> str:
+    return "unknown" if isr is None else ", ".join(map(str, isr)) or "none"
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
@@ -259,13 +262,12 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
 def _lineages(replicas: Sequence[ReplicaRow]) -> list[str]:
     lines = []
     for row in replicas:
-        batches = row.epochs
-        file = row.checkpoint_epochs
-        text = f"broker {row.broker_id}: {_lineage(batches)}"
-        if file is None:
+        found, written = _lineage(row.epochs), _lineage(row.checkpoint_epochs)
+        text = f"broker {row.broker_id}: {found}"
+        if row.checkpoint_epochs is None:
             text += "; leader-epoch-checkpoint: none"
-        elif [list(entry) for entry in file] != [list(entry) for entry in batches or ()]:
-            text += f"; leader-epoch-checkpoint: {_lineage(file)}"
+        elif written != found:
+            text += f"; leader-epoch-checkpoint: {written}"
         lines += wrap(text, "  ", "    ")
     return lines
 
@@ -323,8 +325,10 @@ def _timeline(rows: Sequence[HighWatermarkTimelineRow]) -> list[str]:
         before = mark
     lines = []
     for row in told[:ROW_LIMIT]:
-        isr = "unknown" if row.isr is None else ", ".join(map(str, row.isr)) or "none"
-        text = f"{render_time(row.time_ms)} {row.occasion}: leader {clean(row.leader_id)}, epoch {clean(row.leader_epoch)}, ISR {isr}"
+        text = (
+            f"{render_time(row.time_ms)} {row.occasion}: leader {clean(row.leader_id)}, epoch {clean(row.leader_epoch)}"
+        )
+        text += f", ISR {_isr(row.isr)}"
         text += f", high watermark {clean(row.hw_observed)}, by the rule {clean(row.hw_recomputed)}"
         if row.limiting_broker_id is not None:
             text += f", limited by broker {row.limiting_broker_id}"

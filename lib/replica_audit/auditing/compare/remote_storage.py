@@ -34,7 +34,7 @@ def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Linea
     if low >= high:
         return set()
     wanted = set()
-    for start, end, epoch in _stretches(follower, low, high):
+    for start, end, epoch in epoch_parts(follower.lineage, low, min(high, follower.log_end_offset)):
         if any(had != epoch for _, _, had in epoch_parts(lineage, start, end)):
             wanted |= set(range(start // CHUNK_OFFSETS, (end - 1) // CHUNK_OFFSETS + 1))
     return wanted & follower.chunks.keys()
@@ -62,18 +62,11 @@ def differing_epochs(
     """(offsets, its epoch, the log's epoch) of a follower's records in the range `below`, in epochs that `lineage` rules out there."""
     latest = or_absent(lineage.latest_epoch)
     low = max(below.start_offset, follower.local_start_offset)
-    for start, end, epoch in _stretches(follower, low, below.end_offset):
+    high = min(below.end_offset, follower.log_end_offset)
+    for start, end, epoch in epoch_parts(follower.lineage, low, high):
         for first, last, had in epoch_parts(lineage, start, end):
             if had != epoch and epoch <= latest:
                 yield OffsetRange(first, last), epoch, had
-
-
-def _stretches(facts: ReplicaFacts, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-    """(start, end, epoch) of a log's epochs within [low, high)."""
-    entries = [*facts.lineage, (-1, facts.log_end_offset)]
-    for (epoch, start), (_, end) in zip(entries, entries[1:], strict=False):
-        if max(start, low) < min(end, high):
-            yield max(start, low), min(end, high), epoch
 
 
 def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int, int]]:
