@@ -297,6 +297,13 @@ class Results(ReportRows):
         """Cached conclusions from these rows, by name."""
         return {}
 
+    def once(self, name: str, kind: type[Found], conclude: Callable[[], Found]) -> Found:
+        """A conclusion from these rows, an object of class `kind`, which `conclude` makes when it is first asked for."""
+        found = self.remembered.get(name)
+        if not isinstance(found, kind):
+            found = self.remembered[name] = conclude()
+        return found
+
     @cached_property
     def _found_at(self) -> dict[FindingPlace, PartitionRows]:
         return {}

@@ -186,7 +186,4 @@ class _Everything:
 def advise(results: Results) -> Plan:
     """The plan for everything in `results` that needs a decision or an action, as headline, Do first, What to do, page, summary
     and `elect` show it. Cached; without premises, which only plan.json has."""
-    plan = results.remembered.get("plan")
-    if not isinstance(plan, Plan):
-        plan = results.remembered["plan"] = plan_elections(results, premises=False)
-    return plan
+    return results.once("plan", Plan, lambda: plan_elections(results, premises=False))

@@ -29,10 +29,7 @@ def find_hits(results: Results) -> Hits:
     # Imported here, so that callers without a plan do not load the planner.
     from replica_audit.elect.decisions import hit_groups
 
-    found = results.remembered.get("hits")
-    if not isinstance(found, dict):
-        found = results.remembered["hits"] = hit_groups(results)
-    return found
+    return results.once("hits", dict, lambda: hit_groups(results))
 
 
 class HitGroup(NamedTuple):

@@ -88,10 +88,7 @@ def compared_rows(replicas: Sequence[ReplicaRow]) -> list[ReplicaRow]:
 
 def detailed_partitions(results: Results) -> list[PartitionRow]:
     """Rows of `partitions` shown in detail, in the order of `worst_partitions`; computed once."""
-    found = results.remembered.get("detailed")
-    if not isinstance(found, list):
-        found = results.remembered["detailed"] = detail.detailed(results.partitions)
-    return found
+    return results.once("detailed", list, lambda: detail.detailed(results.partitions))
 
 
 def is_large(results: Results) -> bool:

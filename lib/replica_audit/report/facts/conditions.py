@@ -356,10 +356,11 @@ class WholeAudit(NamedTuple):
 
 def whole_audit(results: Results) -> WholeAudit:
     """Return `WholeAudit` of `results`, computed once; by tasks if there is an executor."""
-    found = results.remembered.get("whole")
-    if isinstance(found, WholeAudit):
-        return found
-    return remember_whole(results, list(results.map_parts(whole_of_part, nothing_given, _OF_WHOLE)))
+    return results.once(
+        "whole",
+        WholeAudit,
+        lambda: remember_whole(results, list(results.map_parts(whole_of_part, nothing_given, _OF_WHOLE))),
+    )
 
 
 def remember_whole(results: Results, parts: Sequence[WholeAudit]) -> WholeAudit:

@@ -91,17 +91,13 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
 
     `untrusted` is what the audit could not answer, `verdict` that of the audit; both from verdict.json.
     """
-    name = f"outcome {verdict} {untrusted}"
-    found = results.remembered.get(name)
-    if not isinstance(found, Outcome):
-        found = results.remembered[name] = _find(results, untrusted, verdict)
-    return found
-
-
-def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
-    partitions = worst_partitions(results)
-    if not partitions:
+    if not results.partitions:
         return None
+    return results.once(f"outcome {verdict} {untrusted}", Outcome, lambda: _find(results, untrusted, verdict))
+
+
+def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome:
+    partitions = worst_partitions(results)
     worst = partitions[0].verdict
     findings: dict[FindingPlace, list[FindingRow]] = defaultdict(list)
     for row in worst_first(present(results.findings)):
