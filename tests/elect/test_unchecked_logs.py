@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from tests.support.collected import answers, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
+from tests.support.report_rows import finding, results
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.cli.main import main
+from replica_audit.elect.cost_matrix import Matrix
 
 HEADERS = ("--headers", "always")
 BATCHES = [encode_batch(base, 5, 0, mark=f"{base}") for base in range(0, 30, 5)]
@@ -78,3 +80,10 @@ def test_a_log_that_leads_goes_on_leading(tmp_path: Path, capsys: pytest.Capture
     assert [(row["code"], row["severity"]) for row in found["findings"]] == [("CAP-UNCHECKED", "info")] * 2
     assert main(["elect", str(evidence), "-q"]) == 0
     assert "No plan" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("code", ["CAP-ABOVE-HW", "CAP-UNCHECKED"])
+def test_what_a_baseline_resolved_leaves_no_log_unseen(code: str) -> None:
+    told = [finding(code, "medium", broker_id=1, status=status) for status in ("resolved", "new")]
+    assert not Matrix(results(findings=told[:1])).unseen
+    assert [*Matrix(results(findings=told)).unseen["orders", 0].values()] == [[1]]

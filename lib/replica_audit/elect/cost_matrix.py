@@ -14,7 +14,7 @@ from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_w
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
-from replica_audit.results import Results, nothing_given, place_of, present
+from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import AnyRow, Row, rows_of_columns
 from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
 
@@ -156,14 +156,14 @@ class Matrix:
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[Place, list[UnseenTail]] = defaultdict(list)
         """Ends that logs lost, or had only after they were copied."""
-        for row in results.findings:
-            if row.code in codes_with("moved") and row.status != "resolved":
-                self.moved.add((row.topic or "", row.partition or 0))
+        for place, row in with_places(present(results.findings)):
+            if row.code in codes_with("moved"):
+                self.moved.add(place)
             for trait in UNSEEN_TRAITS:
                 if row.code in codes_with(trait) and row.broker_id is not None:
-                    self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)
-            if row.status != "resolved" and (tails := find_unseen_tails([row])):
-                self.unseen_tails[row.topic or "", row.partition or 0] += tails
+                    self.unseen[place][trait].append(row.broker_id)
+            if tails := find_unseen_tails([row]):
+                self.unseen_tails[place] += tails
 
     def places(self) -> list[Place]:
         return sorted(self.rows)

@@ -110,7 +110,7 @@ def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
         states = states_of_source(rows.partition_states)
         if states and states[-1].occasion == "deleted":
             return Leading("deleted", source)
-        stopped = any(row.code == "META-NO-LEADER" and row.severity == "info" for row in rows.findings)
+        stopped = any(row.code == "META-NO-LEADER" and row.severity == "info" for row in present(rows.findings))
         led = [row.leader_id for row in states if row.leader_id is not None]
         other = "led_last" if led and led[-1] == reference else "newest"
         eligible = tuple(states[-1].elr or ()) if states else ()
@@ -228,7 +228,7 @@ def _unequal(reference: ReplicaRow, row: ReplicaRow, rows: PartitionRows) -> Agr
     if first >= min(end, own):
         return Agreement("no_overlap", brokers, reference, row)
     if own > end:
-        tail_lost = any(item.code == "REP-LEADER-SHORTER" for item in rows.findings)
+        tail_lost = any(item.code == "REP-LEADER-SHORTER" for item in present(rows.findings))
         return Agreement("longer", brokers, reference, row, tail_lost=tail_lost)
     return Agreement("shorter", brokers, reference, row, first if own_start != start else 0)
 
@@ -238,7 +238,7 @@ def _by_findings(rows: PartitionRows) -> tuple[set[int], set[int], set[int]]:
     differing = {row.broker_id for row in rows.divergences}
     cleaned: set[int] = set()
     doubtful: set[int] = set()
-    for row in rows.findings:
+    for row in present(rows.findings):
         code = row.code
         broker = row.broker_id
         if broker is None:
@@ -319,7 +319,7 @@ class DifferingRun(NamedTuple):
 
 def find_runs(rows: PartitionRows) -> Mapping[int, Sequence[DifferingRun]]:
     """The runs of one partition by broker."""
-    findings = {(one.broker_id, one.start_offset, one.code): one for one in rows.findings}
+    findings = {(one.broker_id, one.start_offset, one.code): one for one in present(rows.findings)}
     by_broker: dict[int, list[DifferingRun]] = defaultdict(list)
     for row in rows.divergences:
         if finding := findings.get((row.broker_id, row.start_offset, row.code)):

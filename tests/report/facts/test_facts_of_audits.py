@@ -65,6 +65,17 @@ def test_a_replica_that_differs_or_may_hold_anything_agrees_with_nobody() -> Non
     assert [(one.kind, one.brokers) for one in agreement] == [("cleaned", (4,))]
 
 
+def test_what_a_baseline_resolved_says_nothing_of_the_replicas_of_now() -> None:
+    codes = ("DIV-CONTENT", "LOG-CRC-BLIND", "REP-LEADER-SHORTER", "META-NO-LEADER")
+    found = [finding(code, "info" if "META" in code else "high", broker_id=2, status="resolved") for code in codes]
+    (one,) = find_agreement(rows_of(replicas=[LEADER, replica(2)], findings=found))
+    assert one.kind == "same"
+    (one,) = find_agreement(rows_of(replicas=[LEADER, replica(2, end=12)], findings=found))
+    assert not one.tail_lost
+    place = objects("partitions", [partition(leader_id=None)])[0]
+    assert find_leading(place, rows_of(replicas=[LEADER, replica(2)], findings=found)).kind == "nobody"
+
+
 def test_the_end_of_a_longer_log_is_lost_where_a_finding_says_so() -> None:
     rows = rows_of(replicas=[LEADER, replica(2, end=12)], findings=[finding("REP-LEADER-SHORTER", "high")])
     (one,) = find_agreement(rows)
