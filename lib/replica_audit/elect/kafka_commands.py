@@ -18,8 +18,7 @@ from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.model import Place
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
 
-#: First version with kafka-leader-election.sh.
-FIRST_VERSION = (2, 4)
+#: First version whose clusters may run in KRaft mode.
 _FIRST_KRAFT = (3, 0)
 #: Most names in a command line, which is limited in length; more names go into a file that it reads.
 MOST_NAMES = 100
@@ -45,8 +44,8 @@ class Tools(NamedTuple):
     """kraft or zookeeper; None if unknown."""
 
     def has_elections(self) -> bool:
-        """True if the version has a tool for elections."""
-        return self.kafka_version is None or self.kafka_version[:2] >= FIRST_VERSION
+        """True unless the version is known and has no kafka-leader-election.sh."""
+        return self._since((2, 4))
 
     def finds_hanging(self) -> bool:
         """True unless the version is known and its brokers do not report hanging transactions."""

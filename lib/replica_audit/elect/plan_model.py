@@ -84,11 +84,6 @@ class Candidate:
         """Number of `remote_records` without an object that was seen."""
         return sum(one.records for one in self.remote_basis if one.basis in UNSEEN)
 
-    @property
-    def loss_told(self) -> str:
-        """Clause on the candidate's loss, as the object of a sentence."""
-        return say_loss(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -151,8 +146,8 @@ class Decision:
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
         """The decision with another candidate, the sources of what it loses, and the reason."""
         own = next(one for one in self.candidates if one.candidate_id == candidate_id)
-        loses = own.loss_told
-        before = self.chosen.loss_told
+        loses = say_loss(own)
+        before = say_loss(self.chosen)
         other = f"{'neither' if loses == 'nothing' else 'so'} would broker {self.candidate_id}"
         if own.hidden_records and loses == before:
             other = f"it is the same with broker {self.candidate_id}"
