@@ -14,18 +14,21 @@ from tests.support.scenes import FENCE, beside, change, log
 from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
 
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest
+from replica_audit.snapshot.manifest import with_own_names
 from replica_audit.text import render_time
 
 SHARED = written(0, 30, 1)
 
 
-def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, **named):
-    """Leader 1 to 30, follower 2 with more after it, and when each was copied (minutes)."""
+def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, log_dirs=None, **named):
+    """Leader 1 to 30, follower 2 with more after it, and when each was copied (minutes); `log_dirs`: their names in the manifest."""
     if leader_copied is not None:
         brokers = [
             {
                 "broker_id": broker,
-                "log_dir": f"broker-{broker}",
+                "log_dir": f"broker-{broker}" if log_dirs is None else log_dirs[broker],
                 "started": f"2024-01-31T10:{begin:02}:00Z",
                 "finished": f"2024-01-31T10:{end:02}:00Z",
             }
@@ -54,6 +57,28 @@ def test_a_leader_that_was_copied_later_lost_what_its_follower_has(tmp_path):
     assert answer.one("REP-LEADER-SHORTER") == ("high", "likely", 30, 40) and answer.verdict == "COMMITTED_LOSS"
     (row,) = answer.found("REP-LEADER-SHORTER")
     assert "broker 1 was copied from 2024-01-31T10:05:00Z" in row["evidence"][0]["text"]
+
+
+@pytest.mark.parametrize("log_dirs", [{1: "/var/lib/kafka", 2: "/var/lib/kafka"}, {1: "", 2: ""}])
+def test_times_under_another_name_are_those_of_a_broker_s_only_log_dir(tmp_path, log_dirs):
+    answer = scene(tmp_path, (5, 9), (0, 4), log_dirs=log_dirs)
+    assert answer.one("REP-LEADER-SHORTER") == ("high", "likely", 30, 40)
+    assert not answer.codes() & {"INPUT-IGNORED"}
+
+
+def test_times_of_one_disk_are_not_those_of_another(tmp_path):
+    """A broker has two disks here, and the manifest names one of them, or one that is not here."""
+    log_dirs = [LogDir(f"broker-1/{disk}", 1, None, None, False, "broker") for disk in ("a", "b")]
+    entry = CopiedLogDir(1, "broker-1/a", 5, 6, "killed")
+    manifest, rows = with_own_names(Manifest(None, None, (entry,)), log_dirs)
+    times = CaptureTimes(manifest.brokers)
+    assert (times.of_log_dir(1, "broker-1/a"), times.of_log_dir(1, "broker-1/b"), rows) == ((5, 6), None, [])
+    assert times.was_killed(1, "broker-1/a") and not times.was_killed(1, "broker-1/b")
+    both, rows = with_own_names(Manifest(None, None, (entry._replace(log_dir="broker-1"),)), log_dirs)
+    assert (CaptureTimes(both.brokers).of_log_dir(1, "broker-1/b"), rows) == ((5, 6), [])
+    none, (row,) = with_own_names(Manifest(None, None, (entry._replace(log_dir="d/kafka"),)), log_dirs)
+    assert none.brokers == () and (row.code, row.path, row.broker_id) == ("INPUT-IGNORED", "manifest.json", 1)
+    assert 'expected broker-1/a or broker-1/b at brokers[0].log_dir of broker 1, found "d/kafka"' in row.reason
 
 
 @pytest.mark.parametrize(

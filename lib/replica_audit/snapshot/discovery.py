@@ -37,7 +37,7 @@ from replica_audit.snapshot.log_dirs import (
     replica_key,
     segment_key,
 )
-from replica_audit.snapshot.manifest import parse_manifest, with_log_dirs
+from replica_audit.snapshot.manifest import MANIFEST, parse_manifest, with_log_dirs, with_own_names
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
@@ -163,9 +163,9 @@ class _Discovery:
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
-        manifest = with_log_dirs(
-            self._root.read("manifest.json", "manifest", parse_manifest), self._snapshot.evidence.log_dirs.values()
-        )
+        manifest, unplaced_entries = with_own_names(self._root.read(MANIFEST, "manifest", parse_manifest), log_dirs)
+        self._quarantine += unplaced_entries
+        manifest = with_log_dirs(manifest, self._snapshot.evidence.log_dirs.values())
         observation = self._root.read(OBSERVED, "observed", parse_observation)
         if cluster_id is None and observation is not None:
             cluster_id = observation.cluster_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -12,8 +12,9 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from replica_audit.errors import FormatError
 from replica_audit.literals import CAPTURE_KINDS
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
-from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
+from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest
 from replica_audit.text import parse_time
 
 _Kind = TypeVar("_Kind")
@@ -173,6 +174,36 @@ def with_log_dirs(manifest: Manifest | None, collected: Iterable[CopiedLogDir]) 
         return manifest
     quiesced, version = (None, None) if manifest is None else (manifest.quiesced, manifest.kafka_version)
     return Manifest(quiesced, version, (*named, *added))
+
+
+def with_own_names(
+    manifest: Manifest | None, log_dirs: Sequence[LogDir]
+) -> tuple[Manifest | None, list[QuarantineRow]]:
+    """The manifest with the names that log dirs have in the snapshot, and rows on entries that fit none, which are left out.
+
+    Times and kind are those of the log dir named, or of all below it; '' is the snapshot itself. A path on the broker, for one, names
+    none: then the entry is that of the broker's only log dir, if it is its only entry.
+    """
+    if manifest is None:
+        return None, []
+    named, rows = [], []
+    for index, one in enumerate(manifest.brokers):
+        own = [log_dir.path for log_dir in log_dirs if log_dir.broker_id == one.broker_id]
+        is_only = sum(other.broker_id == one.broker_id for other in manifest.brokers) == 1
+        if not own or any(contains(one.log_dir, path) for path in own):
+            named.append(one)
+        elif is_only and len(own) == 1:
+            named.append(one._replace(log_dir=own[0]))
+        else:
+            found = f"at brokers[{index}].log_dir of broker {one.broker_id}, found {show_value(one.log_dir)}"
+            reason = f"expected {' or '.join(sorted(own))} {found}: its times and kind are not used; name the log directory as it is here"
+            rows.append(QuarantineRow.of("INPUT-IGNORED", MANIFEST, reason, broker_id=one.broker_id))
+    return manifest._replace(brokers=tuple(named)), rows
+
+
+def contains(log_dir: str, path: str) -> bool:
+    """True if `path` is `log_dir`, or below it; '' is the snapshot itself."""
+    return not log_dir or f"{path}/".startswith(f"{log_dir}/")
 
 
 def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:

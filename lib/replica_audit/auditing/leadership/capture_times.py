@@ -13,6 +13,7 @@ from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.row_classes import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
+from replica_audit.snapshot.manifest import contains
 from replica_audit.text import render_time
 
 if TYPE_CHECKING:
@@ -47,15 +48,16 @@ class CaptureTimes:
 
     def of_log_dir(self, broker_id: int, log_dir: str) -> tuple[int, int] | None:
         """(started, finished) of the copy of a log dir, in ms; None unless the manifest has both."""
-        own = [
-            (one.log_dir, (one.started_ms, one.finished_ms))
-            for one in self._of_broker.get(broker_id, ())
-            if one.started_ms is not None and one.finished_ms is not None
-        ]
-        exact = [times for of_dir, times in own if of_dir == log_dir]
-        if exact:
-            return exact[0]
-        return own[0][1] if len(own) == 1 else None
+        for one in self._entries_of(broker_id, log_dir):
+            if one.started_ms is not None and one.finished_ms is not None:
+                return one.started_ms, one.finished_ms
+        return None
+
+    def _entries_of(self, broker_id: int, log_dir: str) -> Sequence[CopiedLogDir]:
+        """The manifest's entries for a log dir, or for the innermost directory around it that has one."""
+        around = [one for one in self._of_broker.get(broker_id, ()) if contains(one.log_dir, log_dir)]
+        innermost = max((one.log_dir for one in around), key=len, default=None)
+        return [one for one in around if one.log_dir == innermost]
 
     def was_collected_again(self, broker_id: int | None, partition: str) -> bool:
         """True if all that a broker has of a partition was collected again."""
@@ -138,13 +140,8 @@ class CaptureTimes:
         return self.state_when_copied(facts, leadership) == "down"
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
-        """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the log dir that contains it."""
-        own = self._of_broker.get(broker_id, ())
-        if not own:
-            return set()
-        around = {one.log_dir for one in own if f"{log_dir}/".startswith(f"{one.log_dir}/")}
-        exact = [one for one in own if one.log_dir == max(around, key=len, default=None)]
-        return {one.kind for one in exact or (own if len(own) == 1 else []) if one.kind is not None}
+        """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir."""
+        return {one.kind for one in self._entries_of(broker_id, log_dir) if one.kind is not None}
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """True if the copy of `one` started after that of `other` had ended, by more than clocks may differ."""
