@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.scenario import audit, written
-from tests.support.snapshots import Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import advise
+from replica_audit.runner.in_process import audit_all
 
 _CUT = Replica(written(0, 30, 0), high_watermark=40)
 _WHOLE = Replica(written(0, 40, 0))
@@ -98,8 +102,41 @@ def test_a_leader_that_lacks_it_too_may_have_lost_it(tmp_path: Path, capsys: pyt
     assert [open_to_both in one["reason"] for one in plan["conflicts"]] == [True] and not plan["decisions"]
     asked = _plan(capsys, path, "orders-0", "--candidate", "3")
     assert [one["candidate_id"] for one in asked["decisions"]] == [3]
+    assert asked["decisions"][0]["reason"] == "broker 3 was asked for; what broker 1 would lose is not known"
+    assert "capture" not in {step["action"] for step in asked["steps"]}, "broker 3 is elected, and has it all"
     # One that has it leads on.
     whole = tmp_path / "whole"
     audit(whole, {1: _WHOLE, 2: short, 3: behind})
     kept = _plan(capsys, whole)
     assert not kept["conflicts"] and "capture" not in {step["action"] for step in kept["steps"]}
+
+
+@pytest.mark.parametrize("begins", [35, 40, 100])
+@pytest.mark.parametrize("marks", [{"high_watermark": 40}, {"recovery_point": 40}])
+def test_what_was_deleted_since_leaves_nothing_open(
+    begins: int, marks: Mapping[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 3 was away while retention deleted what it had had, and what it would have fetched."""
+    rest = Replica(written(begins, 140, 0))
+    audit(tmp_path / "copied", {1: rest, 2: rest, 3: Replica(written(0, 30, 0), **marks)})
+    plan = _plan(capsys, tmp_path / "copied", "orders-0")
+    assert [one["candidate_id"] for one in plan["decisions"]] == [1] and not plan["conflicts"]
+    assert "capture" not in {step["action"] for step in plan["steps"]}
+
+
+def test_what_a_leader_may_have_lost_is_not_what_was_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A follower that begins past the leader's end shows no deletion: a leader deletes first."""
+    audit(tmp_path / "copied", {1: _CUT, 2: Replica(written(35, 40, 0))})
+    plan = _plan(capsys, tmp_path / "copied", "orders-0")
+    assert [one["reason"] for one in plan["conflicts"]] and not plan["decisions"]
+
+
+def test_a_topic_that_was_deleted_is_not_copied_again(tmp_path: Path) -> None:
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    metadata = {100: write.history(begin, write.remove_topic(TOPIC_ID), apart_ms=10_000)}
+    answer = audit(tmp_path / "copied", {1: _CUT, 2: _CUT}, metadata=metadata)
+    assert answer.found("HWM-CP-ABOVE-LEO")
+    plan = advise(audit_all(str(tmp_path / "copied"), Settings()))
+    assert "capture" not in {step.action for step in plan.steps}

@@ -181,12 +181,13 @@ class Matrix:
     def best(self, place: Place) -> int | None:
         return next((one for one, rows in self.rows[place].items() if rows[one].choice == "best"), None)
 
-    def open_tails(self, place: Place, candidate_id: int | None = None) -> list[UnseenTail]:
-        """Ends of logs that leave open what a candidate, or the best, loses."""
+    def open_tails(self, place: Place, candidate_id: int | None) -> list[UnseenTail]:
+        """Ends of logs that leave open what the candidate asked for loses, if the partition has it, else the best. None for a
+        partition without costs: nobody is elected once the topic is deleted."""
         tails = self.unseen_tails.get(place)
-        if not tails:
+        if not tails or place not in self.rows:
             return []
-        chosen = candidate_id if candidate_id is not None else self.best(place) if place in self.rows else None
+        chosen = candidate_id if candidate_id in self.rows[place] else self.best(place)
         row = None if chosen is None else self.row(place, chosen, chosen)
         return open_tails(tails, None if row is None or row.standing != "leader" else (row.broker_id, row.kept_to))
 

@@ -179,7 +179,7 @@ def decide(
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
         given = candidate_id is not None and candidate_id in matrix.rows[place]
-        unseen, tails = matrix.unseen.get(place, {}), matrix.open_tails(place, candidate_id if given else None)
+        unseen, tails = matrix.unseen.get(place, {}), matrix.open_tails(place, candidate_id)
         if tails or (unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place))):
             conflicts.append(Conflict(*place, _say_unseen(unseen, tails)))
             continue
@@ -266,7 +266,10 @@ def _decision(
     reason = own.reason
     if reason is None:
         best = matrix.best(place)
-        reason = f"broker {chosen} was asked for" + ("" if best is None else f"; broker {best} would lose the least")
+        of_best = f"broker {best} would lose the least"
+        if matrix.open_tails(place, best):
+            of_best = f"what broker {best} would lose is not known"
+        reason = f"broker {chosen} was asked for" + ("" if best is None else f"; {of_best}")
     candidates = tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one])
     candidates, salvage = shared((candidates, matrix.sources(place, chosen)))
     return Decision(

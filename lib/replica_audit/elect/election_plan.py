@@ -147,7 +147,7 @@ def plan_elections(
     first = [
         *(
             replace(step, files=copies.files_of(step.commands))
-            for step in safeguard_steps(results, matrix, state, outcome.decisions, tools, copies, about)
+            for step in safeguard_steps(results, matrix, state, outcome.decisions, tools, copies, about, candidate_id)
         ),
         *copy_of_outrun(outcome.outrun),
         *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),

@@ -99,9 +99,10 @@ def safeguard_steps(
     tools: Tools,
     copies: Copies,
     about: Container[Place],
+    candidate_id: int | None,
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete,
-    what was not captured, what only one broker holds, who has to stay up."""
+    what was not captured, what only one broker holds, who has to stay up. `candidate_id`: the candidate asked for."""
     planned = [one for one in decisions if one.procedure != "unplanned"]
     waiting = [one for one in planned if not one.is_deleting]
     # First what is being deleted, whose copy shows whether it is there; a look into the store comes before the rest is relied on.
@@ -111,7 +112,7 @@ def safeguard_steps(
     yield from _copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
-    yield from _copy_again(results, matrix, about)
+    yield from _copy_again(results, matrix, about, candidate_id)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(results, matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
@@ -277,11 +278,10 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
         )
 
 
-def _copy_again(results: Results, matrix: Matrix, about: Container[Place]) -> Iterator[Step]:
+def _copy_again(results: Results, matrix: Matrix, about: Container[Place], candidate_id: int | None) -> Iterator[Step]:
     """A step for logs that lost their end or were copied before it was written: copies of all replicas that tell the two apart."""
-    tails = {
-        place: some for place in sorted(matrix.unseen_tails) if place in about and (some := matrix.open_tails(place))
-    }
+    found = ((place, matrix.open_tails(place, candidate_id)) for place in sorted(matrix.unseen_tails) if place in about)
+    tails = {place: some for place, some in found if some}
     if not tails:
         return
     brokers = sorted({broker for place in tails for broker in matrix.replicas[place]})

@@ -426,7 +426,9 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
         return facts.log_end_offset  # segments from the middle of a log
     if lost is not None:
-        return lost.agrees_to(other.lineage, facts.log_end_offset, end)
+        # Nobody needs what was deleted since from the reference, and from the other.
+        deleted_to = min(other.log_start_offset, case.reference.facts.log_start_offset, checkpoint)
+        return lost.agrees_to(other.lineage, max(facts.log_end_offset, deleted_to), end)
     item = case.comparison_of(other)
     left = item is not None and any(part.start_offset < end <= part.end_offset for part in item.stretches)
     return facts.log_end_offset if left else end
@@ -439,10 +441,10 @@ def _may_reach(facts: ReplicaFacts, offset: int) -> bool:
 
 def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
     """Clause on the records past `end` that no replica has; empty if some replica has all."""
-    if held_to >= checkpoint:
-        return ""
     if reference.log_start_offset >= checkpoint:
         return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
+    if held_to >= checkpoint:
+        return ""
     if held_to <= end:
         return "; no replica here has the records between"
     return f"; no replica here has the records from {held_to} on"
