@@ -275,10 +275,12 @@ class Results(ReportRows):
             commands += [f"{shlex.join(script)} > {name}", f"bash {name}"]
         return tuple(commands)
 
-    def copy_again(self, brokers: Iterable[int]) -> tuple[str, ...]:
-        """Commands that copy the log dirs of brokers to a new snapshot and make the plan from it; the user fills in the log dirs."""
+    def copy_again(self, brokers: Iterable[int], *, are_down: bool) -> tuple[str, ...]:
+        """Commands that copy the log dirs of brokers, which all `are_down` or not, to a new snapshot and make the plan from it; the
+        user fills in the log dirs."""
         dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in brokers]
-        script = ["replica-audit", "capture-plan", *dirs, "--to", COPIED_AGAIN]
+        kind = ["--kind", "killed"] if are_down else []
+        script = ["replica-audit", "capture-plan", *kind, *dirs, "--to", COPIED_AGAIN]
         return (
             f"{shlex.join(script)} > copy-again.sh",
             "bash copy-again.sh",

@@ -52,12 +52,15 @@ def test_what_no_copy_has_is_copied_again_before_anybody_is_elected(
         *(f"{broker}=LOG_DIR_OF_{broker}" for broker in (1, 2, 3)),
     ]
     assert not [step for step in plan["steps"] if step["action"] in ("start", "stop", "elect", "check")]
+    # Whether anything is to be mended is told by the next audit, on the new copies.
+    assert not [step for step in plan["steps"] if "-ABOVE-LEO" in step["text"]]
     assert [_OPEN in one["reason"] for one in plan["conflicts"]] == [True]
     for text in (_said(capsys, "elect", path), _said(capsys, "show", path)):
         told = " ".join(text.split())
         assert _OPEN in told and "loses nothing;" not in told and "loses nothing." not in told
         assert told.index("Copy the log directories of brokers 1, 2 and 3 again") < len(told)
         assert "kafka-leader-election" not in told
+        assert "On the broker" not in told, "the script is made where replica-audit is, and reads there or through ssh"
     shown = json.loads(_said(capsys, "show", path, "--format", "json"))
     assert {row["reason"] for row in shown["elections"]} - {None} == {reason}
 
@@ -140,3 +143,34 @@ def test_a_topic_that_was_deleted_is_not_copied_again(tmp_path: Path) -> None:
     assert answer.found("HWM-CP-ABOVE-LEO")
     plan = advise(audit_all(str(tmp_path / "copied"), Settings()))
     assert "capture" not in {step.action for step in plan.steps}
+
+
+@pytest.mark.parametrize(
+    ("up", "kind", "said"),
+    [
+        (
+            (),
+            [],
+            "give it --kind killed or stopped if the brokers are down, and change the kind there if only some are",
+        ),
+        (("1",), [], "change the kind there from live to killed or stopped for brokers 2 and 3, which are down"),
+        (("1,2",), [], "change the kind there from live to killed or stopped for broker 3, which is down"),
+        (("9",), ["--kind", "killed"], "give it --kind stopped in place of killed if all were stopped in order"),
+    ],
+)
+def test_brokers_that_are_down_are_not_copied_as_running_ones(
+    up: tuple[str, ...], kind: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kind of a copy is live unless capture-plan is told otherwise, and then nothing that the log lacks counts as lost."""
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT))
+    step = _plan(capsys, tmp_path / "copied", *(word for one in up for word in ("--up", one)))["steps"][0]
+    assert said in step["text"], step["text"]
+    assert shlex.split(step["commands"][0])[2 : 2 + len(kind)] == kind
+    assert ("--kind" in step["commands"][0]) is bool(kind)
+
+
+def test_one_offset_is_one_whatever_the_topic_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = Replica(written(0, 30, 0), high_watermark=31)
+    audit(tmp_path / "copied", {1: one, 2: one}, topic="offsets")
+    text = _plan(capsys, tmp_path / "copied")["steps"][0]["text"]
+    assert "brokers 1 and 2 lost offset 30 of offsets-0, or were copied before it was written" in text

@@ -98,11 +98,12 @@ def name_unseen(tails: Collection[UnseenTail]) -> str:
     return name_offsets(min(one.start_offset for one in tails), max(one.end_offset for one in tails))
 
 
-def say_unseen_tails(tails: Collection[UnseenTail], what: str | None = None) -> str:
-    """Clause on offsets that no copy has and a log may have; `what` names those of several partitions."""
+def say_unseen_tails(tails: Collection[UnseenTail], what: str | None = None, partitions: int = 1) -> str:
+    """Clause on offsets that no copy has and a log may have; `what` names them with their `partitions`."""
     brokers = sorted({one.broker_id for one in tails})
     what = what or name_unseen(tails)
-    these = "it was" if what.startswith("offset ") and what.count("offset") == 1 else "these were"
+    offsets = max(one.end_offset for one in tails) - min(one.start_offset for one in tails)
+    these = "it was" if offsets == partitions == 1 else "these were"
     return (
         f"nothing shows whether {name_brokers(brokers)} lost {what}, or {verb(len(brokers), 'was', 'were')} copied before {these} "
         "written"

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, codes_with
+from replica_audit.auditing.finding import find_unseen_tails
 from replica_audit.auditing.findings.cap import CAP_MOVED, CAP_NOT_CAPTURED, CAP_SECOND_HAND
 from replica_audit.auditing.findings.div import DIV_EPOCH
 from replica_audit.auditing.findings.hwm import HWM_CP_ABOVE_LEO, HWM_LOSS, HWM_UNDER_MIN_ISR
@@ -55,6 +56,7 @@ def mending_steps(
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none."""
     found = [row for row in present(results.findings) if (place := place_of(row)) in about and place not in deleted]
+    decided = {place_of(one) for one in decisions}
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
     waiting = matrix.wanted.keys() | matrix.moved
@@ -64,8 +66,9 @@ def mending_steps(
         for row in found
         if not (row.code in codes_with("no_files") and place_of(row) in matrix.needed)
         and not (row.code in _OF_EVIDENCE and place_of(row) in waiting)
+        and not (place_of(row) not in decided and find_unseen_tails([row]))
     ]
-    yield from _remedies(captured, results, {place_of(one) for one in decisions}, moving)
+    yield from _remedies(captured, results, decided, moving)
 
 
 def _transactions(

@@ -112,7 +112,7 @@ def safeguard_steps(
     yield from _copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
-    yield from _copy_again(results, matrix, about, candidate_id)
+    yield from _copy_again(results, matrix, state, about, candidate_id)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(results, matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
@@ -278,7 +278,20 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
         )
 
 
-def _copy_again(results: Results, matrix: Matrix, about: Container[Place], candidate_id: int | None) -> Iterator[Step]:
+def _kind_of_copies(brokers: Sequence[int], down: Sequence[int]) -> str:
+    """Clause on the kind that manifest.json has to give of copies of `brokers`, of which `down` are known to be down: of a running
+    broker the log counts as older than what others have past its end (C.2)."""
+    if down == brokers:
+        return "give it --kind stopped in place of killed if all were stopped in order"
+    if down:
+        are = verb(len(down), "is", "are")
+        return f"change the kind there from live to killed or stopped for {name_brokers(down)}, which {are} down"
+    return "give it --kind killed or stopped if the brokers are down, and change the kind there if only some are"
+
+
+def _copy_again(
+    results: Results, matrix: Matrix, state: PresentState, about: Container[Place], candidate_id: int | None
+) -> Iterator[Step]:
     """A step for logs that lost their end or were copied before it was written: copies of all replicas that tell the two apart."""
     found = ((place, matrix.open_tails(place, candidate_id)) for place in sorted(matrix.unseen_tails) if place in about)
     tails = {place: some for place, some in found if some}
@@ -286,15 +299,16 @@ def _copy_again(results: Results, matrix: Matrix, about: Container[Place], candi
         return
     brokers = sorted({broker for place in tails for broker in matrix.replicas[place]})
     what = list_names(f"{name_unseen(some)} of {topic}-{number}" for (topic, number), some in tails.items())
-    open_question = say_unseen_tails([one for some in tails.values() for one in some], what)
+    open_question = say_unseen_tails([one for some in tails.values() for one in some], what, len(tails))
+    down = [one for one in brokers if one in state.down]
     yield Step(
         action="capture",
         text=f"Copy the log directories of {name_brokers(brokers)} again, and audit again: {open_question}. capture-plan copies the "
-        "checkpoints first, and writes when into manifest.json; give it --kind killed, or --kind stopped, for brokers that are down. "
+        f"checkpoints first, and writes when into manifest.json; {_kind_of_copies(brokers, down)}. "
         f"Before that start and stop no broker of {list_places(tails)}, and elect none",
         brokers=tuple(brokers),
         partitions=tuple(tails),
-        commands=results.copy_again(brokers),
+        commands=results.copy_again(brokers, are_down=down == brokers),
     )
 
 

@@ -133,7 +133,8 @@ def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
         rest = f"{colon}{clause}."
         if step.snapshot:
             rest += f" {tell_snapshot(step.snapshot)}"
-        if commands and (step.brokers or step.controllers):
+        # Commands of replica-audit run where it is installed.
+        if commands and (step.brokers or step.controllers) and not commands[0].startswith("replica-audit "):
             rest += " On each node:" if step.controllers else f" On the broker{'' if len(commands) == 1 else 's'}:"
     if left_out:
         rest += f" {end_sentence(tell_left_out(step, left_out))}"
