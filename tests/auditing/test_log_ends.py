@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -210,6 +211,39 @@ def test_clean_flags_count_beside_a_metadata_log_that_knows_every_epoch(tmp_path
         answer = scene(tmp_path / name, brokers, change(isr=(1,)))
         assert not answer.found("REP-LEADER-SHORTER") and answer.codes("high") == set(), answer
         assert answer.one("CAP-SKEW", 2)[2:] == (40, 50)
+
+
+def _in_epoch(batch: bytes, epoch: int) -> bytes:
+    """A batch whose leader epoch was changed on disk; its checksum is still right."""
+    return batch[:12] + struct.pack(">i", epoch) + batch[16:]
+
+
+@pytest.mark.parametrize(("broker", "offset"), [(1, 20), (2, 20), (1, 39)])
+@pytest.mark.parametrize("epochs", [(0, 7), (7, 3)], ids=["higher", "lower"])
+def test_a_batch_whose_epoch_was_changed_does_not_contradict_a_clean_stop(tmp_path, broker, offset, epochs):
+    """Its file is not of another moment; what the leader lost is told beside the damage."""
+    epoch, changed = epochs
+    brokers = {}
+    for one, end in ((1, 40), (2, 50)):
+        batches = written(0, end, epoch, step=1)
+        if one == broker:
+            batches[offset] = _in_epoch(batches[offset], changed)
+        brokers[one] = Replica(batches, epochs=[(epoch, 0)], high_watermark=40, recovery_point=end, clean_shutdown=True)
+    told = scene(tmp_path, brokers, *[change(leader=1)] * epoch)
+    assert told.one("REP-LEADER-SHORTER", 2) == ("high", "likely", 40, 50), told
+    assert (told.verdict, told.interval) == ("COMMITTED_LOSS", (40, 50))
+    assert told.found("LOG-CRC-BLIND", broker) or told.found("LOG-EPOCH-REGRESSION", broker), told
+
+
+@pytest.mark.parametrize(("tail", "is_damage"), [(bytes(range(1, 90)), True), (bytes(300), False), (b"", False)])
+def test_a_recovery_point_past_damaged_bytes_does_not_contradict_a_clean_stop(tmp_path, tail, is_damage):
+    """A log that was copied before the stop has no such bytes: it ends sooner, or in zeros that are not written yet."""
+    stopped = {one: whole(50, 50, clean_shutdown=True, recovery_point=50) for one in (1, 2)}
+    short = whole(45, 50, clean_shutdown=True, recovery_point=50, tail=tail)
+    answer = audit(tmp_path, {**stopped, 3: short}, isr=(1, 2))
+    for code in ("HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"):
+        assert answer.one(code, 3)[:2] == (("high", "proven") if is_damage else ("medium", "suspect")), answer
+    assert answer.verdict == ("LATENT_CORRUPTION" if is_damage else "INCONCLUSIVE")
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 3])

@@ -61,8 +61,9 @@ def test_what_shows_a_tiered_topic(tmp_path: Path, leads: Replica, without: str 
         (MOVED, None, 10),
         (replace(MOVED, log_start=30), None, 30),
         (MOVED, CHECKPOINT, 10),
+        (replace(MOVED, clean_shutdown=True, recovery_point=110), None, 10),
     ],
-    ids=["neither", "a start behind that of the epochs", "the checkpoint was not copied"],
+    ids=["neither", "a start behind that of the epochs", "the checkpoint was not copied", "a flag of after the start"],
 )
 @pytest.mark.parametrize("said", SAID, ids=["leadership.json", "nothing"])
 def test_what_is_of_another_history_below_the_files_is_undecided(

@@ -45,6 +45,16 @@ def test_what_an_eligible_replica_that_was_stopped_cleanly_lacks_was_never_commi
     assert answer.interval == (50, 50)
 
 
+@pytest.mark.parametrize("flushed", [50, 45])
+def test_an_eligible_replica_that_was_stopped_during_the_copy_may_have_had_what_its_copy_lacks(
+    tmp_path: Path, flushed: int
+) -> None:
+    """Its recovery point is of before the stop, so that its log may be, too."""
+    brokers = {1: log(55, 50), 2: log(50, 50), 3: log(50, 50, clean_shutdown=True, recovery_point=flushed)}
+    answer = scene(tmp_path, brokers, *MOVES, **{**KAFKA, "quiesced": None, "kafka_version": None})
+    assert bool(answer.found("DIV-TAIL-PENDING", 1)) is (flushed == 50), answer
+
+
 @pytest.mark.parametrize("end", [51, 55, 70])
 def test_so_was_what_the_last_leader_wrote_past_it(tmp_path: Path, end: int) -> None:
     """Broker 2 had three in sync at first: whether it wrote before broker 3 had left, nothing else tells."""

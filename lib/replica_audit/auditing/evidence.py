@@ -100,7 +100,12 @@ class PartitionEvidence:
         stopped cleanly before (F.0)."""
         if self.options.quiesced is not None:
             return self.options.quiesced
-        return all(
+        return all(self._stopped_before_copy)
+
+    @cached_property
+    def _stopped_before_copy(self) -> tuple[bool, ...]:
+        """For each of `replicas`, True if its broker was stopped cleanly before its files were copied."""
+        return tuple(
             directory.clean_shutdown is True
             and (
                 self.options.times.is_flag_older(directory, self.leadership)
@@ -112,7 +117,9 @@ class PartitionEvidence:
     @cached_property
     def tiering(self) -> Tiering:
         """True if older segments of the topic may be in remote storage only; None if undecided."""
-        return decide_tiering(self.replicas, self.leadership, self.side.remote_segments, self.side.store)
+        return decide_tiering(
+            self.replicas, self._stopped_before_copy, self.leadership, self.side.remote_segments, self.side.store
+        )
 
     @cached_property
     def is_tiered(self) -> bool:

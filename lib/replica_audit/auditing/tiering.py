@@ -13,11 +13,13 @@ Tiering = bool | None
 
 def decide_tiering(
     replicas: Sequence[tuple[ReplicaDir, Sequence[SegmentSummary]]],
+    stopped: Sequence[bool],
     leadership: Leadership | None,
     told: Iterable[RemoteSegment],
     store: RemoteListing | None,
 ) -> Tiering:
-    """By the topic's configs, else by segments of its id in remote storage, else by what its copies show (`_shows`)."""
+    """By the topic's configs, else by segments of its id in remote storage, else by what its copies show (`_shows`). `stopped`: for each of
+    `replicas`, whether its broker was stopped cleanly before it was copied."""
     if leadership is not None and leadership.said_tiered is not None:
         return leadership.said_tiered
     ids = {directory.topic_id for directory, _ in replicas}
@@ -26,13 +28,13 @@ def decide_tiering(
         stored |= {one.topic_id for one in store.objects}
     if ids & stored:
         return True
-    shown = {_shows(directory, segments) for directory, segments in replicas}
+    shown = {_shows(*one, was_stopped) for one, was_stopped in zip(replicas, stopped, strict=True)}
     if True in shown:
         return True
     return None if None in shown else False
 
 
-def _shows(directory: ReplicaDir, segments: Sequence[SegmentSummary]) -> Tiering:
+def _shows(directory: ReplicaDir, segments: Sequence[SegmentSummary], was_stopped: bool) -> Tiering:
     """Evidence of one copy: its checkpoint of the log start, and where its epoch file begins, beside its first file.
 
     Kafka writes the start of a log that is not tiered only while it is inside its first segment, so never 0, and all starts
@@ -51,7 +53,7 @@ def _shows(directory: ReplicaDir, segments: Sequence[SegmentSummary]) -> Tiering
         return False
     # Files of a segment without its .log show that it was not copied, and not that it is in remote storage only.
     is_whole = all(one >= base for one in directory.index_bases)
-    if directory.clean_shutdown and is_whole:
+    if was_stopped and is_whole:
         return True
     if first is None:
         may_begin_below = any(one.has_epochs for one in segments)

@@ -324,21 +324,28 @@ SOUND = Replica(LOG, log_start=0)
         (CUT, SOUND, {"configs": {"cleanup.policy": "compact"}}, True),
         (CUT, SOUND, {}, False),
         (SOUND, replace(CUT, clean_shutdown=True), {"in_order": True}, True),
-        (SOUND, replace(CUT, clean_shutdown=True), {}, False),
         (replace(SOUND, clean_shutdown=True), CUT, {}, False),
     ],
     ids=["perhaps cut", "compacted only", "compacted and deleted", "the leader's, compacted only", "the leader's"]
-    + ["stopped cleanly", "perhaps stopped during the copy", "the other stopped cleanly"],
+    + ["stopped cleanly", "the other stopped cleanly"],
 )
 def test_only_a_log_start_that_moved_excuses_a_file_that_lacks_the_oldest_epochs(
     tmp_path, one: Replica, two: Replica, options, is_told: bool
 ):
-    """None moves where nothing but the cleaner deletes; a broker that stops cleanly writes its log start after that.
-
-    Unless the file may be of before the stop."""
+    """None moves where nothing but the cleaner deletes; a broker that stops cleanly writes its log start after that."""
     answer = audit(tmp_path, {1: one, 2: two}, **options)
     assert answer.one("EPO-CACHE-MISSING")[:3] == ("high" if is_told else "info", "proven", 0)
     assert answer.verdict == ("LATENT_CORRUPTION" if is_told else "CONSISTENT")
+
+
+@pytest.mark.parametrize("epochs", [[(2, 20)], [(0, 0)]], ids=["the oldest", "the newest"])
+def test_a_file_that_lacks_epochs_of_a_broker_that_was_stopped_is_copied_again_not_excused(tmp_path, epochs):
+    """It was stopped while it was copied, or its file is damaged."""
+    stopped = Replica(LOG, epochs=epochs, log_start=0, clean_shutdown=True)
+    answer = audit(tmp_path, {1: replace(SOUND, clean_shutdown=True), 2: stopped})
+    assert answer.one("EPO-CACHE-MISSING", 2)[:2] == ("medium", "suspect"), answer
+    assert answer.verdict == "INCONCLUSIVE"
+    assert "copy broker 2 again" in answer.found("EPO-CACHE-MISSING", 2)[0]["message"]
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,11 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             ),
         ],
     )
-    is_open = (
-        excuse is None and facts.in_any_order and _may_be_of_other_moment(case, facts, written, [*wrong, *claimed])
+    # A broker that was stopped, before or while it was copied, can be copied again as it is: no excuse is needed.
+    is_open = facts.in_any_order and (
+        _may_be_of_other_moment(case, facts, written, [*wrong, *claimed])
+        if excuse is None
+        else facts.directory.clean_shutdown is True
     )
     yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
 

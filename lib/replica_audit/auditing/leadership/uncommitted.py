@@ -209,10 +209,10 @@ class _History(NamedTuple):
         """
         facts = self.reference.facts
         reference = self.reference
-        stopped = facts.broker_id in reference.elr and facts.directory.clean_shutdown
+        stopped = facts.broker_id in reference.elr and facts.was_stopped_before_copy
         wrote = any((one.leader_id, one.leader_epoch) == (facts.broker_id, epoch) for one in reference.history)
         is_open = reference.leader_id is not None or why_open(facts, self.replicas, None) is not None
-        return bool(stopped) and not wrote and not is_open
+        return stopped and not wrote and not is_open
 
 
 def _is_proven(batch: Batch, holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> bool:

@@ -105,25 +105,33 @@ def gaps_among(irregularities: Iterable[tuple[SegmentSummary, Irregularity]]) ->
             yield OffsetRange(item.previous + 1, item.base_offset)
 
 
-def is_left_by_stop(directory: ReplicaDir, segments: Sequence[SegmentSummary]) -> bool:
+def is_left_by_stop(
+    directory: ReplicaDir, segments: Sequence[SegmentSummary], rot: Sequence[CorruptEpoch] = ()
+) -> bool:
     """True if the files of a replica are as a clean stop leaves them (C.2, "What a clean stop leaves"); `segments` in order.
 
     The flag is there, the recovery point is the log end, no high watermark lies past it, and the epoch file begins no epoch past it and
-    has those of the log. A file that is missing or damaged contradicts nothing.
+    has those of the log. A file that is missing or damaged contradicts nothing, nor do damaged batches: those whose epoch was changed
+    are in `rot`, or before ones of a lower epoch.
     """
     if directory.clean_shutdown is not True:
         return False
     damaged = [item.last_offset + 1 for one in segments for item in one.irregularities if item.kind == "crc"]
     end = log_end_of(segments)
-    ends = {end, max([end, *damaged])}
+    found_end = max([end, *damaged])
+    ends = {end, found_end}
     flushed, mark = directory.recovery_point_checkpoint, directory.high_watermark_checkpoint
+    if flushed is not None and flushed > found_end and tail_kind_of(segments, found_end, end) == "garbage":
+        ends.add(flushed)  # it counts what can no longer be read
     if (flushed is not None and flushed not in ends) or (mark is not None and mark > max(ends)):
         return False
     written = directory.checkpoint_epochs
     if written is None or not increases(written):
         return True
     log_start = max(directory.log_start_checkpoint or 0, segments[0].base_offset if segments else 0)
-    own = readable_lineage(starts_of_epochs(segments, (), end), log_start, end)
+    starts = starts_of_epochs(segments, rot, end)
+    sound = set(accumulate((epoch for epoch, _ in reversed(starts) if epoch >= 0), min))
+    own = [entry for entry in readable_lineage(starts, log_start, end) if entry[0] in sound]
     begun = Lineage.of(written)
     return all(start <= max(ends) for _, start in written) and all(
         begun.epoch_for_offset(start) == epoch for epoch, start in own
@@ -283,7 +291,7 @@ class ReplicaFacts:
     @cached_property
     def is_as_stopped(self) -> bool:
         """True if the files are as a clean stop leaves them (`is_left_by_stop`)."""
-        return is_left_by_stop(self.directory, self.segments)
+        return is_left_by_stop(self.directory, self.segments, self.rot)
 
     @property
     def was_stopped_before_copy(self) -> bool:
