@@ -15,6 +15,8 @@ from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+from replica_audit.config import Settings
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest
 from replica_audit.snapshot.manifest import with_own_names
 from replica_audit.text import render_time
@@ -64,6 +66,23 @@ def test_times_under_another_name_are_those_of_a_broker_s_only_log_dir(tmp_path,
     answer = scene(tmp_path, (5, 9), (0, 4), log_dirs=log_dirs)
     assert answer.one("REP-LEADER-SHORTER") == ("high", "likely", 30, 40)
     assert not answer.codes() & {"INPUT-IGNORED"}
+
+
+def test_times_and_kind_hold_for_texts_of_a_broker_without_a_log_dir(tmp_path):
+    """The manifest names its directory on the broker."""
+    text = tmp_path / "broker-1.orders-0.dump.txt"
+    text.write_text(
+        "Dumping /var/lib/kafka/orders-0/00000000000000000000.log\nLog starting offset: 0\n"
+        "baseOffset: 0 lastOffset: 9 count: 10 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 "
+        "partitionLeaderEpoch: 0 isTransactional: false isControl: false deleteHorizonMs: OptionalLong.empty position: 0 "
+        "CreateTime: 1 size: 200 magic: 2 compresscodec: none crc: 1 isvalid: true\n"
+    )
+    brokers = [{"broker_id": 1, "log_dir": "/data/kafka", "started": 5, "finished": 6, "kind": "killed"}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": brokers}))
+    opened = OpenedSnapshot.open(str(tmp_path), Settings())
+    (directory,) = opened.inventory.replicas
+    times = opened.options.times
+    assert times.of_log_dir(1, directory.log_dir) == (5, 6) and times.was_killed(1, directory.log_dir)
 
 
 def test_times_of_one_disk_are_not_those_of_another(tmp_path):

@@ -182,7 +182,8 @@ def with_own_names(
     """The manifest with the names that log dirs have in the snapshot, and rows on entries that fit none, which are left out.
 
     Times and kind are those of the log dir named, or of all below it; '' is the snapshot itself. A path on the broker, for one, names
-    none: then the entry is that of the broker's only log dir, if it is its only entry.
+    none: then the entry is that of the broker's only log dir, if it is its only entry; or of all there is of a broker without one, such
+    as texts in place of segments.
     """
     if manifest is None:
         return None, []
@@ -190,10 +191,12 @@ def with_own_names(
     for index, one in enumerate(manifest.brokers):
         own = [log_dir.path for log_dir in log_dirs if log_dir.broker_id == one.broker_id]
         is_only = sum(other.broker_id == one.broker_id for other in manifest.brokers) == 1
-        if not own or any(contains(one.log_dir, path) for path in own):
+        if any(contains(one.log_dir, path) for path in own):
             named.append(one)
-        elif is_only and len(own) == 1:
-            named.append(one._replace(log_dir=own[0]))
+        elif is_only and len(own) <= 1:
+            named.append(one._replace(log_dir=own[0] if own else ""))
+        elif not own:
+            named.append(one)
         else:
             found = f"at brokers[{index}].log_dir of broker {one.broker_id}, found {show_value(one.log_dir)}"
             reason = f"expected {' or '.join(sorted(own))} {found}: its times and kind are not used; name the log directory as it is here"
