@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -40,14 +40,16 @@ def snapshot(
     late: bool = False,
     quiesced: bool | None = True,
     started_ms: int | None = None,
+    clean: Collection[int] = (),
 ) -> Inventory:
     """Controllers (from 100 on) and brokers with their copies of the metadata log; broker 2 has `epochs` of t-0 in its file.
 
-    `late`: broker 2 has a directory of topic late too. `started_ms`: when the controllers' copies were begun.
+    `late`: broker 2 has a directory of topic late too. `started_ms`: when the controllers' copies were begun. `clean`: brokers that were
+    stopped cleanly.
     """
     replicas = [Replica(epochs=epochs, topic="t", topic_id=TOPIC_ID)]
     replicas += [Replica(topic="late", topic_id=LATE_ID)] if late else []
-    write_snapshot(path, {2: replicas}, metadata=logs)
+    write_snapshot(path, {2: replicas}, metadata=logs, clean=clean)
     copied = [
         {"broker_id": node, "log_dir": f"controller-{node}", "started": started_ms}
         for node in logs
@@ -112,6 +114,19 @@ def test_a_copy_of_a_running_controller_is_stale_only_if_it_was_made_later(tmp_p
     found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=quiesced, started_ms=started_ms)
     assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
     assert leader(found) == 2, "what a broker applied was committed, whoever was copied when"
+
+
+@pytest.mark.parametrize(
+    ("started_ms", "stale"), [(None, True), (LATER_MS + 5_000, True), (LATER_MS + 500, True), (LATER_MS - 5_000, False)]
+)
+@pytest.mark.parametrize("change", [ELECTION, SHRUNK], ids=["in its files", "in its copy alone"])
+def test_that_brokers_were_stopped_does_not_show_when_controllers_were_copied(tmp_path, started_ms, stale, change):
+    """Controllers may have been copied before that, while they ran."""
+    voters = (100, 101, 102)
+    logs = {**dict.fromkeys(voters, log(voters)), 2: log(voters, change)}
+    epochs = ((0, 0), (1, 0)) if change == ELECTION else ((0, 0),)
+    found = snapshot(tmp_path, logs, epochs=epochs, quiesced=None, started_ms=started_ms, clean=(2,))
+    assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,16 @@ class CopyMoments(NamedTuple):
     at_rest: bool = False
     """True if nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
     copies: tuple[CopiedLogDir, ...] = ()
+    is_declared: bool = False
+    """True if the manifest says whether all are of one moment."""
 
     def is_after(self, log: MetadataLog, time_ms: int) -> bool:
-        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied."""
-        return self.at_rest or any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in self._begun(log))
+        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied: not by the brokers' flags, where the
+        manifest says that a controller was copied before, since it may have run."""
+        begun = self._begun(log)
+        if any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun):
+            return True
+        return self.at_rest and (self.is_declared or not any(begin < time_ms - CLOCKS_DIFFER_MS for begin in begun))
 
     def is_before(self, log: MetadataLog, time_ms: int) -> bool:
         """True if a copy may have been begun before `time_ms`, as far as the manifest gives its begin."""
@@ -51,7 +57,7 @@ def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyM
     """Copy times from the manifest; unless it says whether the cluster was at rest, all brokers' clean-shutdown flags decide."""
     copies = manifest.brokers if manifest is not None else ()
     if manifest is not None and manifest.quiesced is not None:
-        return CopyMoments(manifest.quiesced, copies)
+        return CopyMoments(manifest.quiesced, copies, is_declared=True)
     flags = [one.clean_shutdown for one in log_dirs if one.kind == "broker"]
     return CopyMoments(bool(flags) and all(flags), copies)
 
