@@ -76,14 +76,14 @@ class _Waiting:
 
 @pytest.mark.parametrize("waits", [[True, False], [True, True, True]])
 @pytest.mark.parametrize(
-    ("is_secured", "told"), [(True, "closed the connection while logging in.*sasl.mechanism"), (False, "was closed")]
+    ("logs_in", "told"), [(True, "closed the connection while logging in.*sasl.mechanism"), (False, "was closed")]
 )
 def test_an_address_that_is_still_waited_for_is_tried_again_and_hides_no_reason(
-    waits: list[bool], is_secured: bool, told: str
+    waits: list[bool], logs_in: bool, told: str
 ) -> None:
     manager = _Waiting(list(waits))
     with pytest.raises(KafkaConnectionError, match=told) as caught:
-        asyncio.run(reach_one(manager, manager, is_secured))
+        asyncio.run(reach_one(manager, manager, logs_in))
     assert "NotReady" not in str(caught.value) and "bootstrap-2" not in str(caught.value)
     assert not manager.waits and manager.slept == [0.25] * sum(waits[:2])
 
@@ -96,6 +96,15 @@ def test_a_login_to_a_listener_that_closes_says_what_to_look_at(closing: str, tm
     with pytest.raises(EngineError, match="while logging in") as caught:
         connect(closing, read_client_properties(str(tmp_path / "p")))
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_listener_that_closes_a_connection_by_tls_without_a_login_asks_for_no_password(
+    closing: str, tmp_path: Path
+) -> None:
+    (tmp_path / "p").write_text("security.protocol=SSL\n")
+    with pytest.raises(EngineError) as caught:
+        connect(closing, read_client_properties(str(tmp_path / "p")))
+    assert "password" not in str(caught.value) and "mechanism" not in str(caught.value)
 
 
 def test_a_port_that_nobody_listens_on_is_told() -> None:

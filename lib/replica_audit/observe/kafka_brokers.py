@@ -70,7 +70,6 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
-_PLAINTEXT = "PLAINTEXT"
 #: How often an address is tried that kafka-python is still waiting for.
 _ATTEMPTS = 3
 _CLOSED = "the connection was closed: the listener wants another security.protocol, or the login was refused"
@@ -107,8 +106,8 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
         net = NetworkSelector()
         manager = KafkaConnectionManager(net, bootstrap_servers=bootstrap.split(","), **own)
         client = KafkaNetClient(net, manager)
-        is_secured = settings.get("security_protocol", _PLAINTEXT) != _PLAINTEXT
-        manager.run(reach_one, net, manager, is_secured)
+        logs_in = "SASL" in str(settings.get("security_protocol", "PLAINTEXT"))
+        manager.run(reach_one, net, manager, logs_in)
         client.check_version(timeout_ms=timeout)
         known = sorted(one.node_id for one in client.cluster.brokers())
     except Exception as error:
@@ -117,7 +116,7 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
     return KafkaBrokers(client, known, properties, timeout)
 
 
-async def reach_one(net: Any, manager: Any, is_secured: bool) -> None:
+async def reach_one(net: Any, manager: Any, logs_in: bool) -> None:
     """Connect to any of the given addresses. If all fail, raise the most telling reason, which bootstrapping hides: a
     broker that refuses a login may close the connection before its answer is read."""
     from kafka.errors import KafkaConnectionError, NodeNotReadyError, SaslAuthenticationFailedError
@@ -147,7 +146,7 @@ async def reach_one(net: Any, manager: Any, is_secured: bool) -> None:
     ]
     if refused or told:
         raise (refused or told)[0]
-    raise KafkaConnectionError(_CLOSED_AT_LOGIN if is_secured else _CLOSED)
+    raise KafkaConnectionError(_CLOSED_AT_LOGIN if logs_in else _CLOSED)
 
 
 def _words(error: BaseException) -> str:
