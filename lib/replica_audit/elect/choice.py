@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -10,14 +10,13 @@ import numpy as np
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.case import Case
-from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
-from replica_audit.elect.cost_words import rank_loss, say_damage, say_loss, say_unseen_tails
+from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
 from replica_audit.elect.costs import CandidateCost, candidate_costs
 from replica_audit.literals import CALM, STANDINGS, Standing
 from replica_audit.model import TopicPartition
@@ -72,10 +71,14 @@ def is_leader_gone(case: Case) -> bool:
 
 
 def choose(
-    case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]], unseen: Sequence[UnseenTail] = ()
+    case: Case,
+    costs: Sequence[CandidateCost],
+    damaged: Mapping[int, Sequence[str]],
+    perhaps: Container[int | None],
+    unseen: Sequence[UnseenTail],
 ) -> Choice | None:
-    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files;
-    `unseen`: ends that logs lost, or had only after they were copied.
+    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files, and
+    `perhaps` those of which nothing is sure; `unseen`: ends that logs lost, or had only after they were copied.
 
     First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
     committed, and cuts the fewest transactions. If the present leader is among these it stays: an election merely to keep
@@ -120,7 +123,7 @@ def choose(
     if unseen:
         reason = f"{reason}. More may be lost: {say_unseen_tails(unseen)}"
     if codes := damaged.get(best.broker_id):
-        reason = f"{reason}. {say_damage(best.broker_id, codes)}"
+        reason = f"{reason}. {say_damage(best.broker_id, codes, perhaps)}"
     if below := case.undecided_below:
         reason = (
             f"{reason}. What a choice loses below offset {below.end_offset} is not counted: whether the log goes on there in remote "
@@ -231,7 +234,7 @@ def election_rows(
         return []
     costs = candidate_costs(audit, batches, read)
     damaged = damage_by_broker(audit)
-    choice = choose(case, costs, damaged, find_unseen_tails(audit.findings))
+    choice = choose(case, costs, damaged, perhaps_damaged(audit.findings), find_unseen_tails(audit.findings))
     rows = []
     for cost in costs:
         name = standing(case, cost.broker_id)
@@ -292,7 +295,6 @@ def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:
     """Codes of damage in each broker's files, of medium severity or worse."""
     found: dict[int, list[str]] = {}
     for item in audit.findings:
-        is_damage = item.code in codes_with("damage") and at_or_above(item.severity, "medium")
-        if is_damage and item.broker_id is not None and item.code not in found.setdefault(item.broker_id, []):
+        if is_damage(item) and item.broker_id is not None and item.code not in found.setdefault(item.broker_id, []):
             found[item.broker_id].append(item.code)
     return {broker: sorted(codes) for broker, codes in found.items()}

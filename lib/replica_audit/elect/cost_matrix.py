@@ -11,12 +11,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted, open_tails
+from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import AnyRow, Row, rows_of_columns
-from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
+from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
 UNSEEN_TRAITS = ("unseen_tail", "unseen_head", "unchecked")
@@ -156,7 +157,10 @@ class Matrix:
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[Place, list[UnseenTail]] = defaultdict(list)
         """Ends that logs lost, or had only after they were copied."""
+        damage: dict[Place, list[FindingRow]] = defaultdict(list)
         for place, row in with_places(present(results.findings)):
+            if is_damage(row):
+                damage[place].append(row)
             if row.code in codes_with("moved"):
                 self.moved.add(place)
             for trait in UNSEEN_TRAITS:
@@ -164,6 +168,8 @@ class Matrix:
                     self.unseen[place][trait].append(row.broker_id)
             if tails := find_unseen_tails([row]):
                 self.unseen_tails[place] += tails
+        self.perhaps_damaged = {place: brokers for place, rows in damage.items() if (brokers := perhaps_damaged(rows))}
+        """Brokers whose files may be damaged, or else of different moments."""
 
     def places(self) -> list[Place]:
         return sorted(self.rows)

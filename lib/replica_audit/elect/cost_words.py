@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import Protocol
 
-from replica_audit.auditing.finding import UnseenTail
+from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.finding import Finding, UnseenTail
+from replica_audit.schema import FindingRow
 from replica_audit.text import count, name_brokers, name_offsets, verb
 
 
@@ -77,9 +79,22 @@ def say_unread(records: int, encrypted: int) -> str:
     return "; ".join(parts)
 
 
-def say_damage(broker_id: int, codes: Collection[str]) -> str:
-    """A sentence on a candidate with damaged files; `codes` name the damage."""
-    return f"The files of broker {broker_id} are damaged ({', '.join(codes)}): copy them before its next start"
+def is_damage(found: Finding | FindingRow) -> bool:
+    """True if a finding says that files of a replica are, or may be, damaged."""
+    return found.code in codes_with("damage") and at_or_above(found.severity, "medium")
+
+
+def perhaps_damaged(findings: Iterable[Finding | FindingRow]) -> set[int | None]:
+    """Brokers whose files may be damaged, or else of different moments, by the findings of one partition."""
+    damage = [one for one in findings if is_damage(one)]
+    suspect = {one.broker_id for one in damage if one.confidence == "suspect"}
+    return suspect - {one.broker_id for one in damage if one.confidence != "suspect"}
+
+
+def say_damage(broker_id: int, codes: Collection[str], perhaps: Container[int | None]) -> str:
+    """A sentence on a candidate with damaged files; `codes` name the damage, `perhaps` are the brokers `perhaps_damaged`."""
+    are = "may be" if broker_id in perhaps else "are"
+    return f"The files of broker {broker_id} {are} damaged ({', '.join(codes)}): copy them before its next start"
 
 
 def say_uncaptured(replicas: int) -> str:

@@ -244,7 +244,7 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
         return decision
     why = f"broker {leader} is elected by itself, since the registered leader, broker {decision.present_leader_id}, is down"
     if own.damage:
-        why = f"{why}. {say_damage(own.candidate_id, own.damage)}"
+        why = f"{why}. {say_damage(own.candidate_id, own.damage, matrix.perhaps_damaged.get(place, ()))}"
     return decision.instead(own.candidate_id, matrix.sources(place, own.candidate_id), why)
 
 
