@@ -17,7 +17,7 @@ from replica_audit.auditing.leadership.capture_times import lacks_tail, may_lack
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.later_files import later_entry
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.text import name_source
@@ -207,6 +207,8 @@ class Case:
             if self.were_at_rest(*self.replicas):
                 older = f"{source} is older than the logs, or {who} was elected without them"
             return f"they are of a later leader than {who} of epoch {leader.leader_epoch}: {older}"
+        if why := why_older(leader.facts, run.start_offset, run.replica_epoch):
+            return why
         proof = run.proof
         marked = next((one for one in self.replicas if proof is not None and one.broker_id == proof.broker_id), None)
         cut = later_entry(marked, self.replicas) if marked is not None and marked.in_any_order else None

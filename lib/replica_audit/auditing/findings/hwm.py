@@ -24,7 +24,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
@@ -58,7 +58,7 @@ HWM_RP_ABOVE_LEO = Code(
     ("LATENT_CORRUPTION", "INCONCLUSIVE"),
     traits=("lost_tail", "two_moments"),
 )
-HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
+HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical", "high"), ("COMMITTED_DIVERGENCE", "INCONCLUSIVE"))
 HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
 HWM_STUCK = Code("HWM-STUCK", ("medium",))
 HWM_AHEAD = Code("HWM-AHEAD", ("critical",), ("INCONCLUSIVE",))
@@ -471,7 +471,17 @@ def _suffix(case: Case) -> Iterator[Finding]:
         end_offset=lower,
         evidence=[Evidence("checkpoint", text=case.high_watermark.lower_evidence)],
     )
-    yield doubted(found, next(item for item in case.comparisons if item.follower.broker_id == broker_id))
+    item = next(item for item in case.comparisons if item.follower.broker_id == broker_id)
+    yield doubted(undecided(found, _why_not_in_sync(case, item.follower)), item)
+
+
+def _why_not_in_sync(case: Case, member: ReplicaFacts) -> str | None:
+    """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
+    reference = case.reference
+    if reference.is_before(reference.facts.last_leader_epoch):
+        who, source = f"broker {reference.facts.broker_id}", name_source(reference.source)
+        return f"{source} is older than the log of {who}, which has epoch {reference.facts.last_leader_epoch}: who is in sync since, it does not say"
+    return why_older(member, member.log_end_offset)
 
 
 def _under_min_isr(case: Case) -> Iterator[Finding]:

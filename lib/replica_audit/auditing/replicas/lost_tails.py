@@ -111,3 +111,21 @@ def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
 def _lineages(facts: ReplicaFacts) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Lineages by the batches, and by the epoch file as found."""
     return tuple(facts.lineage), tuple(facts.directory.checkpoint_epochs or ())
+
+
+def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None) -> str | None:
+    """Clause on why a log that ends at `offset` or below, and whose files may be of moments in any order, may be older than its epoch
+    file, and so than what its broker does since; None if that file shows nothing of it (C.2).
+
+    Where the file has another epoch at `offset` than `leader_epoch`, the log never had records of that epoch there.
+    """
+    if not facts.in_any_order or offset < facts.log_end_offset:
+        return None
+    written = facts.directory.checkpoint_epochs or ()
+    if not written and facts.directory.epoch_file.state == "empty" and facts.last_leader_epoch is not None:
+        return f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
+    reached = max((start for _, start in written), default=0)
+    there = max(((start, epoch) for epoch, start in written if start <= offset), default=None)
+    if reached <= offset or (leader_epoch is not None and there is not None and there[1] != leader_epoch):
+        return None
+    return f"by its own epoch file the log of broker {facts.broker_id} had reached {reached}: it lost its end, or was copied before that"
