@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -187,13 +188,16 @@ def with_own_names(
     """
     if manifest is None:
         return None, []
+    paths: dict[int | None, list[str]] = defaultdict(list)
+    for log_dir in log_dirs:
+        paths[log_dir.broker_id].append(log_dir.path)
+    entries = Counter(one.broker_id for one in manifest.brokers)
     named, rows = [], []
     for index, one in enumerate(manifest.brokers):
-        own = [log_dir.path for log_dir in log_dirs if log_dir.broker_id == one.broker_id]
-        is_only = sum(other.broker_id == one.broker_id for other in manifest.brokers) == 1
+        own = paths.get(one.broker_id, [])
         if any(contains(one.log_dir, path) for path in own):
             named.append(one)
-        elif is_only and len(own) <= 1:
+        elif entries[one.broker_id] == 1 and len(own) <= 1:
             named.append(one._replace(log_dir=own[0] if own else ""))
         elif not own:
             named.append(one)
