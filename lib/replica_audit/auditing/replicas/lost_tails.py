@@ -121,11 +121,10 @@ def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None)
     """
     if not facts.in_any_order or offset < facts.log_end_offset:
         return None
-    written = facts.directory.checkpoint_epochs or ()
+    written = facts.found_lineage or Lineage()
     if not written and facts.directory.epoch_file.state == "empty" and facts.last_leader_epoch is not None:
         return f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
-    reached = max((start for _, start in written), default=0)
-    there = max(((start, epoch) for epoch, start in written if start <= offset), default=None)
-    if reached <= offset or (leader_epoch is not None and there is not None and there[1] != leader_epoch):
+    reached = written.entries[-1][1] if written else 0
+    if reached <= offset or (leader_epoch is not None and written.epoch_for_offset(offset) not in (None, leader_epoch)):
         return None
     return f"by its own epoch file the log of broker {facts.broker_id} had reached {reached}: it lost its end, or was copied before that"
