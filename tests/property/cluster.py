@@ -156,13 +156,7 @@ class Cluster:
         lost = replica.lose_tail(lost_batches)
         replica.alive = False
         self.lost_tails += any(batch.content in self.committed for batch in lost)
-        if len(self.isr) > 1:
-            self.isr.discard(broker_id)
-        # Nobody leads until somebody is elected; the simulation counts that state's epoch with the election's.
-        self._note(leader_id=None if broker_id == self.leader_id else self.leader_id)
-        self._log(f"broker {broker_id} crashes, ends at {replica.log_end}, isr {sorted(self.isr)}")
-        if broker_id != self.leader_id:
-            self._advance_high_watermark()
+        self._leave(broker_id, f"crashes, ends at {replica.log_end}")
 
     def stop(self, broker_id: int) -> None:
         """A broker stops cleanly. A leader gives its partition to another member of the ISR first, if there is one."""
@@ -170,10 +164,15 @@ class Cluster:
         if broker_id == self.leader_id and others:
             self.elect(others[0])
         self.replicas[broker_id].stop()
+        self._leave(broker_id, f"stops at {self.replicas[broker_id].log_end}")
+
+    def _leave(self, broker_id: int, how: str) -> None:
+        """What the others do once a broker is down."""
         if len(self.isr) > 1:
             self.isr.discard(broker_id)
+        # Nobody leads until somebody is elected; the simulation counts that state's epoch with the election's.
         self._note(leader_id=None if broker_id == self.leader_id else self.leader_id)
-        self._log(f"broker {broker_id} stops at {self.replicas[broker_id].log_end}, isr {sorted(self.isr)}")
+        self._log(f"broker {broker_id} {how}, isr {sorted(self.isr)}")
         if broker_id != self.leader_id:
             self._advance_high_watermark()
 
