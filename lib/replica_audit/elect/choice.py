@@ -259,11 +259,11 @@ def election_rows(
                 cut_transactions=cost.cut_transactions,
                 only_here=cost.only_here,
                 hidden_records=cost.hidden_records,
-                remote_records=cost.remote_records,
-                remote_unread=cost.remote_unread,
-                remote_encrypted=cost.remote_encrypted,
-                remote_deleted=cost.remote_deleted,
-                remote_basis=[RemoteShareRow(*one) for one in cost.remote_basis],
+                remote_records=cost.remote.records,
+                remote_unread=cost.remote.unread,
+                remote_encrypted=cost.remote.encrypted,
+                remote_deleted=cost.remote.deleted,
+                remote_basis=[RemoteShareRow(*one) for one in cost.remote.basis],
                 damage=damaged.get(cost.broker_id, []),
                 beside=[
                     BesideRow(

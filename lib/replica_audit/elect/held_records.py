@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
-from replica_audit.auditing.compare.distinct_records import RecordRange, has_data, piece_of
+from replica_audit.auditing.compare.distinct_records import (
+    ByIdentity,
+    Count,
+    RecordRange,
+    by_identity,
+    count_beyond,
+    has_data,
+    piece_of,
+)
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.tallies import Tally, tally_from
@@ -366,3 +375,18 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> CommittedR
 def as_possible(items: Iterable[CommittedRange]) -> Iterator[RecordRange]:
     """The ranges with possibly committed records counted as proven."""
     return (item.piece.committed_to(item.possible_end) for item in items)
+
+
+def count_ranges(items: Iterable[CommittedRange], held: ByIdentity = MappingProxyType({})) -> tuple[Count, bool]:
+    """`count_beyond` of ranges."""
+    return count_beyond((item.piece for item in items), held)
+
+
+def number_beyond(items: Iterable[CommittedRange], held: ByIdentity) -> int:
+    """Number of distinct records of `items` that none of `held` has."""
+    return count_ranges(items, held)[0].records
+
+
+def ranges_by_identity(items: Iterable[CommittedRange]) -> ByIdentity:
+    """Group ranges by identity."""
+    return by_identity(item.piece for item in items)

@@ -9,7 +9,7 @@ from replica_audit.auditing.compare.remote_contents import without_batch
 from replica_audit.auditing.compare.remote_storage import REMOTE, stretches
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
-from replica_audit.elect.costs import unserved
+from replica_audit.elect.remote_costs import unserved
 from replica_audit.errors import FormatError
 from replica_audit.model import NOT_GIVEN, OffsetRange, OffsetSet, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile
 from replica_audit.salvage.compared_logs import REMOTE_KIND, Copy, Unread
