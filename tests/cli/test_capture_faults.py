@@ -93,7 +93,7 @@ def sources(tmp_path):
 
 
 def arguments(sources, to):
-    return [*(f"{number}={path}" for number, path in sources.items()), "--to", to]
+    return [*(f"{number}={path}" for number, path in sources.items()), "--to", to, "--kind", "live"]
 
 
 def codes(results):

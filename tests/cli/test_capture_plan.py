@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -50,11 +51,23 @@ def test_the_script_copies_everything_and_says_when(capsys, tmp_path, target):
         assert files_of(to / path.name) == files_of(path)
     manifest = parse_manifest((to / "manifest.json").read_bytes(), "manifest.json")
     assert (manifest.quiesced, manifest.kafka_version) == (None, "4.3.1")
-    assert [(one.broker_id, one.log_dir, one.kind) for one in manifest.brokers] == [
-        (int(p.name[7:]), p.name, "live") for p in brokers
-    ]
+    assert [(one.broker_id, one.log_dir) for one in manifest.brokers] == [(int(p.name[7:]), p.name) for p in brokers]
     assert all(one.started_ms <= one.finished_ms for one in manifest.brokers)
     assert sorted(one.started_ms for one in manifest.brokers) == [one.started_ms for one in manifest.brokers]
+
+
+def test_only_a_broker_that_is_seen_to_run_is_said_to_be_live(capsys, tmp_path):
+    """A broker that had gone down was declared to be running, and what it had lost not yet to be written."""
+    for number in (1, 2):
+        shutil.copytree(SAMPLE / f"broker-{number}", tmp_path / f"disk {number}")
+        (tmp_path / f"disk {number}" / ".lock").touch()
+    script = plan(capsys, *(f"{number}={tmp_path}/disk {number}" for number in (1, 2)), "--to", str(tmp_path / "copy"))
+    with (tmp_path / "disk 1" / ".lock").open("r+") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    manifest = parse_manifest((tmp_path / "copy" / "manifest.json").read_bytes(), "manifest.json")
+    assert [(one.broker_id, one.kind) for one in manifest.brokers] == [(1, "live"), (2, None)]
+    assert "broker 2, " in done.stderr and '"stopped" or "killed"' in done.stderr and "broker 1" not in done.stderr
 
 
 def test_the_audit_of_the_copy_is_that_of_the_original(capsys, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.support.collected import collect_into, lines_of, payload_of
+from tests.support.collected import collect_into, head_of, lines_of, payload_of
 from tests.support.encoder import Record, encode_batch, encode_marker
 from tests.support.snapshots import Replica, write_snapshot
 
@@ -60,6 +61,18 @@ def test_it_runs_from_standard_input_and_writes_a_tar(tmp_path: Path) -> None:
     with tarfile.open(archive) as tar:
         assert tar.getnames()[-1] == "evidence-1.json"
         assert all(info.mode == 0o600 for info in tar)
+
+
+def test_only_a_broker_that_is_seen_to_run_is_said_to_be_live(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot")
+    (log_dir / ".lock").touch()
+    given = f"--log-dir={log_dir}"
+    collect_into(tmp_path / "down", given)
+    with (log_dir / ".lock").open("r+") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        collect_into(tmp_path / "up", given)
+        collect_into(tmp_path / "told", given, "--kind", "killed")
+    assert [head_of(tmp_path / name)["kind"] for name in ("down", "up", "told")] == [None, "live", "killed"]
 
 
 def test_no_record_is_taken_unless_it_is_asked_for(tmp_path: Path) -> None:

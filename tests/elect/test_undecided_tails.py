@@ -151,10 +151,10 @@ def test_a_topic_that_was_deleted_is_not_copied_again(tmp_path: Path) -> None:
         (
             (),
             [],
-            "give it --kind killed or stopped if the brokers are down, and change the kind there if only some are",
+            "give it --kind killed or stopped if the brokers are down, and write the kind there if only some are",
         ),
-        (("1",), [], "change the kind there from live to killed or stopped for brokers 2 and 3, which are down"),
-        (("1,2",), [], "change the kind there from live to killed or stopped for broker 3, which is down"),
+        (("1",), [], "write there the kind killed or stopped for brokers 2 and 3, which are down"),
+        (("1,2",), [], "write there the kind killed or stopped for broker 3, which is down"),
         (("9",), ["--kind", "killed"], "give it --kind stopped in place of killed if all were stopped in order"),
     ],
 )

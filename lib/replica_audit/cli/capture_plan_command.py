@@ -69,7 +69,8 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespace) -> str:
     try:
-        options = ["--kind", arguments.kind, *shlex.split(arguments.collect_options)]
+        kind = [] if arguments.kind is None else ["--kind", arguments.kind]
+        options = [*kind, *shlex.split(arguments.collect_options)]
     except ValueError as error:
         raise UsageError(f"capture-plan: --collect-options {arguments.collect_options}: {error}") from error
     if arguments.goes_on and arguments.wanted is not None:

@@ -340,10 +340,11 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     text = "topic listing: brokers that lead fewer partitions are copied first (default: the order given)"
     command.add_argument("--describe", metavar="FILE", help=text)
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="have the script take the topic listing")
-    text = f"state of the brokers during the copy: {', '.join(CAPTURE_KINDS)} (default: %(default)s)"
-    command.add_argument(
-        "--kind", metavar="KIND", type=one_of(CAPTURE_KINDS), choices=CAPTURE_KINDS, default="live", help=text
+    text = (
+        f"state of all brokers during the copy: {', '.join(CAPTURE_KINDS)} (default: live where the script sees that a broker "
+        "runs, else unknown)"
     )
+    command.add_argument("--kind", metavar="KIND", type=one_of(CAPTURE_KINDS), choices=CAPTURE_KINDS, help=text)
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
     text = (

@@ -1306,7 +1306,8 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--after", action="append", default=[], metavar="EVIDENCE", help=text)
     text = "read each file again once in so many days, though it has not changed (default: never)"
     parser.add_argument("--again-days", type=int, default=0, metavar="N", help=text)
-    parser.add_argument("--kind", choices=("live", "stopped", "killed"), help="what the broker does meanwhile")
+    text = "what the broker does meanwhile (default: live where its lock on a log dir is seen, else unknown)"
+    parser.add_argument("--kind", choices=("live", "stopped", "killed"), help=text)
     parser.add_argument("--no-java", action="store_true", help="start no JVM where no library computes CRC-32C")
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
     parser.add_argument("--iops", type=float, default=200, metavar="N", help="reads a second (default: 200)")
@@ -1354,6 +1355,16 @@ def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
         known.append(one)
 
 
+def is_seen_running(log_dirs: List[CollectedDir]) -> bool:
+    """True if a process holds the lock that a broker takes on a log dir. False proves nothing: that process may be out of sight."""
+    try:
+        with open("/proc/locks") as file:
+            held = {line.split()[-3].rpartition(":")[2] for line in file}
+        return any(str(os.stat(os.path.join(one.path, ".lock")).st_ino) in held for one in log_dirs)
+    except (OSError, IndexError):
+        return False
+
+
 def collect(arguments: argparse.Namespace, out: int) -> int:
     """Write the archive to the open file `out`; returns the number of files that could not be read. Raises CollectError."""
     wanted = read_wanted(arguments.wanted)
@@ -1397,6 +1408,7 @@ def _collect(
     tar = Tar(out)
     collection = Collection(tar, stem, checksums, arguments, known)
     times = {}  # type: Dict[CollectedDir, List[float]]
+    given, is_running = log_dirs, is_seen_running(log_dirs)
     only = None  # type: Optional[Set[str]]
     if wanted is not None:
         collection.wanted(broker_id, log_dirs, wanted, suffix)
@@ -1424,7 +1436,7 @@ def _collect(
         "raw": arguments.raw or wanted is not None,
         "topics": arguments.topic,
         "after": known is not None,
-        "kind": arguments.kind,
+        "kind": arguments.kind or ("live" if is_running and is_seen_running(given) else None),
         "log_dirs": [
             {
                 "log_dir": one.path,

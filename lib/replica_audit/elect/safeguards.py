@@ -285,8 +285,8 @@ def _kind_of_copies(brokers: Sequence[int], down: Sequence[int]) -> str:
         return "give it --kind stopped in place of killed if all were stopped in order"
     if down:
         are = verb(len(down), "is", "are")
-        return f"change the kind there from live to killed or stopped for {name_brokers(down)}, which {are} down"
-    return "give it --kind killed or stopped if the brokers are down, and change the kind there if only some are"
+        return f"write there the kind killed or stopped for {name_brokers(down)}, which {are} down"
+    return "give it --kind killed or stopped if the brokers are down, and write the kind there if only some are"
 
 
 def _copy_again(
@@ -327,7 +327,10 @@ def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Contain
         one = len(brokers) == 1
         what = "what it has" if one else "what each of them has"
         may = f"{what} of {list_places(places)} {say_uncaptured(1)}"
-        then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
+        then = (
+            f"Add the {'copy' if one else 'copies'} to the snapshot and audit again. Where {'its disk is' if one else 'their disks are'} "
+            "lost, elect with --candidate plans without what was there, and nothing else does"
+        )
         yield Step(
             action="capture",
             text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}",

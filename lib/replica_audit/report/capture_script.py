@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from replica_audit.literals import CaptureKind
+
 #: Order of files within a log dir (docs/semantics.md C.2): title, reason, and the arguments of `find`.
 STEPS = (
     (
@@ -168,6 +170,10 @@ put_aside() {{
 }}
 now() {{ date -u +%Y-%m-%dT%H:%M:%S.%3NZ; }}
 
+# runs HOST DIR: a process holds the lock that a broker takes on its log dir, so the broker runs. That none is seen proves nothing:
+# the broker may be in a container, or the disk mounted elsewhere.
+runs() {{ on "$1" "$2" 'inode=$(stat -L -c %i .lock) && grep -q ":$inode " /proc/locks' 2>/dev/null; }}
+
 # copied_files: each file of the copy with its size and SHA-256, as JSON; names that no file of Kafka has are left out.
 copied_files() {{
   (cd "$TO/$name" && find . -type f -printf '%s\\t%p\\n' && find . -type f -print0 | sort -z | xargs -0 -r sha256sum) \\
@@ -182,12 +188,13 @@ copied_files() {{
 # copy_log_dir BROKER HOST DIR NAME: one log dir, in the order in which nothing is proven too much.
 copy_log_dir() {{
   local broker=$1 host=$2 from=$3 name=$4 started finished files missing vanished=() again=()
+  local kind={kind}
   started=$(now)
-  mkdir -p "$TO/$name"
+{at_start}  mkdir -p "$TO/$name"
   : >"$WORK/incomplete"
 {steps}
   finished=$(now)
-  files=$(copied_files)
+{at_end}  files=$(copied_files)
   missing=$(sort -u "$WORK/incomplete" \\
     | sed 's/[^\\t -~]/?/g; s/["\\\\]/\\\\&/g; s|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
   if [ -n "$missing" ]; then
@@ -196,13 +203,23 @@ copy_log_dir() {{
   fi
   {{
     [ ! -s "$WORK/entries" ] || printf ',\\n'
-    printf '{{"broker_id": %s, "log_dir": "%s", "started": "%s", "finished": "%s", "kind": "{kind}",' \\
-      "$broker" "$name" "$started" "$finished"
+    printf '{{"broker_id": %s, "log_dir": "%s", "started": "%s", "finished": "%s", "kind": %s,' \\
+      "$broker" "$name" "$started" "$finished" "$kind"
     printf ' "incomplete": [%s], "files": [%s]}}' "$missing" "$files"
   }} >>"$WORK/entries"
 }}
 : >"$WORK/entries"
 : >"$WORK/told"
+: >"$WORK/unseen"
+"""
+
+#: Without a kind that is given, a log dir's broker ran only if it is seen to run before the copy and after it.
+_AT_START = """\
+  ! runs "$host" "$from" || kind='"live"'
+"""
+_AT_END = """\
+  runs "$host" "$from" || kind=null
+  [ "$kind" != null ] || echo "broker $broker, $from" >>"$WORK/unseen"
 """
 
 _TAIL = """
@@ -214,6 +231,9 @@ _TAIL = """
   cat "$WORK/entries"
   printf '\\n]}}\\n'
 }} >"$TO/manifest.json"
+if [ -s "$WORK/unseen" ]; then
+  sed 's/$/: not seen to run while it was copied. If it was down, give its kind in manifest.json: "stopped" or "killed"/' "$WORK/unseen" >&2
+fi
 if [ "$partial" = 1 ]; then
   cat "$WORK/told" >&2
   echo "copied to $TO, but not all of it: copy these again; the audit says what it cannot know without them" >&2
@@ -244,14 +264,14 @@ def render_capture_script(
     brokers: Sequence[CapturedBroker],
     to: str,
     *,
-    kind: str,
+    kind: CaptureKind | None,
     kafka_version: str | None,
     bootstrap: str | None,
 ) -> str:
     """Render the script that copies `brokers`, in the given order, to the directory `to` and writes manifest.json there.
 
-    With `bootstrap` it also takes a listing of the topics. If all brokers were stopped or killed the snapshot is quiesced; for
-    live ones the manifest leaves that unknown.
+    With `bootstrap` it also takes a listing of the topics. Without `kind` the script looks which brokers run. If all brokers are
+    said to be stopped or killed the snapshot is quiesced; otherwise the manifest leaves that unknown.
     """
     remote = any(broker.host for broker in brokers)
     steps = [
@@ -259,7 +279,9 @@ def render_capture_script(
         for number, (title, why, select) in enumerate(STEPS, 1)
     ]
     ssh = ", and ssh" if remote else ""
-    parts = [_HEAD.format(to=to, quoted_to=shlex.quote(to), ssh=ssh, steps="\n".join(steps), kind=kind)]
+    looks = {"kind": "null", "at_start": _AT_START, "at_end": _AT_END}
+    known = {"kind": shlex.quote(f'"{kind}"'), "at_start": "", "at_end": ""} if kind else looks
+    parts = [_HEAD.format(to=to, quoted_to=shlex.quote(to), ssh=ssh, steps="\n".join(steps), **known)]
     copies = [(str(one.broker_id), one.host or "-", path, name) for one in brokers for path, name in one.copies()]
     parts += [shlex.join(("reach", broker_id, host, path)) for broker_id, host, path, _ in copies]
     parts.append('mkdir -p "$TO"')
@@ -270,7 +292,7 @@ def render_capture_script(
     tail = _TAIL.format(
         describe=describe,
         version=f' "kafka_version": "{kafka_version}",' if kafka_version else "",
-        quiesced="null" if kind == "live" else "true",
+        quiesced="true" if kind in ("stopped", "killed") else "null",
     )
     if bootstrap:
         failed = 'echo "incomplete: no listing of the topics" >>"$WORK/told"'
