@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
+from replica_audit.config import SETTINGS
 from replica_audit.literals import CaptureKind, Verdict
 from replica_audit.model import Place
 from replica_audit.redaction import redact
@@ -71,11 +72,6 @@ class InputsObject(TypedDict, total=False):
     observations: int
 
 
-#: Commands in a text that look into the remote store where the audit did, and those that read what is there, too.
-_LOOK_INTO_STORES = ("run", "show", "elect", "salvage")
-_READ_STORES = ("run", "show", "elect")
-
-
 class OptionsObject(TypedDict, total=False):
     """`audit.options` of audit.json: the settings that the answers were computed with."""
 
@@ -88,6 +84,8 @@ class OptionsObject(TypedDict, total=False):
     remote: str
     verify_remote: bool
     """True if segments in the remote store were read."""
+    given: Mapping[str, Sequence[str]]
+    """Options that the user gave and the answers rest on, as words of a command line, by setting."""
 
 
 class AuditObject(TypedDict, total=False):
@@ -226,15 +224,17 @@ class Results(ReportRows):
         return list(map(to_dict, self.table(table)))
 
     def command(self, name: str, *options: object, partitions: Sequence[str] = ()) -> str:
-        """`replica-audit NAME SNAPSHOT partitions… options…` for a POSIX shell, with the snapshot as it was given.
+        """`replica-audit NAME SNAPSHOT partitions… options…` for a POSIX shell, with the snapshot and what the answers rest on as
+        they were given.
 
         Credentials in a URI are left out, since a report is passed on. If a partition's name begins with a dash, options come first.
         """
         place = self._place
-        store = self.remote_store
-        options = (*options, *(["--remote", store] if store is not None and name in _LOOK_INTO_STORES else []))
-        if self.reads_store and name in _READ_STORES:
-            options = (*options, "--verify-remote")
+        given = (self.options.get("given") or {}).items()
+        options = (
+            *options,
+            *(word for setting, words in given if name in (SETTINGS[setting].commands or ()) for word in words),
+        )
         words = [place, *partitions, *map(str, options)]
         if any(one.startswith("-") for one in partitions):
             words = [*map(str, options), place, "--", *partitions]

@@ -203,3 +203,19 @@ def test_the_whole_text_is_as_it_was_read(capsys: pytest.CaptureFixture[str], mo
     assert main(["elect", "diverged-unclean", "--kafka-version", "4.3.1"]) == 0
     golden = Path(__file__).parents[1] / "elect" / "golden" / "diverged-unclean.txt"
     assert capsys.readouterr().out == golden.read_text(encoding="utf-8")
+
+
+def test_commands_of_a_plan_repeat_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan for one topic said to make plan.json for all of them, by another source of leadership."""
+    sample = str(SAMPLES / "last-replica-standing")
+    given = ["--topic", "ord*", "--leadership-source", "topics_describe", "--kafka-version", "4.0"]
+    main(["elect", sample, *given, "--candidate", "1", "--format", "json"])
+    (step,) = (one for one in json.loads(capsys.readouterr().out)["steps"] if one["action"] == "salvage")
+    makes_plan, salvages = map(shlex.split, step["commands"])
+    assert makes_plan == ["replica-audit", "elect", sample, "--candidate", "1", "--plan", "plan.json", *given]
+    assert salvages == [
+        "replica-audit", "salvage", sample, "--plan", "plan.json", "--payloads", "--to", "salvaged", *given,
+    ]  # fmt: skip
+    main(["show", sample, *given])
+    shown = " ".join(capsys.readouterr().out.replace("\\\n", "").split())
+    assert f"replica-audit elect {sample} {shlex.join(given)}" in shown

@@ -120,7 +120,8 @@ class Cluster:
         return is_met
 
     def _copy(self, step: Step) -> None:
-        for command in step.commands:
+        # The others look at the copy.
+        for command in step.commands if step.action == "copy" else step.commands[:1]:
             found = _COPIED.search(command)
             assert found is not None, command
             for name in found[2].split():

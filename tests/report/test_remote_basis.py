@@ -105,7 +105,7 @@ def test_where_only_metadata_says_so_the_plan_looks_before_it_counts_on_it(
 ) -> None:
     chosen, texts = told(tmp_path, prepare(tmp_path, {}), capsys)
     (look,) = chosen["looks"]
-    assert look["commands"] == [f"replica-audit elect {tmp_path}/snapshot --remote URI"]
+    assert look["commands"] == [f"replica-audit elect {tmp_path}/snapshot --remote URI --topic orders"]
     before = [one["action"] for one in chosen["steps"][: look["number"] - 1]]
     assert before == ["keep_remote"], "which only keeps what may be there"
     assert look["text"].split(": ")[0] in texts["show"]

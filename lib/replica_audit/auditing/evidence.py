@@ -14,7 +14,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
 from replica_audit.auditing.replicas.replica_facts import CopyKey, is_left_by_stop
 from replica_audit.auditing.tiering import Tiering, decide_tiering
-from replica_audit.config import Settings
+from replica_audit.config import Settings, given_words
 from replica_audit.errors import UsageError
 from replica_audit.model import (
     GroupOffset,
@@ -177,6 +177,8 @@ def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
     if options.remote is not None:
         given["remote"] = redact(options.remote)
         given["verify_remote"] = options.verify_remote
+    if words := given_words(settings):
+        given["given"] = {name: [redact(word) for word in some] for name, some in words.items()}
     if settings.since:
         given["since"] = settings.since
     return given

@@ -110,11 +110,11 @@ class Tools(NamedTuple):
         """Commands that stop brokers cleanly, one after the other, each on the broker's host. Before 3.7 the script stops every
         broker of the host.
 
-        Both commands return before the broker has ended: the next one is stopped only then, since the order in which brokers
-        leave the ISR decides who may lead (KIP-966).
+        Both commands return before the broker has ended. The next step waits for that, since its copy would lack what the broker
+        takes until then; so does the next stop, since the order in which brokers leave the ISR decides who may lead (KIP-966).
         """
         since, before = (
-            _one_after_the_other(broker_ids, command)
+            [line for one in broker_ids for line in (command.format(one), f"tail --pid=PID_OF_{one} -f /dev/null")]
             for command in ("kafka-server-stop.sh --node-id={}", "kill -TERM PID_OF_{}")
         )
         return self._by_version((3, 7), since, before)
@@ -303,11 +303,3 @@ def _file(head: dict[str, int], partitions: Iterable[dict]) -> str:
     begin = "".join(f"{json.dumps(name)}: {value}, " for name, value in head.items())
     lines = ",\n".join(f"  {json.dumps(one)}" for one in partitions)
     return f'{{{begin}"partitions": [\n{lines}\n]}}\n'
-
-
-def _one_after_the_other(broker_ids: Sequence[int], command: str) -> list[str]:
-    lines = []
-    for broker_id in broker_ids:
-        lines += [command.format(broker_id), f"tail --pid=PID_OF_{broker_id} -f /dev/null"]
-    # Nothing follows the last one.
-    return lines[:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
@@ -20,6 +21,10 @@ from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import Place
 from replica_audit.text import listed, name_brokers, verb
+
+#: The copies of leaders that were stopped, and the columns that show where their logs end.
+_AFTER_STOP = "after-its-stop"
+_ENDS = "topic,partition,broker_id,log_end_offset"
 
 _MAJORITY = (
     "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
@@ -40,7 +45,7 @@ class StepList:
         self._planned = [place for place in sorted(decisions) if place in state.partitions]
         self._told: set[tuple[Place, int]] = set()
         self._reassigned: frozenset[Place] = now.reassigned
-        self._again = Copies("after-its-stop")
+        self._again = Copies(_AFTER_STOP)
 
     def forbid_unclean(self, after: Scenarios, topics: Collection[str], way: str) -> None:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
@@ -113,18 +118,24 @@ class StepList:
 
     def copy_again(self, after: Scenarios, broker: int, places: Sequence[Place]) -> None:
         """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
-        end = self._matrix.replicas[places[0]][broker].log_end_offset
-        later = f"it ends past offset {end}" if len(places) == 1 else "any of them ends later than in this snapshot"
+        ends = [f"{topic}-{at} at {self._matrix.replicas[topic, at][broker].log_end_offset}" for topic, at in places]
         command = self._again.of_partitions(broker, places)
+        archive, directory = shlex.split(command)[2], f"{_AFTER_STOP}/broker-{broker}"
         self._add(
             after,
             "recopy",
             f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: what producers have sent it since it was "
-            f"copied is in no number of this plan, and is deleted as it follows another leader. Where {later}, put the new copy in "
-            "place of the earlier one, audit again and follow the plan that comes of it",
+            f"copied is in no number of this plan, and is deleted as it follows another leader. The last command shows where the logs "
+            f"end; in this snapshot they end so: {list_names(ends, 20)}. Where one ends later now, go no further: copy all brokers again "
+            "into a new snapshot, as this one was copied, audit that, and follow the plan that comes of it",
             brokers=[broker],
             partitions=places,
-            commands=[command],
+            commands=[
+                command,
+                f"mkdir -p {directory}",
+                f"tar -xzf {archive} -C {directory}",
+                f"replica-audit show {_AFTER_STOP} --table replicas --columns {_ENDS} --fail-on never",
+            ],
             files=self._again.files_of([command]),
         )
 
