@@ -6,11 +6,14 @@ They were committed if they are of the leader's own history, or if a high waterm
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.scenario import asked_costs, audit, written, written_legacy
+from tests.support.scenario import asked_costs, audit, loss_of, written, written_legacy
 from tests.support.snapshots import Replica
+
+from replica_audit.api.elected import elect
 
 #: Leaders whose history is epoch 1 up to 20, then epoch 4, and whose log begins at 40.
 OLDER, NEWER = written(0, 20, 1), written(20, 40, 4)
@@ -104,3 +107,39 @@ def test_of_a_batch_that_a_log_start_goes_through_only_the_rest_is_lost(
     row = next(row for row in answer.tables["elections"] if (row["candidate_id"], row["broker_id"]) == (1, 2))
     assert (row["kept_to"], row["dropped_records"], row["committed_dropped"]) == (33, 10, committed)
     assert (row["lost_records"], row["lost_committed"]) == (7, max(0, mark - 33))
+
+
+#: A leader of epoch 2 from 20 on, beside a former leader of epochs 0 and 1 whose log begins at 25.
+LATER = [*written(0, 20, 0), *written(20, 23, 2)]
+FORMER = Replica([*written(0, 20, 0), *written(20, 30, 1)], log_start=25, epochs=[(1, 25)], high_watermark=30)
+
+
+@pytest.mark.parametrize("begins", [25, 30])
+def test_records_of_a_later_epoch_were_never_deleted_from_a_log_of_earlier_ones(tmp_path: Path, begins: int) -> None:
+    """What the present leader acknowledged lies below the former one's log start, and was said not to be lost with it."""
+    former = replace(FORMER, log_start=begins, epochs=[(1, begins)], batches=[*FORMER.batches, *written(30, 35, 1)])
+    audit(tmp_path, {1: Replica(LATER, high_watermark=23), 2: former}, leader=1, isr=(1,))
+    assert asked_costs(tmp_path)[2] == (3, 3, 0)
+    (decision,) = elect(str(tmp_path), ["orders-0"], candidate=2).plan.decisions
+    assert [(one.broker_id, one.start_offset, one.end_offset, one.records) for one in decision.salvage] == [
+        (1, 20, 23, 3)
+    ]
+
+
+def test_records_of_the_epoch_at_the_log_start_or_before_were_deleted(tmp_path: Path) -> None:
+    """Retention took what the leader had of them: a follower that slept through it loses nothing."""
+    asleep = Replica([*written(0, 20, 0), *written(20, 23, 1)], high_watermark=20)
+    audit(tmp_path, {1: FORMER, 2: asleep}, leader=1, isr=(1,))
+    assert asked_costs(tmp_path)[1] == (0, 0, 0)
+
+
+def test_a_later_leader_of_earlier_epochs_lacks_what_another_committed_below_its_log_start(tmp_path: Path) -> None:
+    """Two unclean elections, and the second leader's log begins past what the first one wrote: the replicas were said to agree."""
+    leader = replace(
+        FORMER, batches=[*FORMER.batches, *written(30, 33, 3)], epochs=[(1, 25), (3, 30)], high_watermark=33
+    )
+    answer = audit(tmp_path, {1: leader, 2: Replica(LATER, high_watermark=23)}, leader=1, isr=(1,))
+    assert loss_of(answer) == ("COMMITTED_LOSS", 3, 3)
+    assert asked_costs(tmp_path) == {1: (3, 3, 0), 2: (8, 8, 0)}
+    (found,) = answer.found("DIV-EPOCH")
+    assert "at offsets 20 to 22, which broker 1 never had" in found["message"]

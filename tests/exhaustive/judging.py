@@ -14,7 +14,7 @@ from tests.exhaustive.model_replica import RECORDS, Batch, Replica
 from tests.exhaustive.partition import BROKERS, State
 from tests.exhaustive.plans_carried_out import Cluster, Name, names, readable, ways
 from tests.exhaustive.transactions import committed_in, hangs
-from tests.exhaustive.truth import choose
+from tests.exhaustive.truth import choose, never_had
 from tests.exhaustive.written_snapshots import TOPIC, directory_of, write_snapshot
 
 from replica_audit.config import Settings
@@ -161,7 +161,10 @@ class Judge:
             yield "nobody leads in the end"
             return
         log = after.replicas[after.leader]
-        lost = {name for name in self._held[topic] if name not in names(log) and name[0] >= log.log_start}
+        gone = {name for name in self._held[topic] if name not in names(log)}
+        lost = {name for name in gone if name[0] >= log.log_start} | gone & never_had(
+            log, state.replicas, log.log_start
+        )
         named = 0 if decision is None else decision.chosen.loss[0]
         records = sum(self._batches[topic][name].records for name in lost & state.committed)
         if records > named:

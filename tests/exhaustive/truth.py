@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tests.exhaustive.model_replica import RECORDS, Replica, follow
@@ -78,10 +78,19 @@ def choose(state: State, candidate: int) -> Choice:
         held = {name for replica in logs for name in _names(replica)}
         after = {batch.name for replica, end in zip(logs, ends) for batch in replica.batches if batch.end <= end}
         lost |= {name for name in held - after if name[0] >= leader.log_start}
+        lost |= never_had(logs[candidate], logs, leader.log_start) & held
         for broker, end in enumerate(ends):
             kept[broker].add(end)
     undeleted = frozenset(name for name in lost if name[0] >= state.deleted_to)
     return Choice(frozenset(lost), undeleted, frozenset(lost & state.committed), kept)
+
+
+def never_had(log: Replica, logs: Iterable[Replica], start: int) -> set[Name]:
+    """Batches below a log's start, of a later epoch than its first one: nobody deleted them from it."""
+    own = [batch.epoch for batch in log.batches if batch.end > start] or [epoch for epoch, _ in log.epochs]
+    return {
+        batch.name for one in logs for batch in one.batches if own and batch.base < start and batch.epoch > min(own)
+    }
 
 
 def _by_batches(replica: Replica) -> Replica:
@@ -139,7 +148,8 @@ def lacked(state: State, reference: int) -> set[Name]:
     """Committed batches that the reference does not have; DeleteRecords that no file tells of is nobody's excuse."""
     log = state.replicas[reference]
     start = max(log.start_mark or 0, log.first)
-    return {name for name in state.committed - {batch.name for batch in log.batches} if name[0] >= start}
+    gone = state.committed - {batch.name for batch in log.batches}
+    return {name for name in gone if name[0] >= start} | gone & never_had(log, state.replicas, start)
 
 
 def _missed_losses(state: State, rows: Rows, choice: Choice) -> Iterator[Wrong]:

@@ -152,6 +152,17 @@ def test_records_below_a_holders_log_start_are_deleted_ones(tmp_path: Path) -> N
     assert manifest["partitions"][0]["left_out"] == {"below_log_start": 4}
 
 
+def test_records_below_a_log_start_that_the_plans_leader_never_had_are_salvaged(tmp_path: Path) -> None:
+    """The present leader's, of an epoch later than any that the chosen log had by then."""
+    first = replica([*COMMON, encode_batch(10, 5, 2, mark="one")], ((0, 0), (2, 10)))
+    former = replica([*COMMON, encode_batch(10, 20, 1, mark="two")], ((1, 17),), log_start=17)
+    snapshot = led_by_first(tmp_path / "s", first, former)
+    manifest = salvaged(snapshot, planned(snapshot, "orders-0", "--candidate", "2"))
+    assert _places(manifest) == [(2, offset) for offset in range(10, 15)]
+    assert {row["reason"] for row in manifest["records"]} == {"other_epoch"}
+    assert manifest["partitions"][0]["planned_loss"] == 5
+
+
 def test_only_the_partitions_of_the_plan_are_looked_into(tmp_path: Path) -> None:
     snapshot = FIXTURES / "diverged-unclean"
     plan = planned_of(snapshot, tmp_path, "ledger-1")

@@ -15,6 +15,7 @@ from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import AnyRow, Row, rows_of_columns
 from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
@@ -238,7 +239,7 @@ class Matrix:
             for one in rows[candidate_id].beside or ()
             if one.log_dir not in self.earlier
         )
-        return (*_replica_sources(rows, self.replicas[place]), *beside)
+        return (*_replica_sources(candidate_id, rows, self.replicas[place]), *beside)
 
     def is_moving(self, place: Place) -> bool:
         """True if one of its brokers has a partition that has to be collected again, before which the broker is neither stopped
@@ -261,19 +262,31 @@ class Matrix:
         return None if row is None else row.lost_records
 
 
-def _replica_sources(rows: Mapping[int, ElectionRow], replicas: Mapping[int, ReplicaRow]) -> list[SalvageSource]:
+def _replica_sources(
+    candidate_id: int, rows: Mapping[int, ElectionRow], replicas: Mapping[int, ReplicaRow]
+) -> list[SalvageSource]:
     """Replicas that together hold what is lost, those with the most first; the same records are taken from one only."""
     found: list[SalvageSource] = []
+    candidate = replicas.get(candidate_id)
+    own, begin = Lineage(), 0
+    if candidate is not None:
+        own, begin = _lineage(candidate.epochs or candidate.checkpoint_epochs or ()), candidate.log_start_offset or 0
     seen = set()
     taken = 0
     for row in sorted(rows.values(), key=lambda row: (-row.lost_held, row.broker_id)):
         replica = replicas.get(row.broker_id)
         if not row.lost_held or taken >= row.lost_records or replica is None or replica.log_end_offset is None:
             continue
-        start = max(row.kept_to, replica.log_start_offset, replica.local_start_offset or 0)
+        lacked = own.lacked_from(_lineage(replica.epochs))
+        kept_to = row.kept_to if lacked is None or lacked >= begin else min(row.kept_to, lacked)
+        start = max(kept_to, replica.log_start_offset, replica.local_start_offset or 0)
         end = replica.log_end_offset
         if (start, end, row.lost_held) not in seen:
             seen.add((start, end, row.lost_held))
             taken += row.lost_held
             found.append(SalvageSource(row.broker_id, replica.log_dir, start, end, row.lost_held))
     return found
+
+
+def _lineage(entries: Iterable[Sequence[int]]) -> Lineage:
+    return Lineage.of((epoch, start) for epoch, start in entries)

@@ -11,7 +11,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.distinct_records import by_identity, count_beyond
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.compare.record_comparison import RecordSource
-from replica_audit.auditing.compare.replays import replay_lineage
+from replica_audit.auditing.compare.replays import lacked_below_start, replay_lineage
 from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
@@ -181,8 +181,9 @@ def follow(
     |---|---|
     | below the cut, where neither candidate nor remote storage has any, and it begins anew | dropped |
     | the same, and it goes on | held and hidden |
+    | below the candidate's log start, where it never had them (`lacked_below_start`) | dropped |
     | elsewhere below the cut | held; hidden too above the candidate's local log start, unless a log is compacted |
-    | above the cut, below the candidate's log start | deleted |
+    | elsewhere above the cut, below the candidate's log start | deleted |
     | above the cut, where a cleaner has been on a log of the same lineage | deleted |
     | elsewhere above the cut | dropped, as `lost_past_end` counts it |
 
@@ -190,8 +191,14 @@ def follow(
     """
     kept, gone = log.parted(cut)
     is_other = log.facts.broker_id != candidate.broker_id
+    floor = candidate.log_start_offset
     hidden: list[CommittedRange] = []
     if is_other:
+        if lacked := lacked_below_start(candidate, log.facts):
+            # A follower takes over its leader's log start.
+            floor = lacked.start_offset
+            lost = [item for item in kept if floor <= item.piece.start_offset < lacked.end_offset]
+            kept, gone = [item for item in kept if item not in lost], [*lost, *gone]
         stranded, kept = in_holes(case, candidate, kept)
         if cut < candidate.local_start_offset:
             gone = gone + stranded
@@ -206,7 +213,7 @@ def follow(
     for item in gone:
         counted = lost_past_end(item, may_have, is_doubtful or case.reference.is_before(item.leader_epoch))
         # The log start cuts a batch: its beginning was deleted.
-        part = None if counted is None else counted.above(candidate.log_start_offset)
+        part = None if counted is None else counted.above(floor)
         if part is not None and not (is_compacted and _was_cleaned(candidate, part)):
             dropped.append(part)
     return _FollowingLog(kept if is_other else [], hidden, dropped, count_ranges(gone)[0].committed)

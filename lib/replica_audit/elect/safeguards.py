@@ -113,7 +113,7 @@ def safeguard_steps(
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
     yield from _copy_again(results, matrix, state, about, candidate_id)
-    yield from _capture(matrix, state, copies, about)
+    yield from _capture(matrix, state, copies, about, candidate_id)
     yield from _copy(results, matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
 
@@ -312,7 +312,9 @@ def _copy_again(
     )
 
 
-def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place]) -> Iterator[Step]:
+def _capture(
+    matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place], candidate_id: int | None
+) -> Iterator[Step]:
     """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
@@ -327,13 +329,12 @@ def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Contain
         one = len(brokers) == 1
         what = "what it has" if one else "what each of them has"
         may = f"{what} of {list_places(places)} {say_uncaptured(1)}"
-        then = (
-            f"Add the {'copy' if one else 'copies'} to the snapshot and audit again. Where {'its disk is' if one else 'their disks are'} "
-            "lost, elect with --candidate plans without what was there, and nothing else does"
-        )
+        then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
+        plan = f"follow the plan of elect with {'this partition' if len(places) == 1 else 'these partitions'} and --candidate instead"
+        lost = f"If {'its disk is' if one else 'their disks are'} lost, {plan if candidate_id is None else 'go on without'}"
         yield Step(
             action="capture",
-            text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}",
+            text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}. {lost}",
             brokers=tuple(brokers),
             partitions=together,
             commands=tuple(copies.of_partitions(broker, places) for broker in brokers),

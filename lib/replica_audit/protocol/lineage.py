@@ -85,6 +85,12 @@ class Lineage:
         index = bisect_right(self.entries, offset, key=_start)
         return self.entries[index - 1][0] if index else None
 
+    def lacked_from(self, other: Lineage) -> int | None:
+        """Offset at which `other` begins an epoch later than the first one here: below the start of this log, all from there on never
+        was in it, so that neither retention nor DeleteRecords removed it. None without such an epoch."""
+        first = next(iter(self.entries), None)
+        return None if first is None else next((start for epoch, start in other.entries if epoch > first[0]), None)
+
     def agrees_to(self, other: Lineage, start_offset: int, end_offset: int) -> int:
         """The offset up to which, from `start_offset` and at most to `end_offset`, both lineages assign the same epoch to every
         offset."""

@@ -202,12 +202,12 @@ class ReferenceLog:
         return np.array([key in self._known for key in _keys(batches)], bool)
 
     def keeps(self, batch: np.void) -> bool:
-        """True if the reference has readable records of the batch's epoch at all its offsets."""
+        """True if the reference has, or has deleted, readable records of the batch's epoch at all its offsets."""
         start = int(batch["base_offset"])
         end = int(batch["last_offset"]) + 1
         epoch = int(batch["leader_epoch"])
         if end <= self.facts.log_start_offset:
-            return True
+            return all(epoch <= first for first, _ in self.lineage.entries[:1])
         own = self.lineage.epoch_for_offset(start)
         same = epoch < 0 or own is None or own == epoch
         return same and end <= self.facts.log_end_offset and not self.is_damaged(start, end)

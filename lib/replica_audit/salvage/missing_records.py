@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison, unequal_offsets
+from replica_audit.auditing.compare.replays import lacked_below_start
 from replica_audit.auditing.compare.resent import LogOfPair, twins_of
 from replica_audit.batch_header import CONTROL
 from replica_audit.model import Damage, SegmentFile
@@ -202,8 +203,10 @@ class _Search:
         Nothing shows a loss where the reference's records were not captured; those batches are noted.
         """
         facts = self.reference.facts
-        # Consumers cannot read below either log start: only remains of deleted records are there.
+        # Consumers cannot read below either log start: only remains of deleted records are there, and what the reference never had.
         floor = max(facts.log_start_offset, self.copy.facts.log_start_offset)
+        lacked = lacked_below_start(facts, self.copy.facts)
+        lacked_from = floor if lacked is None else max(lacked.start_offset, self.copy.facts.log_start_offset)
         reasons = np.full(len(rows), -1, np.int8)
         differing = set(unequal_offsets(_without_epoch(rows), _without_epoch(known.rows)).tolist())
         self.found.forked_at_end |= facts.log_end_offset - 1 in differing
@@ -212,7 +215,7 @@ class _Search:
             offset = int(rows["offset"][index])
             epoch = int(rows["leader_epoch"][index])
             if offset < floor:
-                word = BELOW_LOG_START
+                word = "other_epoch" if offset >= lacked_from else BELOW_LOG_START
             elif any(start <= offset < end for start, end in known.not_captured):
                 continue
             elif present[index]:

@@ -11,7 +11,7 @@ import numpy as np
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.distinct_records import has_data
-from replica_audit.auditing.compare.replays import replay_lineage
+from replica_audit.auditing.compare.replays import lacked_below_start, replay_lineage
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch
@@ -100,20 +100,37 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
             )
             found += ends
     found += [(batch, batch.base_offset, batch.end_offset) for batch in item.alignment.ahead]
-    proven, possible = (ranges(before, item.follower) for ranges in (proven_ranges, possible_ranges))
+    return _missing(found, before, item.follower)
+
+
+def batches_below_start(old: ReplicaFacts, rows: np.ndarray, before: Case, after: Case) -> list[MissingBatch]:
+    """Data batches that a replica held in `before`, its `rows`, below the present leader's log start, and that this never had."""
+    lacked = lacked_below_start(after.reference.facts, old)
+    if lacked is None:
+        return []
+    batches = Batches.in_order(rows)
+    inside = batches.where((batches.starts >= lacked.start_offset) & (batches.ends <= lacked.end_offset))
+    return _missing(((batch, batch.base_offset, batch.end_offset) for batch in inside), before, old)
+
+
+def _missing(found: Iterable[tuple[Batch, int, int]], before: Case, facts: ReplicaFacts) -> list[MissingBatch]:
+    """Data in [start, end) of batches of a replica, with what of it was committed in `before`."""
+    proven, possible = (ranges(before, facts) for ranges in (proven_ranges, possible_ranges))
     lacking = []
     for batch, start, end in found:
         if start < end and has_data(batch):
             committed = _reach(proven, start, end)
             lacking.append(
-                MissingBatch(item.follower.broker_id, batch, start, end, committed, _reach(possible, committed, end))
+                MissingBatch(facts.broker_id, batch, start, end, committed, _reach(possible, committed, end))
             )
     return lacking
 
 
-def chunks_in_holes(old: ReplicaFacts, after: Case) -> set[int]:
-    """Chunks of a replica with offsets that neither the present leader's files nor remote storage have."""
-    holes = after.remote.holes.ranges
+def chunks_that_none_may_have(old: ReplicaFacts, after: Case) -> set[int]:
+    """Chunks of a replica with offsets that neither the present leader's files nor remote storage have: in holes of this, or below
+    the log start, where it never had them."""
+    lacked = lacked_below_start(after.reference.facts, old)
+    holes = (*after.remote.holes.ranges, *(() if lacked is None else (lacked,)))
     return {
         number
         for number, chunk in old.chunks.items()

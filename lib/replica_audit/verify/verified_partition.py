@@ -31,8 +31,9 @@ from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.text import count, name_offsets
 from replica_audit.verify.committed import (
     MissingBatch,
+    batches_below_start,
     batches_in_holes,
-    chunks_in_holes,
+    chunks_that_none_may_have,
     gone_ranges,
     lacking_batches,
 )
@@ -115,7 +116,7 @@ def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], d
         now = successors.get(old.broker_id)
         for reference in (after.reference, *([as_reference(now)] if now is not None else ())):
             replays = replay_all(reference, old, tiered)
-            chunks = needed_chunks(reference, old, replays) | chunks_in_holes(old, after)
+            chunks = needed_chunks(reference, old, replays) | chunks_that_none_may_have(old, after)
             old_chunks.setdefault(old.key, set()).update(chunks)
             new_chunks.setdefault(reference.facts.key, set()).update(chunks)
     # Search every replica for records that the leader lacks.
@@ -304,7 +305,8 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
             awaited.add(old.broker_id)
             continue
         lacked = lacking_batches(with_leader, before)
-        lacking += [*lacked, *batches_in_holes(old, pairing.batches_before(old), after)]
+        below = batches_below_start(old, pairing.batches_before(old), before, after)
+        lacking += [*lacked, *below, *batches_in_holes(old, pairing.batches_before(old), after)]
         if old.end_is_open or (new is not None and new.end_is_open):
             unjudged.append(f"the log of broker {old.broker_id} is not known to its end in both snapshots")
         if new is not None and with_itself is not None:
@@ -319,7 +321,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
                 f"{old.broker_id} held below was not compared"
                 for one in unseen
             ]
-            row = _row(after, old, new, kept, lacked)
+            row = _row(after, old, new, kept, lacked, below)
             if not (unseen and kept.passed or row.verdict != "correct" and _is_unseen(new, pairing.leader.facts, kept)):
                 rows.append(row)
         elif old.broker_id in unread:
@@ -371,17 +373,23 @@ def is_another_topic(before: PartitionAudit, after: PartitionAudit) -> bool:
 
 
 def _row(
-    after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lacked: Sequence[MissingBatch]
+    after: Case,
+    old: ReplicaFacts,
+    new: ReplicaFacts,
+    kept: Kept,
+    lacked: Sequence[MissingBatch],
+    below: Sequence[MissingBatch],
 ) -> VerificationRow:
-    dropped = [one for one in lacked if one.end_offset > kept.kept_to]
-    lost = sum(one.committed_records(kept.kept_to) for one in dropped)
-    possible = sum(one.possible_records(kept.kept_to) for one in dropped)
+    dropped = [(one, kept.kept_to) for one in lacked if one.end_offset > kept.kept_to]
+    dropped += [(one, one.start_offset) for one in below if one.end_offset <= new.log_start_offset]
+    lost = sum(one.committed_records(start) for one, start in dropped)
+    possible = sum(one.possible_records(start) for one, start in dropped)
     verdict, reason = _judge(after, old, new, kept, lost, possible)
     return _absent(after, old)._replace(
         kept_to=kept.kept_to,
         expected=kept.expected,
         end_after=new.log_end_offset,
-        lost_records=sum(one.records(kept.kept_to) for one in dropped),
+        lost_records=sum(one.records(start) for one, start in dropped),
         lost_committed=lost,
         lost_possible=possible,
         verdict=verdict,
@@ -397,7 +405,7 @@ def _judge(
     other = f"broker {leader.broker_id}"
     if old.empty:
         return "correct", "it held nothing"
-    if kept.passed:
+    if kept.passed and not (lost or possible):
         where = f"its files begin at {new.local_start_offset}, those of {other} at {leader.local_start_offset}"
         return "correct", f"nothing of it is left to keep: {where}"
     if kept.kept_to < kept.expected:

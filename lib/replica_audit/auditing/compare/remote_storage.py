@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.alignment import Difference
 from replica_audit.auditing.compare.distinct_records import RecordRange
+from replica_audit.auditing.compare.replays import lacked_below_start
 from replica_audit.batch_header import or_absent
 from replica_audit.literals import RemoteLineage
 from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment, without
@@ -28,22 +29,34 @@ def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, 
     return max(reference.log_start_offset, follower.local_start_offset), reference.local_start_offset
 
 
+def chunks_within(part: OffsetRange) -> set[int]:
+    """Chunks of these offsets."""
+    return set(range(part.start_offset // CHUNK_OFFSETS, (part.end_offset - 1) // CHUNK_OFFSETS + 1))
+
+
 def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage) -> set[int]:
-    """Chunks of the follower in `remote_range` whose epochs differ from the reference's `lineage`."""
+    """Chunks of the follower in `remote_range` whose epochs differ from the reference's `lineage`, and those below the reference's
+    log start with what it never had."""
     low, high = remote_range(reference, follower)
-    if low >= high:
-        return set()
-    wanted = set()
+    lacked = lacked_below_start(reference, follower)
+    wanted = set() if lacked is None else chunks_within(lacked)
     for start, end, epoch in epoch_parts(follower.lineage, low, min(high, follower.log_end_offset)):
         if any(had != epoch for _, _, had in epoch_parts(lineage, start, end)):
-            wanted |= set(range(start // CHUNK_OFFSETS, (end - 1) // CHUNK_OFFSETS + 1))
+            wanted |= chunks_within(OffsetRange(start, end))
     return wanted & follower.chunks.keys()
 
 
 def differences_below(
     reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage, batches: Batches
 ) -> Iterator[Difference]:
-    """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's there."""
+    """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's there, and those below the
+    reference's log start that it never had (`lacked_below_start`)."""
+    if lacked := lacked_below_start(reference, follower):
+        low, high = max(lacked.start_offset, follower.log_start_offset), lacked.end_offset
+        for batch in batches.where((batches.starts >= low) & (batches.starts < high)):
+            if batch.crc_valid:
+                end = min(batch.end_offset, high)
+                yield Difference("epoch", batch.base_offset, end, None, batch.epoch, Batches.of((batch,)))
     low, high = remote_range(reference, follower)
     if low >= high:
         return

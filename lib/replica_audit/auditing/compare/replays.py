@@ -9,6 +9,7 @@ from typing import NamedTuple
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.literals import PROTOCOLS
+from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import Replay, ReplicaState, replay
 
@@ -38,6 +39,13 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     if facts.empty and not lineage and entries and entries[-1] == (facts.last_leader_epoch, facts.log_end_offset):
         return Lineage(entries[-1:])
     return lineage
+
+
+def lacked_below_start(facts: ReplicaFacts, other: ReplicaFacts) -> OffsetRange | None:
+    """Offsets of `other` below the log start of `facts` that were never in that log (`Lineage.lacked_from`)."""
+    start = (facts.lineage or facts.file_lineage or Lineage()).lacked_from(other.lineage)
+    end = min(facts.log_start_offset, other.log_end_offset)
+    return None if start is None or start >= end else OffsetRange(start, end)
 
 
 def whole_lineage(reference: Reference) -> Lineage:

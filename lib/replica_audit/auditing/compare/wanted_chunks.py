@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
-from replica_audit.auditing.compare.remote_storage import chunks_below
-from replica_audit.auditing.compare.replays import CandidateCuts, first_dropped, replay_lineage
+from replica_audit.auditing.compare.remote_storage import chunks_below, chunks_within
+from replica_audit.auditing.compare.replays import CandidateCuts, first_dropped, lacked_below_start, replay_lineage
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
@@ -140,6 +141,7 @@ def chunks_of_candidates(
     |---|---|
     | its holders have different batches there | yes |
     | the reference does not hold it | yes |
+    | a replica has records there, below another's log start, that this one never had | yes |
     | where logs end alike and no chunk is wanted for the reasons above, any other | no |
     | an end, log start or recorded high watermark of any copy goes through a copy of it | yes |
     | a cut of a copy goes through its own | yes |
@@ -152,6 +154,12 @@ def chunks_of_candidates(
         for number in facts.chunks:
             holders[number].append(facts)
     wanted = {number for number, some in holders.items() if _is_unlike(number, some, reference.facts)}
+    wanted |= {
+        number
+        for facts, other in permutations(replicas, 2)
+        if (lacked := lacked_below_start(facts, other)) is not None
+        for number in chunks_within(lacked) & other.chunks.keys()
+    }
     if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
         return {}
     if not wanted >= holders.keys():

@@ -146,12 +146,18 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     where = name_offsets(run.start_offset, run.end_offset)
     own = f"records{_epoch(run.replica_epoch)}"
     theirs = f"records{_epoch(run.leader_epoch)}"
+    is_deleted = run.conflicting and run.leader_epoch is None and run.end_offset <= leader.log_start_offset
     if run.kind == "hole_here":
         what = f"{here} has nothing at {where}, where broker {leader.broker_id} has {theirs}"
     elif run.kind == "hole_there":
         what = f"{here} has {own} at {where}, where broker {leader.broker_id} has nothing"
     elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
         what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
+    elif is_deleted:
+        what = (
+            f"{here} has {own} at {where}, which broker {leader.broker_id} never had: its log, which begins at "
+            f"{leader.log_start_offset}, had an earlier epoch there"
+        )
     else:
         # The leader's cleaner may have removed them since.
         has = "had" if leader.compacted else "has"
@@ -160,7 +166,9 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
             if run.is_written_again
             else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
         )
-    if run.start_offset >= replay.kept_to:
+    if is_deleted:
+        fate = f"they are deleted as broker {follower.broker_id} takes over that beginning"
+    elif run.start_offset >= replay.kept_to:
         fate = f"the {case.options.protocol} protocol cuts the log at {replay.kept_to}"
     elif run.survives:
         fate = f"the {case.options.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
@@ -192,7 +200,9 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
                 value=case.options.protocol,
             ),
             considered(lag),
-            considered("retention: no, it lies above both log starts"),
+            considered(
+                f"retention: no, {'the leader never had them' if is_deleted else 'it lies above both log starts'}"
+            ),
             considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
