@@ -13,6 +13,7 @@ from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.restore.checking import check_partition
 from replica_audit.restore.cluster import ConsumedRecord, Topic
 from replica_audit.restore.restore import RestoreOptions, plan_restore, restore
 from replica_audit.restore.salvaged_records import SalvagedRecords
@@ -76,6 +77,26 @@ def _compacted(path: Path, lost: list[Record], leader: list[Record]) -> tuple[Sa
 def test_a_compacted_topic_with_a_later_value_of_a_key(tmp_path: Path) -> None:
     found = _compacted(tmp_path, [Record(b"a", b"old"), Record(b"b", b"old")], [Record(b"a", b"new")])
     _refused(*found, ORIGINAL, "later value of the key of 1 of 2 records")
+
+
+def test_old_values_of_a_compacted_topic_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    """One of them kept all other records, of all topics, from being restored."""
+    records, cluster = _compacted(
+        tmp_path, [Record(b"a", b"old"), Record(b"b", b"own")], [Record(b"a", b"new"), Record(b"z", b"new")]
+    )
+    skips = RestoreOptions(to_original=True, skip_superseded=True)
+    place = TopicPartition("orders", 0)
+    for before in (0, 2):
+        (outcome,) = restore(records, plan_restore(records, cluster, skips), cluster, skips)
+        assert (outcome.before, outcome.superseded, outcome.left) == (
+            before,
+            1 if not before else 0,
+            1 if not before else 0,
+        )
+    stored = [(one.key, one.value) for one in cluster.read("orders", 0)]
+    assert stored[-1] == (b"b", b"own") and (b"a", b"old") not in stored
+    check = check_partition(records, place, place, cluster, skips)
+    assert check.is_whole and (check.found, check.superseded) == (1, 1)
 
 
 def test_a_compacted_topic_whose_later_value_is_a_tombstone(tmp_path: Path) -> None:

@@ -306,6 +306,8 @@ def _add_restore_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--from-start", action="store_true", help=text)
     text = "skip records that the leader of their own partition still holds: they were never lost"
     command.add_argument("--skip-present", action="store_true", help=text)
+    text = "skip records of compacted topics whose key has a later value (with --to-original)"
+    command.add_argument("--skip-superseded", action="store_true", help=text)
     text = "most records in one transaction (default: %(default)s)"
     command.add_argument("--transaction-records", metavar="N", type=positive_count, default=500, help=text)
     group = command.add_mutually_exclusive_group()

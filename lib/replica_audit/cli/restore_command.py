@@ -37,7 +37,11 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     for note in properties.notes:
         print_note(note)
     options = RestoreOptions(
-        arguments.to_original, not arguments.no_headers, arguments.from_start, arguments.skip_present
+        arguments.to_original,
+        not arguments.no_headers,
+        arguments.from_start,
+        arguments.skip_present,
+        arguments.skip_superseded,
     )
     if arguments.check:
         checks = [

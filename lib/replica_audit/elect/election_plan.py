@@ -67,7 +67,18 @@ def restore_steps(
     places = tuple(map(place_of, _worth_it(decisions, results.remote_store)))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
-        command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
+        compacted = {place_of(row) for row in results.replicas if row.compacted}
+        skip = [] if compacted.isdisjoint(places) else ["--skip-superseded"]
+        command = [
+            "replica-audit",
+            "restore",
+            SALVAGED,
+            "--bootstrap-servers",
+            bootstrap,
+            *config,
+            "--to-original",
+            *skip,
+        ]
         yield Step(
             action="restore",
             text=f"Put the salvaged records of {list_places(places)} back: they are produced at the end of the log",

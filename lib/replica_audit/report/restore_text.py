@@ -24,6 +24,10 @@ def render_plan(plan: PlannedRestore, partitions: Sequence[RestoredPartition], d
         lines += wrap(f"Topic {clean(topic.name)} is created: {count(topic.partitions, 'partition')}, {configs}.")
     for note in plan.notes:
         lines += wrap(note)
+    old = [one for one in partitions if one.superseded]
+    if old:
+        each = ", ".join(f"{clean(one.target)} {one.superseded} of {one.records}" for one in old)
+        lines += wrap(f"Left out, since their keys have later values: {each}.")
     left = sum(one.left for one in partitions)
     lines += wrap(f"{count(left, 'record')} {'would' if dry else 'will'} be produced.")
     return "\n".join(lines) + "\n"
@@ -35,6 +39,7 @@ def render_outcomes(partitions: Sequence[RestoredPartition]) -> str:
     for row in partitions:
         more = f", {row.before} were there before" if row.before else ""
         more += f", {row.present} left out: they were never lost" if row.present else ""
+        more += f", {row.superseded} left out: their keys have later values" if row.superseded else ""
         lines += wrap(f"{clean(row.target)}: {count(row.left, 'record')} produced{more}.")
     return "\n".join([*lines, "restore --check compares the target with the manifest."]) + "\n"
 
@@ -54,7 +59,8 @@ def render_checks(checks: Sequence[Check]) -> str:
         if wrong:
             lines += wrap(f"DIFFERENT: {place}: of {count(row.records, 'record')} {', '.join(wrong)}.")
         else:
-            own = row.records - row.present
+            own = row.records - row.present - row.superseded
             more = f"; {row.present} more were never lost" if row.present else ""
+            more += f"; the keys of {row.superseded} more have later values" if row.superseded else ""
             lines += wrap(f"OK: {place}: {count(own, 'record')} {verb(own, 'is', 'are')} there once, in order{more}.")
     return "\n".join(lines) + "\n"

@@ -42,6 +42,8 @@ class RestoreOptions:
     """Nothing was restored before: without known progress, start at the first record."""
     skip_present: bool = False
     """Skip records that the leader of their own partition holds."""
+    skip_superseded: bool = False
+    """Skip records of compacted topics whose key has a later value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,17 @@ class PlannedRestore:
     targets: Mapping[TopicPartition, TopicPartition]
     present: Mapping[TopicPartition, frozenset[int]]
     """For each partition, numbers of the records that its present leader holds: they were never lost."""
+    superseded: Mapping[TopicPartition, frozenset[int]]
+    """For each partition of a compacted topic, numbers of other records to skip: their keys have later values."""
     new_topics: tuple[NewTopic, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences to read before agreeing."""
     batch_bytes: int = MOST_BATCH_BYTES
     """Batch size that every target accepts."""
+
+    def skipped(self, place: TopicPartition) -> frozenset[int]:
+        """Numbers of the records of a partition that are not produced."""
+        return self.present[place] | self.superseded.get(place, frozenset())
 
 
 def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOptions) -> PlannedRestore:
@@ -104,10 +112,11 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
         for place in places
         if (found := cluster.topic(place.topic)) is not None and place.partition in found.leaderless
     ]
-    if options.to_original:
-        _check_keys(records, cluster, places, present, options)
+    superseded = _check_keys(records, cluster, places, present, options) if options.to_original else {}
     counts = {place: row.records for place, row in places.items()}
-    return PlannedRestore(cluster_id, counts, targets, present, tuple(new_topics), tuple(notes), batch_bytes)
+    return PlannedRestore(
+        cluster_id, counts, targets, present, superseded, tuple(new_topics), tuple(notes), batch_bytes
+    )
 
 
 def targets_of(
@@ -195,28 +204,45 @@ def _check_keys(
     records: SalvagedRecords,
     cluster: Cluster,
     places: Mapping[TopicPartition, ManifestPartition],
-    present: Mapping[TopicPartition, Collection[int]],
+    present: Mapping[TopicPartition, frozenset[int]],
     options: RestoreOptions,
-) -> None:
-    """Raise UsageError if a record of a compacted topic would follow a later one of its key, and so bring an old value back."""
+) -> dict[TopicPartition, frozenset[int]]:
+    """By partition of a compacted topic, the records that would follow a later one of their key, and so bring an old value back.
+    Raises UsageError if there are any that are not to be skipped."""
+    superseded = {}
     for place, row in places.items():
-        if not row.compacted and "compact" not in cluster.configs(place.topic).get("cleanup.policy", ""):
+        if not is_compacted(records, cluster, place):
             continue
         if not options.headers:
             raise UsageError(
                 f"--no-headers: topic {place.topic} is compacted, and only headers tell what is restored already"
             )
-        found = enumerate(_superseded(records, cluster, place))
-        superseded = sum(is_old for number, is_old in found if number not in present[place])
-        if superseded:
-            of_all = f"{superseded} of {count(row.records, 'record')} of {place}"
+        numbers = superseded_records(records, cluster, place) - present[place]
+        if numbers and not options.skip_superseded:
+            of_all = f"{len(numbers)} of {count(row.records, 'record')} of {place}"
             raise UsageError(
-                f"--to-original: topic {place.topic} is compacted, and it has a later value of the key of {of_all}"
+                f"--to-original: topic {place.topic} is compacted, and it has a later value of the key of {of_all}; "
+                "--skip-superseded leaves such records out"
             )
+        superseded[place] = numbers
+    return superseded
+
+
+def is_compacted(records: SalvagedRecords, cluster: Cluster, place: TopicPartition) -> bool:
+    """True if the topic is compacted, or its records were found in a log that was."""
+    said = any(
+        row.compacted for row in records.partitions() if (row.topic, row.partition) == (place.topic, place.partition)
+    )
+    return said or "compact" in cluster.configs(place.topic).get("cleanup.policy", "")
+
+
+def superseded_records(records: SalvagedRecords, cluster: Cluster, place: TopicPartition) -> frozenset[int]:
+    """Numbers of the records of a compacted topic's partition whose keys have later values, in the snapshot or now."""
+    return frozenset(number for number, is_old in enumerate(_superseded(records, cluster, place)) if is_old)
 
 
 def _superseded(records: SalvagedRecords, cluster: Cluster, place: TopicPartition) -> Iterator[bool]:
-    """For each record, True if its key has a later value, in the snapshot or now."""
+    """For each record, True if its key has a later value."""
     latest: dict[bytes | None, tuple[int, int]] = {}
     wanted = {record.key for record in records.of_partition(place)}
     if None in wanted:
@@ -282,7 +308,7 @@ def _place_by_headers(
 ) -> int:
     """`find_place` by the sources that the target's records name: they must be the first ones, in order, each once.
 
-    Records that are `present` may have been skipped.
+    Records that are `present`, or superseded, may have been skipped.
     """
     every = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
     numbers = [number for number in range(len(every)) if number not in present]
@@ -317,16 +343,19 @@ class RestoredPartition:
     records: int
     before: int
     present: int = 0
+    superseded: int = 0
+    """Further ones that are skipped, since their keys have later values."""
 
     @property
     def left(self) -> int:
         """Records to produce."""
-        return self.records - self.before - self.present
+        return self.records - self.before - self.present - self.superseded
 
     def row(self) -> dict[str, object]:
         """The JSON object."""
         place = {"topic": self.target.topic, "partition": self.target.partition}
-        return {**place, "records": self.records, "before": self.before, "present": self.present}
+        numbers = {"before": self.before, "present": self.present, "superseded": self.superseded}
+        return {**place, "records": self.records, **numbers}
 
 
 def name_of(records: SalvagedRecords) -> str:
@@ -366,14 +395,15 @@ def _settle(
     """State of the partition `place`; `known` is the progress that the group has committed."""
     target = plan.targets[place]
     every = plan.counts[place]
-    present = plan.present[place]
-    before = 0 if is_new else find_place(records, place, target, known, present, cluster, options)
+    skipped = plan.skipped(place)
+    before = 0 if is_new else find_place(records, place, target, known, skipped, cluster, options)
     if before > every:
         raise UsageError(
             f"{target}: the progress that is committed is {before}, and the salvage has {every} records of it"
         )
     # An earlier run may have restored one to its own partition: records that are done do not count as present.
-    return RestoredPartition(target, every, before, sum(number >= before for number in present))
+    present = sum(number >= before for number in plan.present[place])
+    return RestoredPartition(target, every, before, present, sum(number >= before for number in skipped) - present)
 
 
 def _refuse_present(plan: PlannedRestore, outcomes: Sequence[RestoredPartition]) -> None:
@@ -413,7 +443,7 @@ def restore(
             _refuse_present(plan, outcomes)
         for (place, target), outcome in zip(plan.targets.items(), outcomes, strict=True):
             numbered = enumerate(records.of_partition(place))
-            left = (one for one in numbered if one[0] >= outcome.before and one[0] not in plan.present[place])
+            left = (one for one in numbered if one[0] >= outcome.before and one[0] not in plan.skipped(place))
             for together in _transactions(left, transaction_records):
                 produced = [_produced(record, records.cluster_id, options) for _, record in together]
                 done = together[-1][0] + 1
@@ -451,5 +481,6 @@ def counts_of(outcomes: Sequence[RestoredPartition]) -> Mapping[str, int]:
         "records": sum(one.records for one in outcomes),
         "before": sum(one.before for one in outcomes),
         "present": sum(one.present for one in outcomes),
+        "superseded": sum(one.superseded for one in outcomes),
         "left": sum(one.left for one in outcomes),
     }

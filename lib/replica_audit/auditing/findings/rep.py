@@ -63,9 +63,15 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     log = f"the log on broker {leader.broker_id}"
     if is_copied:
         log = f"the current log on broker {leader.broker_id}, which it was copied from,"
+    # A log that stands in for the leader's may have left the ISR before.
+    why = (
+        "lost its tail"
+        if is_copied or case.reference.leader_id == leader.broker_id
+        else "lost its tail or never had it"
+    )
     yield finding(
         REP_LEADER_SHORTER,
-        f"{name_copy(facts)} has {name_offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and lost its tail; "
+        f"{name_copy(facts)} has {name_offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and {why}; "
         f"{fate_of_copy(facts)}",
         confidence="proven" if is_copied else "likely",
         verdict="COMMITTED_LOSS" if is_copied else "WILL_LOSE_ON_TRUNCATION",
