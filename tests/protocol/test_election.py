@@ -11,6 +11,7 @@ from replica_audit.protocol.election import CleanElections, elections, first_kno
 def history(*changes: dict) -> tuple[PartitionState, ...]:
     """States of a partition on brokers 1, 2, 3: the first led by 1 in epoch 0, each change on top of the one before."""
     fields = {"leader_id": 1, "leader_epoch": 0, "isr": (1, 2, 3), "elr": (), "last_known_elr": (), "recovering": False}
+    fields |= {"replicas": (1, 2, 3), "adding": (), "removing": ()}
     states = []
     for number, change in enumerate(({}, *changes)):
         uncommitted, occasion = (
@@ -26,9 +27,6 @@ def history(*changes: dict) -> tuple[PartitionState, ...]:
                 metadata_offset=10 + number,
                 occasion=occasion,
                 partition_epoch=number,
-                replicas=(1, 2, 3),
-                removing=(),
-                adding=(),
                 directories=(),
                 configs={},
                 uncommitted=uncommitted,
@@ -64,6 +62,38 @@ def history(*changes: dict) -> tuple[PartitionState, ...]:
 def test_clean_is_who_was_in_sync_or_eligible(changes, clean, from_last_known):
     (one,) = elections(history(*changes))
     assert (one.clean, one.from_last_known) == (clean, from_last_known)
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "clean"),
+    [
+        # The leader has 4 join the ISR, which ends the reassignment and removes the leader: one record does it all (4.3.1).
+        ({"replicas": (4, 2, 1), "adding": (4,), "removing": (1, 3)}, {"replicas": (4, 2), "isr": (4, 2)}, True),
+        ({"replicas": (4, 1, 2, 3), "adding": (4,), "removing": (1, 2, 3)}, {"replicas": (4,), "isr": (4,)}, True),
+        # Nothing is added: 4 comes back into the ISR, and the others are removed.
+        ({"isr": (1, 2), "replicas": (4, 1, 2), "removing": (1, 2)}, {"replicas": (4,), "isr": (4,)}, True),
+        # Elected uncleanly by the controller's own word.
+        (
+            {"replicas": (4, 2, 1), "adding": (4,), "removing": (1, 3)},
+            {"replicas": (4, 2), "isr": (4,), "recovering": True},
+            False,
+        ),
+        # It goes on, or was given up.
+        (
+            {"replicas": (4, 2, 1), "adding": (4,), "removing": (1,)},
+            {"isr": (4,), "adding": (4,), "removing": (1,)},
+            False,
+        ),
+        (
+            {"isr": (2,), "replicas": (4, 2, 1), "adding": (4,), "removing": (1,)},
+            {"replicas": (4, 1), "isr": (4,)},
+            False,
+        ),
+    ],
+)
+def test_the_end_of_a_reassignment_elects_who_joins_the_isr_with_it(begun, ended, clean):
+    states = history(begun, {"leader_id": 4, "adding": (), "removing": (), **ended})
+    assert [one.clean for one in elections(states)] == [clean]
 
 
 @pytest.mark.parametrize(

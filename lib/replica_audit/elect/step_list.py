@@ -134,7 +134,7 @@ class StepList:
                 command,
                 f"mkdir -p {directory}",
                 f"tar -xzf {archive} -C {directory}",
-                f"replica-audit show {_AFTER_STOP} --table replicas --columns {_ENDS} --fail-on never",
+                f"replica-audit show {_AFTER_STOP} --table replicas --columns {_ENDS} || true",
             ],
             files=self._again.files_of([command]),
         )

@@ -21,8 +21,8 @@ class Election(NamedTuple):
     """By the controller's clock."""
     metadata_offset: int
     clean: bool
-    """True if the new leader was in the ISR or an eligible leader replica, so that it had everything committed unless
-    its own log was damaged. False for a last known leader that comes back (LastKnownElr)."""
+    """True if the new leader was in the ISR, joined it by the same record (the end of a reassignment) or was an eligible leader
+    replica, so that it had everything committed unless its own log was damaged. False for a last known leader that comes back (LastKnownElr)."""
     previous_leader_id: int | None
     """The most recent leader, even if it had stopped leading before; None where the history does not reach back so far."""
     previous_isr: tuple[int, ...]
@@ -50,7 +50,7 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
         if after.leader_id is None or after.leader_epoch <= before.leader_epoch or after.leader_id == before.leader_id:
             continue
         chosen = after.leader_id
-        eligible = chosen in before.isr or chosen in before.elr
+        eligible = chosen in before.isr or chosen in before.elr or _ends_reassignment(before, after)
         # The controller marks an unclean election by the recovery state that it sets.
         said_unclean = after.recovering and not before.recovering
         found.append(
@@ -69,6 +69,16 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
             )
         )
     return tuple(found)
+
+
+def _ends_reassignment(before: PartitionState, after: PartitionState) -> bool:
+    """True if a reassignment ended, not given up: the leader had who was missing join the ISR, and the controller removed the
+    others, perhaps that leader, by one record (`PartitionChangeBuilder.completeReassignmentIfNeeded`)."""
+    moved = before.adding or before.removing
+    is_over = not (after.adding or after.removing)
+    return (
+        bool(moved) and is_over and {*before.adding} <= {*after.replicas} and not {*before.removing} & {*after.replicas}
+    )
 
 
 def _was_leaderless(state: PartitionState, led: PartitionState | None) -> bool:

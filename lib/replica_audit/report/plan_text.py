@@ -380,7 +380,7 @@ def wrap_command(command: str) -> Iterator[str]:
         return
     line = "   "
     for number, part in enumerate(shlex.split(clean(command))):
-        word = part if part in ("&&", ">") else shlex.quote(part)
+        word = part if part in ("&&", "||", ">") else shlex.quote(part)
         longer = f"{line}{' ' if number else ''}{word}"
         if number and len(longer) > text_width() - 2:
             yield f"{line} \\"
