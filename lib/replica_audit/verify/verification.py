@@ -173,7 +173,10 @@ def _surprises(
         yield told(None, "partition", "in the later snapshot", "not in it")
         return
     leader_id, epoch = leader
-    if leader_id != outcome.leader_id:
+    planned = replicas.get(outcome.leader_id) if outcome.leader_id is not None else None
+    # The controller moves leadership to the preferred replica, cleanly, as soon as that is in sync (auto.leader.rebalance.enable).
+    is_succeeded = planned is not None and planned.verdict == "correct" and planned.kept_to == planned.predicted
+    if leader_id != outcome.leader_id and (leader_id is None or not is_succeeded):
         yield told(None, "leader", outcome.leader_id, leader_id)
     if epoch is not None and outcome.leader_epoch is not None and epoch < outcome.leader_epoch:
         yield told(None, "leader epoch", f"{outcome.leader_epoch} or more", epoch)

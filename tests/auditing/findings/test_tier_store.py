@@ -339,7 +339,7 @@ def test_the_commands_of_an_answer_look_into_the_store_again(tmp_path: Path) -> 
         put(store, path)
     with_remote(tmp_path / "snapshot", LEADS, *told(extra=(copied(60, 75, (0, 60), at=(LATER, LATER)),)))
     results = audit_all(str(tmp_path / "snapshot"), Settings(topics=(TOPIC,), remote=str(store)))
-    assert results.command("salvage", "--payloads").endswith(f"--payloads --remote {store}")
+    assert results.command("salvage", "--payloads").endswith(f"--payloads --topic {TOPIC} --remote {store}")
     assert not results.command("verify").count("--remote")
     text = str(build_answer(results, build_verdict(results, "high")))
     assert "--remote" in text
