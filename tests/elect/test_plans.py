@@ -174,6 +174,19 @@ def test_a_plan_takes_no_majority_from_the_controllers(
     assert decision.procedure == "unplanned" and elections == []
 
 
+def test_where_a_quorum_is_missing_nobody_is_awaited_as_a_leader() -> None:
+    """The plan asked to see that broker 1 leads in place of broker 2, which is needed for an election and was not to be started."""
+    results = results_of([Part("t", (1, 2, 3), 2, (1, 2), choice=1)], "4.3.1", "metadata_log")
+    plan = plan_elections(of_voters(results, 1, 2, 3), up=(1,), asked=[("t", 0)])
+    (conflict,) = plan.conflicts
+    assert (
+        "nobody is elected until a majority is up. Start broker 2 as a controller only (kafka-server-start.sh -daemon "
+        "SERVER_PROPERTIES_OF_2 --override process.roles=controller --override listeners=CONTROLLER_LISTENER_OF_2) until "
+        "others lead what it led, then make the plan again"
+    ) in conflict.reason
+    assert not [step for step in plan.steps if step.action in ("check", "start", "elect")]
+
+
 @pytest.mark.parametrize("version", [None, "4.3.1"])
 @pytest.mark.parametrize(
     ("up", "copied"), [((1, 2, 3), (2,)), ((2, 3), (2,)), ((3,), ()), ((), ())], ids=["all", "leader", "other", "none"]

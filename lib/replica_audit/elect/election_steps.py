@@ -296,7 +296,7 @@ class _Attempt:
         confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
         if self._starts_controllers and (confirmed or moving or choices):
             self.list.start_controllers(self._now, are_enough=_lead_alone(self._state))
-        if confirmed:
+        if confirmed and self._look_for_quorum(confirmed, is_elected=True):
             self.list.confirm(self._now, confirmed)
         if not moving and not choices:
             return
@@ -367,7 +367,7 @@ class _Attempt:
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
             self._start(candidate, text, [self._controllers_lead])
             self.procedures.update(dict.fromkeys(one.places, "start"))
-            self._look_for_quorum(one)
+            self._look_for_quorum(one.places)
         else:
             uncut = self._still_uncut(candidate, one.places)
             if rivals := self._rivals(one, taken):
@@ -376,7 +376,7 @@ class _Attempt:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
                 before = [*self._before_start(one, taken), *uncut]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
-            self._look_for_quorum(one)
+            self._look_for_quorum(one.places)
             kinds = self._kinds.one_of_each(one.places)
             if not all(self._now.is_led_by(place, candidate) for place in kinds):
                 by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
@@ -386,20 +386,29 @@ class _Attempt:
         self._done |= set(one.places)
         self.list.check(self._now, one)
 
-    def _look_for_quorum(self, one: Round) -> None:
-        """Give up a round that would stop brokers which the controllers' quorum needs (H16)."""
+    def _look_for_quorum(self, places: Iterable[Place], *, is_elected: bool = False) -> bool:
+        """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.
+        `is_elected`: with a quorum, who is up leads by itself."""
         voters = self._state.voters
         down = (voters & self._state.brokers) - self._now.perhaps_up
         left = len(voters) - len(down)
         if 2 * left > len(voters) or not voters:
-            return
+            return True
         are, them = ("is a controller", "it") if len(down) == 1 else ("are controllers", "them")
         reason = (
             f"{name_brokers(sorted(down))} {are} too, and without {them} {left} of {len(voters)} controllers "
             f"{'is' if left == 1 else 'are'} left: nobody is elected until a majority is up"
         )
-        for place in one.places:
+        able = sorted(down.difference(self._state.voteless))[: len(voters) // 2 + 1 - left]
+        if is_elected and 2 * (left + len(able)) > len(voters):
+            commands = ", ".join(map(Tools.start_as_controller, able))
+            reason += (
+                f". Start {name_brokers(able)} as {'a controller' if len(able) == 1 else 'controllers'} only ({commands}) until others "
+                f"lead what {'it' if len(able) == 1 else 'they'} led, then make the plan again"
+            )
+        for place in places:
             self._give_up(place, reason)
+        return False
 
     def _still_uncut(self, candidate: int, places: Collection[Place]) -> list[str]:
         """Conditions for a candidate that may be following a leader that cuts it: that may have happened since it was copied."""

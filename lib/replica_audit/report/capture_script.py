@@ -73,7 +73,7 @@ on() {{
 }}
 
 # reach BROKER HOST DIR: stops where a log dir cannot be entered, before anything is copied.
-reach() {{ on "$2" "$3" true || {{ echo "broker $1: $3 cannot be entered" >&2; exit 3; }}; }}
+reach() {{ on "$2" "$3" true || {{ echo "broker $1: $3 cannot be entered; where its disk has failed, leave it out" >&2; exit 3; }}; }}
 
 # note PATH REASON: the copy of this log dir is incomplete in PATH.
 note() {{ printf '%s\\t%s\\n' "$1" "$2" >>"$WORK/incomplete"; }}
