@@ -26,7 +26,7 @@ def pack(directory: Path, archive: Path) -> None:
     """Packs all below `directory` into `archive` and writes its manifest."""
     if not archive.name.endswith(SUFFIX):
         sys.exit(f"error: expected a name that ends in {SUFFIX}, found {archive.name}")
-    files = read_directory(directory, ["."])
+    files = read_directory(directory)
     if not files:
         sys.exit(f"error: no file below {directory}")
     if told := [name for name in files if name.rsplit("/", 1)[-1] == TRUTH]:

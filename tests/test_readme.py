@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.archives import read_directory
 from tests.support.planted import write_small
 from tests.support.remote_stores import plain_path, put
 from tests.support.snapshots import TOPIC_ID, make_uuid
@@ -152,12 +153,9 @@ def test_the_copying_recipes_copy_everything_in_order(recipe, tmp_path):
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
 
-    def files(root):
-        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-    assert files(target) == files(source)
+    assert read_directory(target) == read_directory(source)
     order = [name.removeprefix("./") for name in (tmp_path / "order").read_text().split("\0") if name]
-    assert sorted(order) == sorted(files(source)), "a file was copied twice or not at all"
+    assert sorted(order) == sorted(read_directory(source)), "a file was copied twice or not at all"
 
     def stage(name):
         if name.startswith("__cluster_metadata-0/"):

@@ -19,7 +19,7 @@ import pytest
 from tests.support import metadata_log
 from tests.support.answering_brokers import AnsweringBrokers, in_sync
 from tests.support.dump_lines import batch_line, listing, record_line
-from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
+from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper, flip
 from tests.support.fake_cluster import FakeCluster
 from tests.support.in_process import run_in_process
 from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
@@ -92,11 +92,6 @@ def _undecodable(base: int, content: bytes, codec: int = 0, count: int = 5) -> b
     return head + checked
 
 
-def _flipped(data: bytes) -> bytes:
-    """A batch with one other bit in its last record."""
-    return data[:-1] + bytes([data[-1] ^ 1])
-
-
 def _logs() -> dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...], dict[str, str]]]:
     """Batches of leader and follower, and the topic's settings, by topic."""
     common = batch(0, 5)
@@ -109,7 +104,7 @@ def _logs() -> dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...], dict[str, s
     ended = {"producer_id": 7, "producer_epoch": 0}
     logs: dict[str, tuple] = {
         "lost": ((common, batch(5, 5, 2, "new")), (common, batch(5, 9, 0, "lost")), {}),
-        "flipped": ((common, _flipped(rest)), (common, rest), {}),
+        "flipped": ((common, flip(rest)), (common, rest), {}),
         "headless": ((common, rest[40:]), (common, rest), {}),
         "cut": ((common, rest[:-20]), (common, rest), {}),
         "tail": ((common, rest, raw), (common, rest, TEXT.encode()[:9]), {}),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.batch_entries import Entry, rows_of, segment_of
 from tests.support.made_cases import LARGE as NAME
 from tests.support.made_cases import large_directory as directory
 from tests.support.report_rows import tables_of
@@ -26,54 +27,8 @@ from replica_audit.model import CheckpointFile, Leadership
 from replica_audit.results import Results
 from replica_audit.segments import batch_rows, digests
 from replica_audit.segments.batch_rows import Batches, find_rows
-from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.segments.summary import Summariser
 
 SEEDS = range(400)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A batch of magic 2 or a legacy message."""
-
-    base: int
-    last: int
-    epoch: int
-    crc: int
-    count: int
-    magic: int = 2
-    attributes: int = 0
-    producer: tuple[int, int, int] = (-1, -1, -1)
-    """Producer id, producer epoch, base sequence."""
-    sound: bool = True
-
-    @property
-    def end(self) -> int:
-        return self.last + 1
-
-
-def rows_of(entries: Sequence[Entry]) -> np.ndarray:
-    """`BATCH_DTYPE` rows of the entries of one file."""
-    rows = [
-        (
-            number * 1000,
-            61 + entry.count,
-            entry.base,
-            entry.last,
-            entry.epoch if entry.magic == 2 else -1,
-            entry.magic,
-            entry.crc,
-            entry.sound,
-            entry.attributes,
-            1_000 + entry.base,
-            1_000 + entry.last,
-            *entry.producer,
-            entry.count,
-            False,
-        )
-        for number, entry in enumerate(entries)
-    ]
-    return np.array(rows, BATCH_DTYPE)
 
 
 def written(dice: random.Random, start: int, end: int, epoch: int, legacy: bool) -> list[Entry]:
@@ -162,14 +117,7 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
         first = dice.choice([0, 0, 0, dice.randrange(len(log))])
         log = log[first:]
         cut = dice.choice([len(log), dice.randint(1, len(log))])
-        files = []
-        for part in filter(None, (log[:cut], log[cut:])):
-            rows = rows_of(part)
-            summariser = Summariser(
-                f"broker-{broker}/{NAME}/{part[0].base:020d}.log", part[0].base, int(rows["size"].sum())
-            )
-            summariser.add(rows)
-            files.append((summariser.finish(), rows))
+        files = [(part[0].base, rows_of(part)) for part in (log[:cut], log[cut:]) if part]
         end = max(entry.end for entry in log)
         start = dice.choice([None, None, dice.randint(log[0].base, end)])
         place = directory(broker, dice.choice([end, max(0, end - 5), dice.randint(0, end)]), start)
@@ -177,7 +125,7 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
             place = place._replace(
                 high_watermark_file=CheckpointFile("not_given", place.path), high_watermark_checkpoint=None
             )
-        replicas.append((place, tuple(summary for summary, _ in files)))
+        replicas.append((place, tuple(segment_of(broker, base, rows) for base, rows in files)))
         batches[broker, place.log_dir] = np.concatenate([rows for _, rows in files])
     leadership = Leadership(
         topic=NAME.topic,
@@ -261,12 +209,8 @@ def test_of_logs_that_agree_hardly_a_batch_becomes_an_object(count, below, monke
     """However long they are, and wherever the high watermark is."""
     monkeypatch.setattr(batch_rows, "Batch", _Counted)
     monkeypatch.setattr(_Counted, "made", 0)
-    rows = rows_of([Entry(offset, offset, 0, offset, 1) for offset in range(count)])
-    replicas = []
-    for broker in (1, 2, 3):
-        summariser = Summariser(f"broker-{broker}/{NAME}/{0:020d}.log", 0, int(rows["size"].sum()))
-        summariser.add(rows)
-        replicas.append((directory(broker, max(0, count - below)), (summariser.finish(),)))
+    rows = rows_of([Entry(offset, offset, 0, offset) for offset in range(count)])
+    replicas = [(directory(n, max(0, count - below)), (segment_of(n, 0, rows),)) for n in (1, 2, 3)]
     leadership = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2, 3))
     found = answers(PartitionEvidence(NAME, tuple(replicas), leadership), {(n, f"broker-{n}"): rows for n in (1, 2, 3)})
     assert found["elections"] and not found["divergences"]
@@ -277,15 +221,12 @@ def test_of_logs_that_agree_hardly_a_batch_becomes_an_object(count, below, monke
 def test_of_a_fork_hardly_a_batch_becomes_an_object(count, monkeypatch):
     monkeypatch.setattr(batch_rows, "Batch", _Counted)
     monkeypatch.setattr(_Counted, "made", 0)
-    shared = [Entry(offset, offset, 0, offset, 1) for offset in range(count)]
-    fork = [[Entry(offset, offset, epoch, offset + epoch, 1) for offset in range(count, 2 * count)] for epoch in (0, 1)]
+    shared = [Entry(offset, offset, 0, offset) for offset in range(count)]
+    fork = [[Entry(offset, offset, epoch, offset + epoch) for offset in range(count, 2 * count)] for epoch in (0, 1)]
     replicas, batches = [], {}
     for broker, tail in ((1, fork[1]), (2, fork[0]), (3, fork[0])):
-        rows = rows_of([*shared, *tail])
-        summariser = Summariser(f"broker-{broker}/{NAME}/{0:020d}.log", 0, int(rows["size"].sum()))
-        summariser.add(rows)
-        replicas.append((directory(broker, count), (summariser.finish(),)))
-        batches[broker, f"broker-{broker}"] = rows
+        batches[broker, f"broker-{broker}"] = rows = rows_of([*shared, *tail])
+        replicas.append((directory(broker, count), (segment_of(broker, 0, rows),)))
     leadership = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=1, isr=(1,))
     found = answers(PartitionEvidence(NAME, tuple(replicas), leadership), batches)
     assert [row["record_count"] for row in found["divergences"]] == [count, count]
@@ -300,7 +241,7 @@ def test_rows_are_found_by_all_their_fields(seed):
     for _ in range(2):
         bases = sorted(dice.randint(0, 8) for _ in range(dice.randint(0, 12)))
         sides.append([Entry(base, base + dice.randint(0, 1), 0, dice.randint(0, 1), 1) for base in bases])
-    one, other = (np.array(rows_of(side), BATCH_DTYPE) for side in sides)
+    one, other = map(rows_of, sides)
     keys = [[tuple(row[name] for name in names) for row in rows] for rows in (one, other)]
     last = {key: at for at, key in enumerate(keys[1])}
     columns = [[rows[name] for name in names] for rows in (one, other)]

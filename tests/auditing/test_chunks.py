@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from tests.support.batch_entries import Entry, rows_of, segment_of
 from tests.support.made_cases import LARGE as NAME
 from tests.support.made_cases import large_directory as directory
 from tests.support.some import some
@@ -24,74 +25,24 @@ from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_
 from replica_audit.model import CHUNK_OFFSETS, Leadership, SegmentSummary
 from replica_audit.schema import REPORT_TABLES, ReportRows
 from replica_audit.segments.batch_rows import Batches
-from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.segments.summary import Summariser
 
 SEEDS = range(120)
 
 
-@dataclass(frozen=True)
-class Header:
-    """A batch by its header fields; `crc` represents its content."""
-
-    base: int
-    last: int
-    epoch: int
-    crc: int
-    sound: bool = True
-
-    @property
-    def end(self) -> int:
-        return self.last + 1
-
-
-def rows_of(headers: list[Header]) -> np.ndarray:
-    """`BATCH_DTYPE` rows of batches of one file."""
-    rows = np.zeros(len(headers), BATCH_DTYPE)
-    position = 0
-    for row, header in zip(rows, headers, strict=True):
-        size = 61 + (header.last - header.base + 1) * 3
-        values = {
-            "position": position,
-            "size": size,
-            "base_offset": header.base,
-            "last_offset": header.last,
-            "leader_epoch": header.epoch,
-            "magic": 2,
-            "crc": header.crc,
-            "crc_valid": header.sound,
-            "base_timestamp": 1_000 + header.base,
-            "max_timestamp": 1_000 + header.last,
-            "producer_id": -1,
-            "producer_epoch": -1,
-            "base_sequence": -1,
-            "record_count": header.last - header.base + 1,
-        }
-        for name, value in values.items():
-            row[name] = value
-        position += size
-    return rows
-
-
 def segments_of(
-    broker: int, headers: list[Header], start: int, cuts: set[int]
+    broker: int, headers: list[Entry], start: int, cuts: set[int]
 ) -> list[tuple[SegmentSummary, np.ndarray]]:
     """Segment files that begin at `start` and at the offsets `cuts` where a batch begins."""
-    parts: list[tuple[int, list[Header]]] = [(start, [])]
+    parts: list[tuple[int, list[Entry]]] = [(start, [])]
     for header in headers:
         if header.base in cuts and parts[-1][1]:
             parts.append((header.base, []))
         parts[-1][1].append(header)
-    found = []
-    for base, part in parts:
-        rows = rows_of(part)
-        summariser = Summariser(f"broker-{broker}/large-0/{base:020d}.log", base, int(rows["size"].sum()))
-        summariser.add(rows)
-        found.append((summariser.finish(), rows))
-    return found
+    files = [(base, rows_of(part)) for base, part in parts]
+    return [(segment_of(broker, base, rows), rows) for base, rows in files]
 
 
-def append(dice: random.Random, headers: list[Header], end: int, epoch: int) -> list[Header]:
+def append(dice: random.Random, headers: list[Entry], end: int, epoch: int) -> list[Entry]:
     """The log written on to `end` by a leader of `epoch`; batches like to end next to a chunk's border."""
     base = headers[-1].end if headers else 0
     headers = list(headers)
@@ -99,12 +50,12 @@ def append(dice: random.Random, headers: list[Header], end: int, epoch: int) -> 
         border = (base // CHUNK_OFFSETS + 1) * CHUNK_OFFSETS
         size = dice.choice([dice.randint(1, 4_000), border - base, border - base + dice.randint(-1, 3), 1])
         last = min(end, base + max(1, min(size, 20_000))) - 1
-        headers.append(Header(base, last, epoch, dice.getrandbits(32)))
+        headers.append(Entry(base, last, epoch, dice.getrandbits(32)))
         base = last + 1
     return headers
 
 
-def mishap(dice: random.Random, headers: list[Header]) -> list[Header]:
+def mishap(dice: random.Random, headers: list[Entry]) -> list[Entry]:
     """The log after something happened to it somewhere."""
     headers, at = list(headers), dice.randrange(len(headers))
     kind = dice.choice(["hole", "content", "crc", "split", "epoch", "twice", "none", "none"])
@@ -224,7 +175,7 @@ def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_ro
     bases = [*range(0, CHUNK_OFFSETS - 10, 5_000), CHUNK_OFFSETS - 10, CHUNK_OFFSETS, CHUNK_OFFSETS + 10]
     bases = sorted({*bases, hole, hole + 1, *range(CHUNK_OFFSETS + 20, 3 * CHUNK_OFFSETS, 9_000)})
     headers = [
-        Header(base, following - 1, 0, base + 7)
+        Entry(base, following - 1, 0, base + 7)
         for base, following in zip(bases, [*bases[1:], 3 * CHUNK_OFFSETS], strict=True)
     ]
     holed = [header for header in headers if header.base != hole]
@@ -253,7 +204,7 @@ INSIDE = CHUNK_OFFSETS + 100
 def copy_of(broker: int, chunks: int, high_watermark: int | None = None, other: int | None = None) -> ReplicaFacts:
     """A copy of the log up to the end of some chunks, whose chunk `other` has other contents."""
     bases = range(0, chunks * CHUNK_OFFSETS, HALF)
-    log = [Header(base, base + HALF - 1, 0, base + (base // CHUNK_OFFSETS == other)) for base in bases]
+    log = [Entry(base, base + HALF - 1, 0, base + (base // CHUNK_OFFSETS == other)) for base in bases]
     end = chunks * CHUNK_OFFSETS
     files = segments_of(broker, log, 0, set())
     return replica_facts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.encoder import flip
 from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 
@@ -128,12 +129,11 @@ def test_an_in_sync_replica_whose_tail_is_unreadable_bounds_nothing(tmp_path, ta
 
 
 def test_an_unreadable_last_batch_of_the_leader_may_have_been_committed(tmp_path):
-    last = bytearray(written(20, 25, 0)[0])
-    last[-1] ^= 1
+    last = flip(written(20, 25, 0)[0])
     answer = audit(
         tmp_path,
         {
-            1: Replica([*written(0, 20, 0), bytes(last)], high_watermark=15),
+            1: Replica([*written(0, 20, 0), last], high_watermark=15),
             2: Replica(written(0, 25, 0), high_watermark=15),
         },
     )

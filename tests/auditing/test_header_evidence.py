@@ -11,7 +11,7 @@ import google_crc32c
 import pytest
 from tests.support.audit_json_text import audit_json_text
 from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot, forget_unchecked
-from tests.support.encoder import encode_batch, encode_marker
+from tests.support.encoder import encode_batch, encode_marker, flip
 from tests.support.in_process import run_stages, without_run
 from tests.support.made_cases import batch, case, compared, log, segment
 from tests.support.snapshots import Listed, Replica, write_pair, write_snapshot
@@ -28,12 +28,6 @@ from replica_audit.segments.batch_rows import Batches
 HEADERS = ("--headers", "always")
 SEVERE = ("critical", "high")
 BATCHES = [encode_batch(base, 5, 0, mark=f"{base}") for base in range(0, 30, 5)]
-
-
-def _changed(batch: bytes, position: int) -> bytes:
-    data = bytearray(batch)
-    data[position] ^= 1
-    return bytes(data)
 
 
 def _with_right_checksum(batch: bytes) -> bytes:
@@ -69,7 +63,7 @@ def test_records_that_differ_are_told_once_their_checksums_are_known(tmp_path: P
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("position", [*range(0, 61, 7), 22, 26, 60, 63, -1])
 def test_damage_is_never_told_as_other_records(tmp_path: Path, position: int, side: int) -> None:
-    damaged = [*BATCHES[:2], _changed(BATCHES[2], position), *BATCHES[3:]]
+    damaged = [*BATCHES[:2], flip(BATCHES[2], position), *BATCHES[3:]]
     sides = [BATCHES, damaged] if side else [damaged, BATCHES]
     # Of what batches are not told apart by nothing but a checksum tells.
     is_seen = 0 <= position <= 21 or 23 <= position < 27
@@ -130,7 +124,7 @@ def test_a_log_that_waits_for_checksums_is_not_called_missing(
     assert "not collected" not in _told(evidence, capsys, "show")
 
 
-DAMAGED_END = [*BATCHES[:5], _changed(BATCHES[5], 23)]
+DAMAGED_END = [*BATCHES[:5], flip(BATCHES[5], 23)]
 
 
 @pytest.mark.parametrize(
@@ -225,14 +219,14 @@ def test_markers_are_whole_and_their_checksums_computed_by_the_audit(tmp_path: P
     snapshot = _snapshot(tmp_path / "snapshot", [*BATCHES, marker, encode_batch(31, 1, 0)], [*BATCHES])
     rows = answers(collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS))["replicas"]
     assert [(row["batch_count"], row["unchecked_batches"]) for row in rows] == [(8, 7), (6, 6)]
-    damaged = [*BATCHES, _changed(marker, -1), encode_batch(31, 1, 0)]
+    damaged = [*BATCHES, flip(marker, -1), encode_batch(31, 1, 0)]
     snapshot = _snapshot(tmp_path / "other", damaged, damaged)
     found = answers(collect_snapshot(snapshot, tmp_path / "damaged", *HEADERS))["findings"]
     assert {(row["code"], row["broker_id"]) for row in found} >= {("LOG-CORRUPT-MID", 1), ("LOG-CORRUPT-MID", 2)}
 
 
 def test_damage_names_who_has_the_records_as_far_as_that_is_known(tmp_path: Path) -> None:
-    damaged = [*BATCHES[:2], _changed(BATCHES[2], 20), *BATCHES[3:]]
+    damaged = [*BATCHES[:2], flip(BATCHES[2], 20), *BATCHES[3:]]
     sides = {1: Replica(BATCHES), 2: Replica(damaged), 3: Replica(BATCHES)}
     snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2, 3), (1, 2, 3))])
     evidence = collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS)
@@ -275,7 +269,7 @@ def test_a_batch_with_a_wrong_length_hides_none_behind_it(tmp_path: Path) -> Non
 
 
 def test_a_batch_that_became_another_sound_one_is_told_as_other_records(tmp_path: Path) -> None:
-    other = _with_right_checksum(_changed(BATCHES[2], -1))
+    other = _with_right_checksum(flip(BATCHES[2], -1))
     snapshot = _snapshot(tmp_path / "snapshot", BATCHES, [*BATCHES[:2], other, *BATCHES[3:]])
     expected, found = _follow(snapshot, tmp_path)
     assert found[-1] == expected and "DIV-CONTENT" in _codes(expected)

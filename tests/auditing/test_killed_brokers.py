@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.encoder import flip
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
@@ -15,7 +16,7 @@ LOG = written(0, 80, 0)
 
 def _rotten(at: int, log=LOG) -> list[bytes]:
     """`log` with a changed byte in the records of the batch at offset `at`."""
-    return [batch if int.from_bytes(batch[:8], "big") != at else batch[:-1] + bytes([batch[-1] ^ 1]) for batch in log]
+    return [batch if int.from_bytes(batch[:8], "big") != at else flip(batch) for batch in log]
 
 
 def _audit(path, brokers, kinds, **options):

@@ -20,7 +20,7 @@ from tests.support.coordinator_log import (
     log_value,
     sent,
 )
-from tests.support.encoder import TIMESTAMP_MS, encode_marker
+from tests.support.encoder import TIMESTAMP_MS, encode_marker, flip
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
@@ -104,10 +104,9 @@ def test_a_transaction_that_ended_is_no_finding_whatever_comes_after(tmp_path):
 
 @pytest.mark.parametrize("damage", ["marker", "hole", "tail"])
 def test_a_marker_that_may_have_been_in_what_is_damaged_is_not_missed(tmp_path, damage):
-    marker = bytearray(commit_marker(15))
-    marker[-1] ^= 1
+    marker = flip(commit_marker(15))
     log = {
-        "marker": [*SHARED_OPEN, bytes(marker), later_batch(16)],
+        "marker": [*SHARED_OPEN, marker, later_batch(16)],
         "hole": [*SHARED_OPEN, later_batch(16)],
         "tail": SHARED_OPEN,
     }[damage]

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.archives import read_directory
 from tests.support.captures import FIXTURES
 from tests.support.report_rows import tables_of
 
@@ -34,10 +35,6 @@ def plan(capsys, *arguments):
     return out
 
 
-def files_of(path):
-    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
-
-
 @pytest.mark.parametrize("target", ["snapshot", "a snapshot's place"])
 def test_the_script_copies_everything_and_says_when(capsys, tmp_path, target):
     to = tmp_path / target
@@ -48,7 +45,7 @@ def test_the_script_copies_everything_and_says_when(capsys, tmp_path, target):
     script = plan(capsys, *(f"{path.name[7:]}={path}" for path in brokers), "--to", str(to), "--kafka-version", "4.3.1")
     subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
     for path in brokers:
-        assert files_of(to / path.name) == files_of(path)
+        assert read_directory(to / path.name) == read_directory(path)
     manifest = parse_manifest((to / "manifest.json").read_bytes(), "manifest.json")
     assert (manifest.quiesced, manifest.kafka_version) == (None, "4.3.1")
     assert [(one.broker_id, one.log_dir) for one in manifest.brokers] == [(int(p.name[7:]), p.name) for p in brokers]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.encoder import flip
 from tests.support.remote_log import LEADS, copied, with_remote
 from tests.support.remote_stores import plain_path, put, segment_id
 from tests.support.scenario import written
@@ -69,7 +70,7 @@ def test_what_the_store_lacks_is_copied(tmp_path: Path) -> None:
 def test_what_is_damaged_there_is_copied_where_it_was_read(tmp_path: Path, *, verify: bool, number: int) -> None:
     """Of an object that is damaged in part nothing counts."""
     whole = content(OWN[1])
-    broken = {OWN[1]: whole[:-1] + bytes([whole[-1] ^ 1])}
+    broken = {OWN[1]: flip(whole)}
     found, steps = planned(tmp_path, *OWN, LEFT, changed=broken, verify_remote=verify)
     assert found == number and len(steps) == bool(number)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.collected import answers, collect_snapshot, copy_snapshot
-from tests.support.encoder import encode_batch
+from tests.support.encoder import encode_batch, flip
 from tests.support.report_rows import finding, results
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
@@ -18,17 +18,11 @@ BATCHES = [encode_batch(base, 5, 0, mark=f"{base}") for base in range(0, 30, 5)]
 NOBODY = Listed(None, (1, 2), ())
 
 
-def _changed(batch: bytes, position: int) -> bytes:
-    data = bytearray(batch)
-    data[position] ^= 1
-    return bytes(data)
-
-
 #: The log of broker 1; that of broker 2.
 DAMAGED = {
-    "the last batch, which only one has": ([*BATCHES[:5], _changed(BATCHES[5], 70)], BATCHES[:5]),
-    "where the last batch ends": ([*BATCHES[:5], _changed(BATCHES[5], 23)], BATCHES[:5]),
-    "a batch in the middle": ([*BATCHES[:2], _changed(BATCHES[2], 70), *BATCHES[3:]], BATCHES),
+    "the last batch, which only one has": ([*BATCHES[:5], flip(BATCHES[5], 70)], BATCHES[:5]),
+    "where the last batch ends": ([*BATCHES[:5], flip(BATCHES[5], 23)], BATCHES[:5]),
+    "a batch in the middle": ([*BATCHES[:2], flip(BATCHES[2], 70), *BATCHES[3:]], BATCHES),
 }
 
 

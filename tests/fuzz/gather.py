@@ -31,7 +31,7 @@ from tests.fuzz.whole import first_changes
 from tests.fuzz.written import WRITTEN
 from tests.support.archives import FILTERS, Files, tar_bytes
 from tests.support.collected import collect_into
-from tests.support.encoder import encode_batch, encode_marker
+from tests.support.encoder import encode_batch, encode_marker, flip
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.remote_stores import compressed, manifest
 from tests.support.snapshots import Replica, write_snapshot
@@ -110,7 +110,7 @@ def _of_evidence() -> Iterator[tuple[str, bytes]]:
 
 def _with_brought(frames: bytes, first: bytes) -> Iterator[bytes]:
     """Frames, and a batch as it was brought later: sound, and damaged."""
-    for batch in (first, first[:-1] + bytes([first[-1] ^ 1])):
+    for batch in (first, flip(first)):
         later = short_bytes(0, batch)
         # The two halves are as long, but for the byte that says that there are two.
         filler = bytes(max(0, len(frames) + 1 - len(later) - len(short_bytes(0, b""))))

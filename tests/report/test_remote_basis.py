@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.encoder import flip
 from tests.support.page_content import page_of
 from tests.support.remote_log import LEADS, WHOLE, copied, with_remote
 from tests.support.remote_stores import plain_path, put, segment_id, write_listing
@@ -129,7 +130,7 @@ def test_of_an_object_that_is_damaged_in_part_the_rest_is_not_called_sound(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     batches = written(60, 75, 0, "lost ")
-    batches[1] = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
+    batches[1] = flip(batches[1])
     options = prepare(tmp_path, {LEFT[0]: b"".join(batches), LEFT[1]: lost(LEFT[1])})
     chosen, texts = told(tmp_path, [*options, "--verify-remote"], capsys)
     assert chosen["remote_basis"] == [{"basis": "differs", "records": 10}, {"basis": "content", "records": 15}]

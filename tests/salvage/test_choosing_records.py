@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
+from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper, flip
 from tests.support.led_by_first import COMMON, HEX, LEADER, led_by_first, replica
 from tests.support.snapshots import Replica, make_uuid
 
@@ -42,10 +42,6 @@ def _transactions(number: int, **more: Any) -> dict[str, Any]:
 
 def _marker(base: int, outcome: str, leader_epoch: int, producer_epoch: int = 0) -> bytes:
     return encode_marker(base, outcome, leader_epoch, producer_id=1, producer_epoch=producer_epoch)
-
-
-def _broken(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 1])
 
 
 THREE = [encode_batch(0, 5, 0, mark="a"), encode_batch(5, 3, 0, mark="b"), encode_batch(8, 4, 0, mark="c")]
@@ -89,7 +85,7 @@ CASES: dict[str, tuple[tuple[Replica, ...], dict[str, Any], tuple[str, ...], lis
         _values("b", range(5, 8), 5), {"reasons": {"hole": 3}},
     ),
     "a batch that the leader cannot read": (
-        (replica([THREE[0], _broken(THREE[1]), THREE[2]], EPOCH_0), replica(THREE, EPOCH_0)), {}, (),
+        (replica([THREE[0], flip(THREE[1]), THREE[2]], EPOCH_0), replica(THREE, EPOCH_0)), {}, (),
         _values("b", range(5, 8), 5), {"reasons": {"unreadable_there": 3}},
     ),
     "past the end in the leader's epoch, which may be skew": (
@@ -141,7 +137,7 @@ CASES: dict[str, tuple[tuple[Replica, ...], dict[str, Any], tuple[str, ...], lis
         ), {"configs": COMPACTED}, (), [(0, b"#0"), (9, b"#9")], {"left_out": {"cleaned": 8}},
     ),
     "a broken batch that another copy has whole": (
-        (LEADER, *(replica([*COMMON, one], EPOCH_0) for one in (_broken(WHOLE), WHOLE))), {}, (),
+        (LEADER, *(replica([*COMMON, one], EPOCH_0) for one in (flip(WHOLE), WHOLE))), {}, (),
         _values("old", range(10, 14), 10), {},
     ),
     "messages of old formats": (
@@ -244,7 +240,7 @@ def test_two_different_records_of_one_epoch_and_offset_are_both_kept(tmp_path: P
 
 
 def test_a_batch_whose_checksum_is_wrong_is_1(tmp_path: Path) -> None:
-    broken = _broken(encode_batch(14, 3, 0, mark="old"))
+    broken = flip(encode_batch(14, 3, 0, mark="old"))
     tail = [WHOLE, broken, encode_batch(17, 2, 0, mark="end")]
     snapshot = led_by_first(tmp_path / "s", LEADER, replica([*COMMON, *tail], ((0, 0),)))
     manifest, found = salvaged(snapshot, status=1)

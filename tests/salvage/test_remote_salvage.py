@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.encoder import encode_batch, encode_marker
+from tests.support.encoder import encode_batch, encode_marker, flip
 from tests.support.remote_log import LEADS, WHOLE, copied, leader, with_remote
 from tests.support.remote_stores import chunked_path, compressed, manifest, plain_path, put, segment_id
 from tests.support.scenario import written
@@ -188,7 +188,7 @@ def test_a_segment_that_the_store_may_have_lost_is_not_counted_on(tmp_path: Path
 def test_damaged_records_of_the_store_are_not_counted_on(tmp_path: Path) -> None:
     """With --verify-remote; the plan salvages the others, and does not say that remote storage still has these."""
     batches = lost(60, 75)
-    batches[1] = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
+    batches[1] = flip(batches[1])
     store = fill(tmp_path / "tier", *LEFT)
     put(store, plain_path(segment_id(*LEFT[0]), 60), b"".join(batches))
     plan = planned(snapshot(tmp_path, *LEFT), "--remote", str(store), "--verify-remote")
@@ -201,7 +201,7 @@ def test_damaged_records_of_the_store_are_not_counted_on(tmp_path: Path) -> None
 def test_damaged_records_of_the_store_are_a_hole_that_a_follower_fills(tmp_path: Path) -> None:
     """The leader has 40 to 59 in remote storage only, five of them damaged there; broker 2 has them in its files."""
     batches = written(40, 60, 0)
-    batches[1] = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
+    batches[1] = flip(batches[1])
     store = fill(tmp_path / "tier")
     put(store, plain_path(segment_id(40, 60, (0, 40)), 40), b"".join(batches))
     other = Replica([*written(0, 60, 0), *written(60, 120, 1)], epochs=((0, 0), (1, 60)), high_watermark=120)
@@ -248,7 +248,7 @@ def test_a_transaction_may_end_in_the_next_segment(tmp_path: Path, outcome: str,
 
 def test_damage_in_the_store_is_named(tmp_path: Path) -> None:
     first, *rest = lost(60, 75)
-    store = fill(tmp_path / "tier", LEFT[0], batches=[first[:-1] + bytes([first[-1] ^ 1]), *rest])
+    store = fill(tmp_path / "tier", LEFT[0], batches=[flip(first), *rest])
     found, values = salvaged(snapshot(tmp_path, LEFT[0]), "--remote", str(store), status=1)
     assert [offset for offset, _ in values] == [*range(65, 75)]
     assert [(one["start_offset"], one["records"]) for one in found["unread"]] == [(60, 5)]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
+from tests.support.archives import read_directory
 from tests.support.encoder import Record, encode_batch, encode_legacy
 from tests.support.fixtures import FIXTURES
 from tests.support.led_by_first import COMMON, LEADER, led_by_first, replica
@@ -35,22 +36,18 @@ def _secret_snapshot(path: Path, codec: str = "none") -> Path:
     return led_by_first(path, LEADER, replica([*COMMON, *tail], ((0, 0),)))
 
 
-def _tree(target: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(target)): path.read_bytes() for path in sorted(target.rglob("*")) if path.is_file()}
-
-
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_without_payloads_no_byte_of_a_record_is_anywhere(codec: str, form: str, tmp_path: Path, capfd: Any) -> None:
     snapshot, target = _secret_snapshot(tmp_path / "s", codec), tmp_path / "out"
     assert main(["salvage", str(snapshot), "--to", str(target), "--format", form]) == 0
     shown = "".join(capfd.readouterr()).encode()
-    everything = [shown, *_tree(target).values()]
+    everything = [shown, *read_directory(target).values()]
     hidden = [*SECRETS, *(base64.b64encode(one)[:-4] for one in SECRETS)]
     # A plain digest of a short key can be guessed, so there is none either.
     hidden += [hashlib.sha256(one).hexdigest().encode() for one in SECRETS]
     assert [secret for secret in hidden if any(secret in data for data in everything)] == []
-    assert list(_tree(target)) == ["manifest.json"]
+    assert list(read_directory(target)) == ["manifest.json"]
     manifest = SalvageManifest.open(target)
     rows = [row for one in manifest.head.partitions for row in manifest.records_of(one.topic, one.partition)]
     assert rows and all(row.sha256 is None for row in rows)
@@ -122,14 +119,14 @@ def test_a_second_run_writes_the_same_bytes(encoding: str, tmp_path: Path) -> No
     for number in range(2):
         target = tmp_path / str(number)
         main(["salvage", str(FIXTURES / "diverged-multi"), "--to", str(target), "--payloads", "--encoding", encoding])
-        trees.append(_tree(target))
+        trees.append(read_directory(target))
     assert trees[0] == trees[1] and len(trees[0]) == 1 + 4 * 2 + 13
 
 
 def test_the_manifest_knows_every_file(tmp_path: Path) -> None:
     target = tmp_path / "out"
     main(["salvage", str(FIXTURES / "diverged-unclean"), "--to", str(target), "--payloads"])
-    tree = _tree(target)
+    tree = read_directory(target)
     listed = {one.path: one.sha256 for one in SalvageManifest.open(target).head.files}
     assert listed == {name: hashlib.sha256(data).hexdigest() for name, data in tree.items() if name != "manifest.json"}
     assert SalvageManifest.open(target).digest == hashlib.sha256(tree["manifest.json"]).hexdigest()

@@ -7,7 +7,7 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.encoder import encode_batch
+from tests.support.encoder import encode_batch, flip
 from tests.support.random_segments import EDITS, SHARES, apply_edits, segments
 
 from replica_audit.model import Damage
@@ -79,12 +79,6 @@ BATCHES = [encode_batch(offset, 3, 1, mark="x" * 50) for offset in range(0, 30, 
 WHOLE = b"".join(BATCHES)
 
 
-def flipped(position):
-    data = bytearray(WHOLE)
-    data[position] ^= 1
-    return bytes(data)
-
-
 @pytest.mark.parametrize(
     ("data", "change", "expected"),
     [
@@ -95,13 +89,13 @@ def flipped(position):
         (WHOLE, None, Relation.OTHER),
         (WHOLE + encode_batch(30, 3, 1), "1 8 9", Relation.GROWN),
         (WHOLE[:-1], "1 2 3", Relation.OTHER),
-        (flipped(20), "7 2 9", Relation.OTHER),
-        (flipped(len(WHOLE) - len(BATCHES[-1]) + 20), "7 2 9", Relation.OTHER),
-        (flipped(len(WHOLE) - len(BATCHES[-1]) + 20) + encode_batch(30, 3, 1), "1 8 9", Relation.OTHER),
-        (flipped(20) + encode_batch(30, 3, 1), "1 8 9", Relation.OTHER),
+        (flip(WHOLE, 20), "7 2 9", Relation.OTHER),
+        (flip(WHOLE, len(WHOLE) - len(BATCHES[-1]) + 20), "7 2 9", Relation.OTHER),
+        (flip(WHOLE, len(WHOLE) - len(BATCHES[-1]) + 20) + encode_batch(30, 3, 1), "1 8 9", Relation.OTHER),
+        (flip(WHOLE, 20) + encode_batch(30, 3, 1), "1 8 9", Relation.OTHER),
         (b"".join(BATCHES[:5]) + b"".join(encode_batch(o, 3, 2, mark="y" * 51) for o in range(15, 60, 3)), "1 8 9", Relation.OTHER),
         # What is not seen: a change inside that keeps size, time and both headers.
-        (flipped(len(BATCHES[0]) + 70), "7 2 9", Relation.SAME),
+        (flip(WHOLE, len(BATCHES[0]) + 70), "7 2 9", Relation.SAME),
     ],
     ids=[
         "untouched", "a copy that kept its time", "the same inode, changed and its time set back", "a copy with a new time",
@@ -128,7 +122,7 @@ def test_a_file_that_was_allocated_beforehand_grows_into_its_zeros():
     known, summary, arrays = known_of(before, 0)
     assert relate(io.BytesIO(after), len(after), "1 8 9", "/a", known, summary) is Relation.GROWN
     assert summarise(after, 0, arrays)[0] == summarise(after, 0)[0]
-    rewritten = flipped(20).ljust(len(before), b"\0")
+    rewritten = flip(WHOLE, 20).ljust(len(before), b"\0")
     assert relate(io.BytesIO(rewritten), len(after), "1 8 9", "/a", known, summary) is Relation.OTHER
     assert relate(io.BytesIO(before), len(before), "1 2 3", "/a", known, summary) is Relation.SAME
 
@@ -136,7 +130,7 @@ def test_a_file_that_was_allocated_beforehand_grows_into_its_zeros():
 @pytest.mark.parametrize("place", [20, len(BATCHES[0]) + 70, len(WHOLE) - 3])
 def test_a_file_that_was_damaged_is_not_scanned_on(place):
     """How far damage reaches shows in what follows it."""
-    damaged = flipped(place)
+    damaged = flip(WHOLE, place)
     known, summary, _ = known_of(damaged, 0)
     grown = damaged + encode_batch(30, 3, 1)
     assert sound_end(summary) is None

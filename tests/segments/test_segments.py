@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.encoder import encode_batch, encode_legacy
+from tests.support.encoder import encode_batch, encode_legacy, flip
 from tests.support.scanned import (
     CAPTURES,
     DUMP_LINE,
@@ -269,9 +269,8 @@ def test_a_batch_inside_a_record_is_not_taken_for_one_of_the_log():
     from tests.support.encoder import Record
 
     inner = b"".join(encode_batch(number, 1, 9) for number in range(50, 60))
-    outer = bytearray(encode_batch(0, (Record(b"k", inner),), 0))
-    outer[-1] ^= 1
-    items = _scan(bytes(outer) + encode_batch(1, 1, 0))
+    outer = flip(encode_batch(0, (Record(b"k", inner),), 0))
+    items = _scan(outer + encode_batch(1, 1, 0))
     assert _offsets(items) == [[0, 1]] and items[0]["crc_valid"].tolist() == [False, True]
 
 
@@ -292,8 +291,7 @@ def test_a_batch_longer_than_the_window_is_read_and_checked():
 
     long = encode_batch(0, (Record(None, os.urandom(50_000)),), 0)
     legacy = encode_legacy(1, b"x" * 30_000)
-    flipped = bytearray(encode_batch(2, (Record(None, b"y" * 20_000),), 0))
-    flipped[10_000] ^= 1
+    flipped = flip(encode_batch(2, (Record(None, b"y" * 20_000),), 0), 10_000)
     data = long + legacy + bytes(flipped) + encode_batch(3, 1, 0)
     batches = batches_of(_scan(data, window=1000))
     assert batches["base_offset"].tolist() == [0, 1, 2, 3]

@@ -6,7 +6,7 @@ import base64
 import struct
 from pathlib import Path
 
-from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.encoder import Record, encode_batch, encode_marker, flip
 
 from replica_audit.model import GroupOffset
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
@@ -112,12 +112,11 @@ def test_of_several_copies_the_one_of_the_latest_epoch_counts(tmp_path: Path) ->
 
 
 def test_what_cannot_be_taken_apart_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
-    broken = bytearray(_batch(1, (_key("g"), _value(3, 2))))
-    broken[-2] ^= 1
+    broken = flip(_batch(1, (_key("g"), _value(3, 2))), -2)
     found = _read(
         tmp_path,
         _batch(0, (_key("g"), _value(3, 1))),
-        bytes(broken),
+        broken,
         _batch(2, (_key("new"), struct.pack(">h", 9) + b"what comes next")),
         _batch(3, (_key("h"), _value(3, 4))),
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.support.archives import unpack
 from tests.support.collected import answers, collect_into
-from tests.support.encoder import encode_batch
+from tests.support.encoder import encode_batch, flip
 from tests.support.snapshots import Replica, write_snapshot
 from tests.support.some import some
 from tests.support.step_count import count_steps
@@ -358,7 +358,7 @@ def test_a_checksum_that_nobody_computed_is_not_known_until_its_batch_is_brought
 @pytest.mark.parametrize("after", [False, True])
 def test_a_batch_that_turns_out_damaged_is_one_where_the_next_takes_up_its_offsets(after: bool) -> None:
     """Also where the file has changed since: its header says which batch it is."""
-    damaged = [THREE[0], THREE[1][:-1] + bytes([THREE[1][-1] ^ 1]), THREE[2]]
+    damaged = [THREE[0], flip(THREE[1]), THREE[2]]
     brought = _brought(_ENDS[0], damaged[1])
     given = ([], [brought]) if after else ([brought], [])
     stream = FrameStream(_file(_headers_of(*damaged)), _ENDS[2], *given)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.coordinator_log import KEY, NAME, log_value
-from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.encoder import Record, encode_batch, encode_marker, flip
 from tests.support.scanned import FIXTURES, batches_of, scan_file, truth
 
 from replica_audit.model import SegmentSummary
@@ -76,9 +76,8 @@ def test_a_marker_in_a_later_segment_ends_what_an_earlier_one_left_open(tmp_path
 
 
 def test_a_batch_with_a_wrong_checksum_neither_opens_nor_ends_anything(tmp_path):
-    broken = bytearray(_data(2, 2))
-    broken[-1] ^= 1
-    summary = _summary(tmp_path, 0, _data(0, 1), bytes(broken), _data(4, 1))
+    broken = flip(_data(2, 2))
+    summary = _summary(tmp_path, 0, _data(0, 1), broken, _data(4, 1))
     assert [one.producer_id for one in summary.open_transactions] == [1]
 
 

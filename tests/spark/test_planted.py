@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.spark.conftest import SILENT
+from tests.support.archives import read_directory
 from tests.support.planted import (
     BROKEN,
     LONG,
@@ -121,7 +122,4 @@ def test_nothing_that_is_written_holds_content_of_a_record(planted, tmp_path):
 
 
 def test_the_snapshot_is_left_as_it_was(planted, tmp_path):
-    def state(root):
-        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-    assert state(planted.path) == state(write_planted(tmp_path / "fresh"))
+    assert read_directory(planted.path) == read_directory(write_planted(tmp_path / "fresh"))

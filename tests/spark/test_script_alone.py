@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.samples import SAMPLES
+from tests.support.spark_starts import BRIEF_SCRIPT
 
 pytestmark = pytest.mark.spark
 SCRIPT = """
@@ -40,7 +41,7 @@ def test_by_name_alone_spark_says_what_the_reference_explains(tmp_path):
     words = [str(tmp_path / "script.py"), str(SAMPLES / "last-replica-standing")]
     ran = subprocess.run(
         [sys.executable, *words],
-        cwd=tmp_path, env={**kept, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, env={**kept, **BRIEF_SCRIPT, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
     assert "where `PYSPARK_PYTHON` names that Python; if Spark says DATA_SOURCE_NOT_FOUND" in text
@@ -74,7 +75,7 @@ def test_workers_are_of_the_scripts_python_and_import_nothing_from_where_it_runs
     words = [tmp_path / "script" / "script.py", SAMPLES / "last-replica-standing", tmp_path / "warehouse"]
     ran = subprocess.run(
         [sys.executable, *map(str, words)],
-        cwd=tmp_path, env={**kept, **chosen, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, env={**kept, **BRIEF_SCRIPT, **chosen, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ran.stdout.split() == printed, ran.stderr[-3000:]
     assert Path(tmp_path / "warehouse" / "findings").is_dir() == (script != BY_NAME)

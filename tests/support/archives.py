@@ -10,6 +10,7 @@ import hashlib
 import io
 import lzma
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
 SUFFIX = ".tar.xz"
@@ -19,8 +20,8 @@ FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_si
 Files = dict[str, bytes]
 
 
-def read_directory(directory: Path, names: list[str]) -> Files:
-    """The files below the named directories, by their path in `directory`."""
+def read_directory(directory: Path, names: Iterable[str] = (".",)) -> Files:
+    """The files below the named directories, by default all, by their path in `directory`."""
     found = (path for name in names for path in (directory / name).rglob("*") if path.is_file())
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}
 

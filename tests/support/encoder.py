@@ -233,3 +233,10 @@ def encode_wrapper(
         timestamp_ms=timestamp_ms,
         attributes=CODECS[codec] | (LOG_APPEND_TIME_BIT if log_append_time else 0),
     )
+
+
+def flip(data: bytes, at: int = -1) -> bytes:
+    """`data` with another lowest bit in the byte at `at`: of a batch, unless told otherwise, the last one of its last record."""
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)

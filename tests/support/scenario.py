@@ -58,6 +58,10 @@ class Answer:
         rows = [row for row in self.tables["findings"] if row["code"] == code]
         return [row for row in rows if broker is None or row["broker_id"] == broker]
 
+    def messages(self, code: str) -> list[str]:
+        """Sentences of the findings of that code."""
+        return [row["message"] for row in self.found(code)]
+
     def one(self, code: str, broker: int | None = None) -> tuple[str, str, int | None, int | None]:
         """(severity, confidence, start, end) of the one finding of that code."""
         rows = self.found(code, broker)

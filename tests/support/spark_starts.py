@@ -1,4 +1,4 @@
-"""Settings of a short-lived Spark, by spark-submit too: nothing that pays off only later."""
+"""Settings of a short-lived Spark, by spark-submit or in a script: nothing that pays off only later."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ BRIEF_SPARK = [part for name in _FAST for part in ("--conf", f"{name}={LOCAL_SET
 BRIEF_JAVA = ["--driver-java-options", " ".join(LOCAL_JAVA_FLAGS)]
 #: Of the environment: the JVM that reads these arguments.
 BRIEF_LAUNCHER = {"SPARK_LAUNCHER_OPTS": " ".join(LOCAL_JAVA_FLAGS)}
+#: Of the environment of a script that makes a session of its own, to which nobody gives arguments.
+BRIEF_SCRIPT = {
+    **BRIEF_LAUNCHER,
+    "SPARK_SUBMIT_OPTS": " ".join((*LOCAL_JAVA_FLAGS, *(f"-D{name}={LOCAL_SETTINGS[name]}" for name in _FAST))),
+}

@@ -8,14 +8,11 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
+from tests.support.archives import read_directory
 from tests.support.samples import SAMPLES, TEXTBOOK, TOPIC, answer_text, write_sample
 from tests.support.some import some
 
 CAPTURES = ("diverged-unclean", "kip279-1-before", "tiered-unclean")
-
-
-def _files(path: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
 def _batches(partition_dir: Path) -> list[tuple[int, int, int, bytes]]:
@@ -36,9 +33,9 @@ def _batches(partition_dir: Path) -> list[tuple[int, int, int, bytes]]:
 @pytest.mark.parametrize("name", sorted(TEXTBOOK))
 def test_writing_a_sample_anew_changes_no_byte(name, tmp_path):
     write_sample(name, tmp_path)
-    kept = _files(SAMPLES / name)
+    kept = read_directory(SAMPLES / name)
     assert kept.pop("README.md")
-    assert _files(tmp_path) == kept
+    assert read_directory(tmp_path) == kept
 
 
 @pytest.mark.parametrize("name", sorted(TEXTBOOK))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.collected import collect_snapshot, copy_snapshot
-from tests.support.encoder import encode_batch
+from tests.support.encoder import encode_batch, flip
 from tests.support.snapshots import Replica, write_pair
 
 from replica_audit.config import Settings
@@ -17,9 +17,7 @@ BATCHES = [encode_batch(base, 5, 0, mark=f"{base}") for base in range(0, 30, 5)]
 
 
 def _changed(position: int) -> list[bytes]:
-    data = bytearray(BATCHES[2])
-    data[position] ^= 1
-    return [*BATCHES[:2], bytes(data), *BATCHES[3:]]
+    return [*BATCHES[:2], flip(BATCHES[2], position), *BATCHES[3:]]
 
 
 CRC = _changed(17)

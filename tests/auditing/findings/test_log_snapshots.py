@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.encoder import encode_batch
+from tests.support.encoder import encode_batch, flip
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 WHOLE = written(0, 30, 0)
-
-
-def _flipped(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 1])
 
 
 def _one(tmp_path, broker: Replica, **options):
@@ -25,7 +21,7 @@ def test_intact_logs_have_no_finding_at_all(tmp_path):
 
 
 def test_a_flipped_byte_in_the_middle_names_what_a_restart_would_destroy(tmp_path):
-    broker = Replica([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], recovery_point=0)
+    broker = Replica([*WHOLE[:2], flip(WHOLE[2]), *WHOLE[3:]], recovery_point=0)
     answer = _one(tmp_path, broker)
     assert answer.one("LOG-CORRUPT-MID", 2) == ("high", "proven", 10, 15)
     assert answer.one("DIV-CORRUPT", 2) == ("high", "proven", 10, 15)
@@ -41,7 +37,7 @@ def test_a_flipped_byte_in_the_middle_names_what_a_restart_would_destroy(tmp_pat
 @pytest.mark.parametrize("options", [{"clean_shutdown": True, "recovery_point": 0}, {"recovery_point": 20}])
 def test_after_a_clean_stop_or_below_the_recovery_point_a_start_does_not_notice(tmp_path, options):
     # Three segments, so that the damaged one lies wholly below the recovery point.
-    answer = _one(tmp_path, Replica([*WHOLE[:1], _flipped(WHOLE[1]), *WHOLE[2:]], per_segment=2, **options))
+    answer = _one(tmp_path, Replica([*WHOLE[:1], flip(WHOLE[1]), *WHOLE[2:]], per_segment=2, **options))
     (found,) = answer.found("LOG-CORRUPT-MID", 2)
     assert "the next start does not look there" in found["message"]
     assert answer.replica(2)["loaded_log_end_offset"] == 30
@@ -49,7 +45,7 @@ def test_after_a_clean_stop_or_below_the_recovery_point_a_start_does_not_notice(
 
 
 def test_both_sides_damaged_alike_have_nobody_to_repair_from(tmp_path):
-    damaged = [*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]]
+    damaged = [*WHOLE[:2], flip(WHOLE[2]), *WHOLE[3:]]
     answer = audit(tmp_path, {1: Replica(damaged), 2: Replica(damaged)})
     assert {row["broker_id"] for row in answer.found("LOG-CORRUPT-MID")} == {1, 2}
     assert not answer.found("DIV-CORRUPT")
@@ -59,7 +55,7 @@ def test_both_sides_damaged_alike_have_nobody_to_repair_from(tmp_path):
 
 
 def test_damage_at_the_end_of_a_segment_is_no_missing_segment(tmp_path):
-    answer = _one(tmp_path, Replica([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], per_segment=3))
+    answer = _one(tmp_path, Replica([*WHOLE[:2], flip(WHOLE[2]), *WHOLE[3:]], per_segment=3))
     assert answer.one("LOG-CORRUPT-MID", 2)[2:] == (10, 15)
     assert answer.codes() == {"LOG-CORRUPT-MID", "DIV-CORRUPT"}, answer
 
@@ -71,7 +67,7 @@ def test_damage_at_the_end_of_a_segment_is_no_missing_segment(tmp_path):
         (written(30, 35, 0)[0][:5], "LOG-TAIL-PARTIAL", "low", "medium", "CONSISTENT"),
         (bytes(4096), "LOG-TAIL-ZERO", "info", "medium", "CONSISTENT"),
         (bytes(range(1, 200)), "LOG-TAIL-GARBAGE", "medium", "medium", "LATENT_CORRUPTION"),
-        (_flipped(written(30, 35, 0)[0]), "LOG-TAIL-GARBAGE", "medium", "medium", "LATENT_CORRUPTION"),
+        (flip(written(30, 35, 0)[0]), "LOG-TAIL-GARBAGE", "medium", "medium", "LATENT_CORRUPTION"),
     ],
     ids=["torn", "torn-in-header", "zeros", "garbage", "bad-checksum"],
 )

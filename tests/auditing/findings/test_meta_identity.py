@@ -16,17 +16,13 @@ LOG = written(0, 30, 2)
 OLD_ID = make_uuid("first life")
 
 
-def told(answer: Answer, code: str) -> list[str]:
-    return [row["message"] for row in answer.found(code)]
-
-
 def considered(answer: Answer, code: str) -> list[str]:
     return [one["text"] for row in answer.found(code) for one in row["evidence"] if one["kind"] == "considered"]
 
 
 def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
     answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, leader=None)
-    assert told(answer, "META-NO-LEADER") == [
+    assert answer.messages("META-NO-LEADER") == [
         "no leader; the others are compared with broker 1, and cuts are shown as if it were elected"
     ]
     assert not answer.found("META-ISR-UNKNOWN")
@@ -42,7 +38,7 @@ def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
 )
 def test_what_bounds_the_high_watermark_where_the_isr_is_not_known(tmp_path: Path, mark: int, bound: str) -> None:
     answer = audit(tmp_path, {1: Replica(LOG, high_watermark=mark)}, source="inferred")
-    assert told(answer, "META-ISR-UNKNOWN") == [
+    assert answer.messages("META-ISR-UNKNOWN") == [
         f"nothing says who is in sync (leadership: inferred from the logs); {bound}"
     ]
     assert not answer.found("META-NO-LEADER")
@@ -66,7 +62,7 @@ def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_p
 ) -> None:
     brokers = {1: Replica(LOG), 2: Replica(written(0, 9, 1, "first life "), topic_id=OLD_ID)}
     answer = audit(tmp_path, brokers, source=source, isr=(1,), replicas=(1,))
-    assert told(answer, "META-TOPICID-MISMATCH") == [
+    assert answer.messages("META-TOPICID-MISMATCH") == [
         f"broker 2: broker-2/orders-0 is of topic id {OLD_ID}, the others of {TOPIC_ID}; not compared"
     ]
     assert answer.one("META-TOPICID-MISMATCH", 2)[0] == severity

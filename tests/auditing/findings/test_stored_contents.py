@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.collected import collect_snapshot
+from tests.support.encoder import flip
 from tests.support.remote_log import LEADS, copied, leader, with_remote
 from tests.support.remote_stores import chunked_path, compressed, manifest, plain_path, put, segment_id
 from tests.support.scenario import written
@@ -57,7 +58,7 @@ def of_store(results: Results) -> list[FindingRow]:
 
 
 def broken(batches: list[bytes], at: int) -> list[bytes]:
-    return [batch if number != at else batch[:-1] + bytes([batch[-1] ^ 1]) for number, batch in enumerate(batches)]
+    return [batch if number != at else flip(batch) for number, batch in enumerate(batches)]
 
 
 @pytest.mark.parametrize("leads", [LEADS, LOCAL_FROM_40], ids=["remote only", "local too"])

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.encoder import Record, encode_batch
-from tests.support.scenario import Answer, audit, written, written_legacy
+from tests.support.encoder import Record, encode_batch, flip
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 SHARED = written(0, 20, 0)
 LEADER = [*SHARED, *written(20, 40, 1, "new ")]
 OLD = [*SHARED, *written(20, 50, 0, "old ")]
-
-
-def told(answer: Answer, code: str) -> list[str]:
-    return [row["message"] for row in answer.found(code)]
 
 
 # --- beside the common prefix
@@ -25,7 +21,7 @@ BY_MARK = {"protocol": "high-watermark"}
 
 def test_a_needless_cut_fetches_the_same_records_again(tmp_path):
     answer = audit(tmp_path, {1: Replica(LEADER), 2: Replica(LEADER, high_watermark=10)}, **BY_MARK)
-    assert told(answer, "TRN-OVER-TRUNCATE") == [
+    assert answer.messages("TRN-OVER-TRUNCATE") == [
         "broker 2 will cut its log at 10 under high-watermark, though it agrees up to 40; it fetches the same records again"
     ]
     assert answer.one("TRN-OVER-TRUNCATE") == ("low", "proven", 10, 40)
@@ -77,17 +73,16 @@ def test_a_cut_through_what_a_cleaner_removed_is_no_needless_one(tmp_path, gap, 
 
 def test_what_recovery_cuts_is_said_with_the_place_in_the_file(tmp_path):
     log = written(0, 40, 0)
-    bad = bytearray(log[5])
-    bad[-1] ^= 1
+    bad = flip(log[5])
 
     def manifest() -> None:
         listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "killed"} for one in (1, 2)]
         (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
 
-    brokers = {1: Replica(log), 2: Replica([*log[:5], bytes(bad), *log[6:]], recovery_point=0)}
+    brokers = {1: Replica(log), 2: Replica([*log[:5], bad, *log[6:]], recovery_point=0)}
     answer = audit(tmp_path, brokers, isr=(1,), before_audit=manifest)
     at = sum(map(len, log[:5]))
-    assert told(answer, "TRN-OVER-TRUNCATE") == [
+    assert answer.messages("TRN-OVER-TRUNCATE") == [
         "broker 2 was killed, and its next start will cut its log at 25 "
         f"(broker-2/orders-0/00000000000000000000.log at byte {at}), though it agrees up to 40; it fetches the same records again"
     ]
@@ -111,7 +106,7 @@ LEGACY = written_legacy(0, 20)
 def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_path, leader, follower, protocol, cut):
     answer = audit(tmp_path, {1: Replica(leader), 2: follower}, isr=(1,), protocol=protocol)
     assert not answer.found("TRN-FULL")
-    assert told(answer, "TRN-HW-FALLBACK") == (
+    assert answer.messages("TRN-HW-FALLBACK") == (
         [
             "broker 2 has no epoch that broker 1 can answer for, so it cuts its log at its own high watermark "
             f"{cut}, as before 0.11"
@@ -134,7 +129,7 @@ def test_a_cut_inside_a_batch_is_told_with_its_bounds(tmp_path, start, batch_end
     }
     answer = audit(tmp_path, brokers, isr=(1,), protocol="kip-101")
     assert answer.cut(2, "kip-101")["truncate_to"] == 17
-    assert told(answer, "TRN-MID-BATCH") == (
+    assert answer.messages("TRN-MID-BATCH") == (
         [
             f"broker 2 would be cut at 17, inside its batch {start} to {batch_end - 1}: the whole batch goes, the log end is 17 all "
             "the same, and a hole is left"
@@ -153,7 +148,7 @@ def test_a_cut_where_a_batch_begins_is_inside_of_none(tmp_path):
 
 def test_a_follower_that_ends_below_the_leaders_start_empties_its_log(tmp_path):
     brokers = {1: Replica(written(30, 50, 0), first_base_offset=30), 2: Replica(SHARED)}
-    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-FULL") == [
+    assert audit(tmp_path, brokers, isr=(1,)).messages("TRN-FULL") == [
         "broker 2 ends at 20, below the leader's start: it empties its log and begins at 30"
     ]
 
@@ -162,11 +157,11 @@ def test_a_follower_that_ends_below_its_own_start_begins_anew_there(tmp_path):
     """And is emptied again where the leader starts later still."""
     leader = Replica(written(90, 100, 0), first_base_offset=90)
     follower = Replica(written(0, 60, 0), log_start=80)
-    assert told(audit(tmp_path / "later", {1: leader, 2: follower}, isr=(1,)), "TRN-FULL") == [
+    assert audit(tmp_path / "later", {1: leader, 2: follower}, isr=(1,)).messages("TRN-FULL") == [
         "broker 2 ends at 60, below its own start, and begins anew at 80, below the leader's start: it empties its log and begins at 90"
     ]
     leader = Replica(written(70, 100, 0), first_base_offset=70)
-    assert not told(audit(tmp_path / "earlier", {1: leader, 2: follower}, isr=(1,)), "TRN-FULL")
+    assert not audit(tmp_path / "earlier", {1: leader, 2: follower}, isr=(1,)).messages("TRN-FULL")
 
 
 @pytest.mark.parametrize("end", [60, 80, 90])
@@ -175,7 +170,7 @@ def test_a_leader_that_ends_below_its_own_start_begins_anew_there(tmp_path, end)
     brokers = {1: Replica(written(0, 60, 0), log_start=80), 2: Replica(written(0, end, 0))}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.cut(2)["truncate_to"] == 80
-    assert told(answer, "TRN-FULL") == (
+    assert answer.messages("TRN-FULL") == (
         ["broker 2 ends at 60, below the leader's start: it empties its log and begins at 80"] if end < 80 else []
     )
 
@@ -186,7 +181,7 @@ def test_a_cut_below_the_leaders_start_empties_a_log_that_ends_above_it(tmp_path
         2: Replica([*written(0, 20, 0), *written(20, 60, 1)], high_watermark=20),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
-    assert told(answer, "TRN-FULL") == [
+    assert answer.messages("TRN-FULL") == [
         "broker 2 ends at 60, but agrees with the leader only below the leader's start: it empties its log and begins at 50"
     ]
 
@@ -200,7 +195,7 @@ def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.cut(2)["reason"] == "out_of_range_tail"
-    assert told(answer, "TRN-OUT-OF-RANGE") == (
+    assert answer.messages("TRN-OUT-OF-RANGE") == (
         ["broker 2 ends at 40, past the leader's end: out of range, cut at 20"] if parted == 10 else []
     )
 
@@ -217,7 +212,7 @@ def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted
 )
 def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_offsets(tmp_path, batches, epochs, cuts):
     brokers = {1: Replica(LEADER), 2: Replica(batches, high_watermark=15, epochs=epochs)}
-    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-CACHE-DISAGREES") == (
+    assert audit(tmp_path, brokers, isr=(1,)).messages("TRN-CACHE-DISAGREES") == (
         [f"broker 2 would be cut at {cuts[0]} by the epoch files and should be at {cuts[1]} by the batches"]
         if cuts
         else []
@@ -234,7 +229,7 @@ def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path,
         2: Replica([*written(0, 10, 0), *written(10, 12, 2, "other ")], high_watermark=10),
     }
     answer = audit(tmp_path, brokers, isr=(1,), protocol=protocol)
-    assert told(answer, "TRN-REPLAY-GAP") == (
+    assert answer.messages("TRN-REPLAY-GAP") == (
         [
             "broker 2 keeps everything below 12 under kip-101, but agrees with broker 1 only up to 10: the difference stays for good"
         ]

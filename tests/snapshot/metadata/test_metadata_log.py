@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support import metadata_log as write
 from tests.support.controllers import BEGINNING, OTHER_ID, TOPIC_ID, VOTERS, first_batches
+from tests.support.encoder import flip
 from tests.support.snapshots import Listed, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
@@ -311,13 +312,12 @@ def test_damage_hides_what_came_after_it_unless_another_copy_has_it(tmp_path):
         + write.batch(3, [write.change(TOPIC_ID, leader=2)])
         + write.batch(4, [write.change(TOPIC_ID, leader=3)])
     )
-    damaged = bytearray(whole)
-    damaged[len(first_batches()) + 70] ^= 1
-    reading = nodes(tmp_path / "alone", c100=bytes(damaged))
+    damaged = flip(whole, len(first_batches()) + 70)
+    reading = nodes(tmp_path / "alone", c100=damaged)
     assert reading.doubtful
     assert [row.code for row in reading.quarantine] == ["CAP-UNREADABLE"]
     assert reading.leaderships[0].leader_id == 1
-    reading = nodes(tmp_path / "both", c100=bytes(damaged), b1=whole)
+    reading = nodes(tmp_path / "both", c100=damaged, b1=whole)
     assert not reading.doubtful
     assert [row.code for row in reading.quarantine] == ["INPUT-IGNORED"]
     assert reading.leaderships[0].leader_id == 3
