@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.browser.layout import write
+from tests.support.captures import audit_whole
 from tests.support.captures_with_more import with_groups
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.large_audit import audit_models, large_results
@@ -19,10 +19,7 @@ from tests.support.samples import SAMPLES
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_all as audit_snapshot
-from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.runner.in_process import audit_all, audit_one
 
 # The picture of offsets; those of leadership and of the high watermark over time are there only where something tells them.
 OPEN = "document.querySelectorAll('tr.details figure svg.picture[aria-labelledby]').length"
@@ -32,18 +29,10 @@ ENTER, ESCAPE, END = "\ue007", "\ue00c", "\ue010"
 SHOWN = "document.querySelectorAll('tr.partition').length"
 
 
-def audit_all(name: str, *places: str) -> Results:
-    """One audit of several partitions of a sample."""
-    parts = [audit_one(str(SAMPLES / name), TopicPartition.parse(place), Settings()) for place in places]
-    tables = {table: [item for part in parts for item in part.table(table)] for table in REPORT_TABLES}
-    return replace(parts[0], **tables)
-
-
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, Path]:
     directory = tmp_path_factory.mktemp("pages")
-    sample = audit_all("last-replica-standing", "orders-0")
-    unclean = audit_all("diverged-unclean", "ledger-0", "ledger-1", "ledger-2", "__consumer_offsets-0")
+    sample, unclean = audit_whole(SAMPLES / "last-replica-standing"), audit_whole(SAMPLES / "diverged-unclean")
     bad = audit_models([(str(SAMPLES / "diverged-unclean"), "ledger-0"), (str(SAMPLES / "zombie"), "orders-0")])
     calm = audit_models([(str(SAMPLES / "hw-truncation-before"), "orders-0")])
     large = large_results(10_000, bad, calm, 0.05)
@@ -96,7 +85,7 @@ def test_a_partition_names_the_groups_that_are_hit_and_who_wrote_what_is_lost(br
         ("sound", "ledger", 0, 30, 0, later),
     ]
     snapshot = with_groups("diverged-unclean", tmp_path / "s", *groups)
-    page = write(audit_snapshot(str(snapshot), Settings(topics=("ledger",))), tmp_path / "page.html")
+    page = write(audit_all(str(snapshot), Settings(topics=("ledger",))), tmp_path / "page.html")
     browser.open(page, "#ledger-0")
     browser.wait(f"{OPEN} === 1")
     cells = "return [...document.querySelectorAll('%s tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
@@ -461,7 +450,7 @@ def test_a_high_watermark_that_nothing_bounds_is_a_band_without_an_end(browser, 
 
 
 def test_costs_that_a_missing_replica_may_raise_are_told_as_the_least(browser, tmp_path):
-    found = audit_snapshot(str(without(FIXTURES / "diverged-unclean", tmp_path / "part", brokers=[0])), Settings())
+    found = audit_all(str(without(FIXTURES / "diverged-unclean", tmp_path / "part", brokers=[0])), Settings())
     browser.open(write(found, tmp_path / "index.html"), "#ledger-0")
     browser.wait(f"{OPEN} === 1")
     costs = browser.run("return [...document.querySelectorAll('.replay h4 + .scroll')].map(t => t.innerText)")[-1]

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import base64
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.browser.layout import CLIPPED, LABELS, WRAPPED, settle, write
-from tests.support.fixtures import FIXTURES
+from tests.support.captures import FIXTURES, audit_whole
 from tests.support.report_rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
-from replica_audit.config import Settings
 from replica_audit.literals import PROTOCOLS, VERDICTS
 from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES
 
 WIDTHS = (1280, 1920, 390)
 #: A4 without the margins of the style sheet, in CSS pixels.
 PAPER = 703
-
-
-def audit_whole(path: Path) -> Results:
-    """One audit of every partition of a snapshot."""
-    _, inventory = open_snapshot(str(path), (), None)
-    places = sorted({one.topic_partition for one in inventory.replicas}, key=str)
-    parts = [audit_one(str(path), place, Settings()) for place in places]
-    tables = {table: [item for part in parts for item in part.table(table)] for table in REPORT_TABLES}
-    return replace(parts[0], **tables)
 
 
 def random_results(seed: int, count: int = 20) -> Results:
