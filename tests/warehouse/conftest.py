@@ -1,4 +1,4 @@
-"""Runs of captures, each made once for all who read it. Nobody may change their warehouses."""
+"""Runs and answers of captures, each made once for all who read it. Nobody may change their warehouses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import Ran, run_stages
+
+from replica_audit.config import Settings
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +30,9 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Ran]:
         return run_stages(snapshot, tmp_path_factory.mktemp("ran") / "warehouse")
 
     return ran
+
+
+@pytest.fixture(scope="session")
+def unclean() -> Results:
+    """The answers on the topic that lost committed records."""
+    return audit_all(str(FIXTURES / "diverged-unclean"), Settings(topics=("ledger",)))

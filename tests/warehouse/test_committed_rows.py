@@ -8,16 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import attempt
 from tests.support.some import some
 
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.cli.main import main
-from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import QualityRow, QuarantineRow
 from replica_audit.spark import quality_run
 from replica_audit.spark.quality_run import keep_quality
@@ -32,11 +29,6 @@ INGESTED = ("quarantine", "partition_states")
 WITHOUT_ROWS = ("group_offsets", "remote_segments")
 SNAPSHOT = SnapshotRow("s", "/nowhere", None, None, 1, (), 1, 1, 1, {}, (), ())
 IGNORED = QuarantineRow(None, None, None, "x", None, None, "INPUT-IGNORED", "no input")
-
-
-@pytest.fixture(scope="module")
-def unclean():
-    return audit_all(str(FIXTURES / "diverged-unclean"), Settings(topics=("ledger",)))
 
 
 def write(warehouse: Warehouse, results, *, counted: bool) -> None:

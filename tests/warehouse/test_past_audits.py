@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
@@ -21,11 +20,6 @@ def write(warehouse: Warehouse, audit_id: str, results, cluster_id: str | None, 
     for table in REPORTED_TABLES:
         warehouse.append(table, results.table(table), ids)
     record_attempt(warehouse, "audit", state, started="2026-01-01", ingest_id="i", **ids)
-
-
-@pytest.fixture(scope="module")
-def unclean():
-    return audit_all(str(FIXTURES / "diverged-unclean"), Settings(topics=("ledger",)))
 
 
 def test_runs_of_finished_audits_of_the_cluster_are_found(tmp_path, unclean):
