@@ -162,6 +162,7 @@ def test_an_error_has_its_exit_status_and_its_text_on_stderr(
         (["shwo", "snapshot"], "shwo: no such command; did you mean show?"),
         (["help", "histroy"], "did you mean history?"),
         (["show", "snapshot", "orders-0", "orders-1"], "'orders-1' is one argument too many"),
+        (["elect", "snapshot", "--up", "1", "orders-0"], "'orders-0' follows an option: give it before"),
         (["run", "snapshot", "--fail-on"], "expected one argument"),
         (["verify", "a", "b"], "snapshot a does not exist"),
         (["verify", "snapshot"], "two snapshots are needed"),
