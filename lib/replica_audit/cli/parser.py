@@ -130,7 +130,9 @@ def _say_unknown(unknown: list[str], command: argparse.ArgumentParser) -> str:
     option = next((text.partition("=")[0] for text in unknown if text.startswith("-") and text != "-"), None)
     if option is None:
         takes_several = any(action.nargs == "*" for action in command._actions if not action.option_strings)
-        return f"{unknown[0]!r} " + ("follows an option: give it before" if takes_several else "is one argument too many")
+        return f"{unknown[0]!r} " + (
+            "follows an option: give it before" if takes_several else "is one argument too many"
+        )
     known = [flag for action in command._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
     near = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
     return f"{option}: no such option" + (f"; did you mean {near[0]}?" if near else "")

@@ -562,7 +562,7 @@ class _Attempt:
         led = {one.leader_id for one in partitions}
         others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
         for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
-            condition = "The partitions above have the leaders that the plan gives them"
+            condition = "The partitions above have the leaders that the plan gives them, or preferred ones that took over from them in sync"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 
     def _open(self) -> Iterator[Place]:
