@@ -24,8 +24,10 @@ from replica_audit.text import render_time
 SHARED = written(0, 30, 1)
 
 
-def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, log_dirs=None, **named):
-    """Leader 1 to 30, follower 2 with more after it, and when each was copied (minutes); `log_dirs`: their names in the manifest."""
+def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, led=1, log_dirs=None, own=SHARED, **named):
+    """Leader 1 of epoch `led` to 30, follower 2 with more after it, and when each was copied (minutes); `log_dirs`: their names in the
+    manifest."""
+    tmp_path.mkdir(exist_ok=True)
     if leader_copied is not None:
         brokers = [
             {
@@ -40,9 +42,9 @@ def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, log_
     more = written(30, 40, epoch) if ahead is None else ahead
     return audit(
         tmp_path,
-        {1: Replica(SHARED), 2: Replica([*SHARED, *more], high_watermark=30)},
+        {1: Replica(own), 2: Replica([*SHARED, *more], high_watermark=30)},
         source="user",
-        leader_epoch=1,
+        leader_epoch=led,
         **named,
     )
 
@@ -59,6 +61,16 @@ def test_a_leader_that_was_copied_later_lost_what_its_follower_has(tmp_path):
     assert answer.one("REP-LEADER-SHORTER") == ("high", "likely", 30, 40) and answer.verdict == "COMMITTED_LOSS"
     (row,) = answer.found("REP-LEADER-SHORTER")
     assert "broker 1 was copied from 2024-01-31T10:05:00Z" in row["evidence"][0]["text"]
+
+
+@pytest.mark.parametrize(("own", "gone"), [(SHARED, 30), (SHARED[:5], 25)], ids=["its epoch", "more"])
+def test_nor_was_its_file_copied_before_it_led_where_others_had_records_of_its_epoch_by_then(tmp_path, own, gone):
+    """It lost the entry of epoch 2 with what it had written, or with more than that."""
+    answer = scene(tmp_path / "later", (5, 9), (0, 4), epoch=2, led=2, own=own)
+    assert answer.one("REP-LEADER-SHORTER")[:2] == ("high", "likely") and answer.verdict == "COMMITTED_LOSS"
+    assert not answer.found("CAP-SKEW") and answer.cut(2)["truncate_to"] == gone, answer
+    earlier = scene(tmp_path / "earlier", (0, 4), (5, 9), epoch=2, led=2, own=own)
+    assert earlier.one("CAP-SKEW", 1)[0] == "medium" and not earlier.codes("high"), earlier
 
 
 @pytest.mark.parametrize("log_dirs", [{1: "/var/lib/kafka", 2: "/var/lib/kafka"}, {1: "", 2: ""}])

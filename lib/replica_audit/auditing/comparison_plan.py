@@ -114,7 +114,9 @@ def group_replicas(
     duplicates += earlier
     kept = tuple(chosen.values())
     # A log with unreadable files counts as missing: their content is unknown.
-    reference = choose_reference([facts for facts in kept if facts.unread is None], leadership, at_rest=at_rest)
+    reference = choose_reference(
+        [facts for facts in kept if facts.unread is None], leadership, at_rest=at_rest, is_later=times.is_later
+    )
     if reference is None:
         return ReplicaGrouping(None, (), foreign, tuple(duplicates), set_aside=kept)
     others = tuple(facts for facts in kept if facts is not reference.facts)

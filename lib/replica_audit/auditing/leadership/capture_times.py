@@ -290,7 +290,7 @@ def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTime
     if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
         return False
     # At its election, before the first record of its epoch, a leader has everything below the epoch's start.
-    had_below = reference.past_end.start_of(reference.leader_epoch)
+    had_below = item.follower.lineage.start_of(reference.leader_epoch)
     written = item.ahead.epochs == reference.leader_epoch
     had = item.ahead.ends <= (-1 if had_below is None else had_below)
     return bool(written.any() and (written | had).all())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -88,8 +88,16 @@ class Reference:
 _UNSAID = Leadership("", -1, "inferred")
 
 
+def _never_later(one: ReplicaFacts, other: ReplicaFacts) -> bool:
+    return False
+
+
 def choose_reference(
-    replicas: Sequence[ReplicaFacts], leadership: Leadership | None, *, at_rest: bool = False
+    replicas: Sequence[ReplicaFacts],
+    leadership: Leadership | None,
+    *,
+    at_rest: bool = False,
+    is_later: Callable[[ReplicaFacts, ReplicaFacts], bool] = _never_later,
 ) -> Reference | None:
     """The leader where it is known and its files are here, else the best of the others; None without replicas.
 
@@ -104,7 +112,7 @@ def choose_reference(
     | any other, or nobody | all |
 
     A cleanly stopped cluster has no leader. A leadership that is older than the logs counts for nothing. `at_rest`: the manifest
-    says that all copies are of one moment.
+    says that all copies are of one moment. `is_later`: the copy of the first was begun after that of the second had ended.
     """
     if not replicas:
         return None
@@ -130,8 +138,14 @@ def choose_reference(
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     is_older = bool(led) and _predates(facts, given.leader_epoch, given)
-    cut_at = None if at_rest else later_entry(facts, replicas)
-    predates = not at_rest and (is_older or _led_before_it_went(facts, last, given) or cut_at is not None)
+    term = given.leader_epoch if led or last is None else last.leader_epoch
+    # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
+    had_led = any(
+        is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
+    )
+    cut_at = None if at_rest or had_led else later_entry(facts, replicas)
+    is_older |= _led_before_it_went(facts, last, given)
+    predates = not (at_rest or had_led) and (is_older or cut_at is not None)
     leads_now = leader_id == facts.broker_id and not predates
     led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
     return Reference(
