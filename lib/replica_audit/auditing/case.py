@@ -192,21 +192,22 @@ class Case:
         keeps = is_epoch_known and self.high_watermark.proven_lower > offset
         return (leader is not None or self.reference.is_replaced) and not (self.is_leaders or keeps)
 
-    def why_later(self, run: DivergentRange) -> str | None:
-        """Clause on why a run's records, or the checkpoint that proves them committed, may be of a later moment than the logs that
-        are compared, and lost to nobody; None if nothing shows it (C.2, "Files in any order")."""
+    def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
+        """Clause on why the records of a follower's run, or the checkpoint that proves them committed, may be of a later moment than the
+        logs that are compared, and lost to nobody; None if nothing shows it (C.2, "Files in any order")."""
         leader = self.reference
         if self.evidence.was_at_rest:
             return None
         # Then records of both leaders were committed at the same offsets.
         committed = min(leader.facts.directory.high_watermark_checkpoint or 0, leader.facts.log_end_offset)
         are_both = not leader.facts.in_any_order and committed > run.start_offset
-        if leader.is_before(run.replica_epoch) and not are_both:
+        # A log that goes on in a later leader's epoch is that leader's below, too.
+        if leader.is_before(item.follower.last_leader_epoch) and not are_both:
             who, source = f"broker {leader.facts.broker_id}", name_source(leader.source)
             older = f"its log, or {source}, is older"
             if self.were_at_rest(*self.replicas):
                 older = f"{source} is older than the logs, or {who} was elected without them"
-            return f"they are of a later leader than {who} of epoch {leader.leader_epoch}: {older}"
+            return f"a later leader than {who} of epoch {leader.leader_epoch} had them: {older}"
         if why := why_older(leader.facts, run.start_offset, run.replica_epoch):
             return why
         proof = run.proof

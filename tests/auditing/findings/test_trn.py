@@ -68,6 +68,26 @@ def test_a_cut_through_what_a_cleaner_removed_is_no_needless_one(tmp_path, gap, 
     assert bool(answer.found("TRN-OVER-TRUNCATE")) == told_of, answer
 
 
+# --- below the high watermark
+
+
+@pytest.mark.parametrize(
+    ("own_end", "losses", "gone"),
+    [
+        (30, [("critical", 20, 30), ("high", 30, 38)], "10 committed records go with it"),
+        (20, [("high", 20, 38)], "18 committed records would go with it"),
+    ],
+)
+def test_one_run_that_is_lost_for_sure_decides_a_cut_below_the_high_watermark(tmp_path, own_end, losses, gone):
+    """The leader's epoch file is empty: of what lies past its log's end nobody knows whether it has that by now."""
+    leader = Replica([*SHARED, *written(20, own_end, 2)], epochs=[], high_watermark=18)
+    follower = Replica([*SHARED, *written(20, 38, 1, "old ")])
+    answer = audit(tmp_path, {1: leader, 2: follower}, isr=(1,), source="user", leader_epoch=2)
+    found = [(row["severity"], row["start_offset"], row["end_offset"]) for row in answer.found("HWM-LOSS")]
+    assert found == losses, answer
+    assert answer.one("TRN-BELOW-HW", 2)[0] == losses[0][0] and gone in answer.messages("TRN-BELOW-HW")[0], answer
+
+
 # --- how it comes to its offset
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,6 +102,21 @@ class Comparison(NamedTuple):
         rest = self.alignment.own.above(offset)
         return rest[0] if rest and rest.starts[0] < offset else None
 
+    def drops_from(self, protocol: str) -> int:
+        """First offset that the protocol drops; a batch that spans the cut is dropped completely."""
+        cut = self.replays[protocol].kept_to
+        split = self.split_by(cut)
+        return max(cut if split is None else split.base_offset, self.follower.log_start_offset)
+
+    def committed_drops_of(self, runs: Iterable[DivergentRange], protocol: str) -> int:
+        """Number of records of `runs` that are proven committed and that the protocol drops."""
+        cut = self.drops_from(protocol)
+        return sum(
+            run.batches.records_between(max(committed[0], cut), committed[1])
+            for run in runs
+            if (committed := run.committed_range) is not None
+        )
+
     @property
     def conflicts(self) -> bool:
         return bool(self.stretches)
@@ -196,19 +211,11 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     """
     counts = {}
     prefix = comparison.common_prefix_end
-    follower = comparison.follower
-    for name, outcome in comparison.replays.items():
+    for name in comparison.replays:
         if not comparison.drops[name].record_count:
             counts[name] = 0
             continue
-        # A batch that spans the cut is dropped completely.
-        split = comparison.split_by(outcome.kept_to)
-        cut = max(outcome.kept_to if split is None else split.base_offset, follower.log_start_offset)
-        lost = sum(
-            run.batches.records_between(max(committed[0], cut), committed[1])
-            for run in comparison.runs
-            if (committed := run.committed_range) is not None
-        )
+        lost, cut = comparison.committed_drops_of(comparison.runs, name), comparison.drops_from(name)
         shared = (
             0 if prefix is None else _shared_records(comparison, comparison.drops[name], cut, min(prefix, hw_lower))
         )

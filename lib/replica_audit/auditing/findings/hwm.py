@@ -78,7 +78,7 @@ def _losses(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
-                found = undecided(_loss(case, item, run, committed[1], proof), case.why_later(run))
+                found = undecided(_loss(case, item, run, committed[1], proof), case.why_later(item, run))
                 yield doubted(unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset)), item)
     for item in case.beside:
         for run in item.runs:

@@ -64,11 +64,14 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     if not cut_runs:
         return
     leader = case.reference.facts
-    later = next((why for run in cut_runs if (why := case.why_later(run))), None)
+    below = [run for run in cut_runs if run.start_offset < checkpoint]
+    doubts = {run.start_offset: why for run in below or cut_runs if (why := case.why_later(item, run))}
+    # One run that is lost for sure is enough.
+    later = next(iter(doubts.values())) if len(doubts) == len(below or cut_runs) else None
     # A leader that had written in its epoch before its copy was begun had all that lies below.
     had_led = any(wrote_before_copy(case.reference, one, case.options.times) for one in case.comparisons)
     is_whole = case.one_moment or case.evidence.was_at_rest or case.state_of_reference == "down" or had_led
-    if not is_whole and all(run.start_offset >= checkpoint for run in cut_runs):
+    if not is_whole and not below:
         later = (
             f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "
             "it had them"
@@ -76,6 +79,9 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     is_known = later is None and not case.may_be_on_leader(cut)
     goes, go = ("goes", "go") if is_known else ("would go", "would go")
     lost = item.committed_drops[case.options.protocol]
+    if later is None:
+        unsure = [run for run in cut_runs if run.start_offset in doubts]
+        lost -= item.committed_drops_of(unsure, case.options.protocol)
     dropped = item.drops[case.options.protocol].record_count
     gone = f"the end of a committed transaction {goes} with it"
     if lost:
@@ -267,7 +273,7 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     reason = outcome.reason
     drops = item.drops[case.options.protocol].record_count
     is_fallback = reason == "hw_fallback" and case.options.protocol != "high-watermark"
-    if is_fallback and (follower.lineage or drops) and follower.knows_high_watermark:
+    if is_fallback and (follower.needed_lineage or drops) and follower.knows_high_watermark:
         yield (
             TRN_HW_FALLBACK,
             f"has no epoch that broker {leader.broker_id} can answer for, so it cuts its log at its own high watermark {cut}, "
