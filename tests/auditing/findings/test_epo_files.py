@@ -20,7 +20,7 @@ from tests.support.made_cases import (
     segment,
     texts,
 )
-from tests.support.scenario import audit, written
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.finding import Finding
@@ -235,6 +235,38 @@ def test_an_empty_file_is_wrong_beside_epochs_and_right_beside_an_empty_log(tmp_
     assert unordered.one("EPO-FILE-CORRUPT", 2)[:2] == ("medium", "suspect") and unordered.verdict == "INCONCLUSIVE"
     right = audit(tmp_path / "right", {1: Replica([], epochs=[(0, 0)]), 2: Replica([], epochs=[])})
     assert right.tables["findings"] == []
+
+
+OLD_FORMAT = [*LOG, *written_legacy(40, 45)]
+NEW_AGAIN = [*OLD_FORMAT, *written(45, 50, 2), *written(50, 55, 5)]
+
+
+@pytest.mark.parametrize("options", [{}, {"in_order": True}, {"quiesced": True}], ids=["any order", "in order", "rest"])
+@pytest.mark.parametrize(
+    ("batches", "epochs", "code"),
+    [
+        (OLD_FORMAT, [], None),
+        (OLD_FORMAT, None, None),
+        (OLD_FORMAT, [(0, 0), (2, 20)], None),
+        (OLD_FORMAT, [(0, 0), (2, 20), (3, 42)], None),
+        (OLD_FORMAT, [(0, 0), (1, 20)], "EPO-CACHE-MISSING"),
+        (NEW_AGAIN, [(2, 45), (5, 50)], None),
+        (NEW_AGAIN, [(0, 0), (2, 20), (5, 50)], None),
+        (NEW_AGAIN, [(2, 45)], "EPO-CACHE-MISSING"),
+        (NEW_AGAIN, [], "EPO-FILE-CORRUPT"),
+        (NEW_AGAIN, None, "EPO-CACHE-MISSING"),
+    ],
+)
+def test_epochs_before_batches_of_an_older_format_need_no_entry(tmp_path, batches, epochs, code, options):
+    """Kafka drops the entries as it appends such a batch, and deletes the file where that is the format (KAFKA-7601, KAFKA-7897);
+    before 2.1.1 it kept them, and recovery finds them again."""
+    answer = audit(tmp_path, dict.fromkeys((1, 2), Replica(batches, epochs=epochs)), **options)
+    assert answer.codes("info") - {"CAP-SKEW"} == ({code} if code else set()), answer
+
+
+def test_a_stop_leaves_no_entry_of_epochs_before_batches_of_an_older_format(tmp_path):
+    answer = audit(tmp_path, dict.fromkeys((1, 2), Replica(OLD_FORMAT, epochs=[], clean_shutdown=True)))
+    assert answer.codes("info") == set() and answer.verdict == "CONSISTENT", answer
 
 
 def test_an_epoch_of_the_batches_that_the_file_lacks(tmp_path):

@@ -18,14 +18,17 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """Lineage for truncation: that of the batches.
 
     If batches may be missing from it (compaction, tiering) the epoch file's is used instead, unless a batch contradicts it: an
-    entry still has the true start of its epoch. If no record is left, only the file remains, as the next start would load it.
+    entry still has the true start of its epoch. So it is where batches without an epoch follow others: only the file tells whether
+    Kafka dropped their epochs (A.3). If no record is left, only the file remains, as the next start would load it.
     """
     written = facts.file_lineage
     if facts.empty:
         return written or facts.lineage
-    if not written or not (facts.compacted or tiered):
+    may_be_dropped = facts.needed_lineage is not facts.lineage and not facts.directory.epoch_file.is_unknown
+    if not may_be_dropped and (not written or not (facts.compacted or tiered)):
         return facts.lineage
-    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage)
+    written = written or Lineage()
+    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.needed_lineage)
     return written if agrees else facts.lineage
 
 

@@ -64,7 +64,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[_place(facts)],
         )
         return
-    if file.state == "empty" and facts.lineage:
+    if file.state == "empty" and facts.needed_lineage:
         is_follower = facts is not case.reference.facts and not case.evidence.was_at_rest
         other = emptied_by(facts, case.replicas) if is_follower else None
         text = f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs"
@@ -130,10 +130,14 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return
     written = facts.found_lineage or Lineage()
     cut_from_start = _cut_from_start(facts, written)
+    needed = set(facts.needed_lineage)
+    # Of epochs that it need not have, the file may have nothing, but no others.
     wrong = [
         (epoch, start)
-        for epoch, start in facts.lineage
-        if written.epoch_for_offset(start) != epoch and not (cut_from_start is not None and start < cut_from_start)
+        for epoch, start in sorted({*facts.lineage, *needed})
+        if (said := written.epoch_for_offset(start)) != epoch
+        and (said is not None or (epoch, start) in needed)
+        and not (cut_from_start is not None and start < cut_from_start)
     ]
     own_starts = {start for _, start in facts.lineage}
     claimed = [
@@ -145,6 +149,8 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         # Recovery took this entry from a changed batch: that is LOG-CRC-BLIND.
         and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
         and facts.lineage.epoch_for_offset(start) not in (None, epoch)
+        # Batches without an epoch do not contradict the entry of a leader that appended nothing else.
+        and not facts.is_epochless(start)
         and not any(
             gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing)
         )

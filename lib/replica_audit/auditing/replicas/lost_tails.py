@@ -122,7 +122,7 @@ def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None)
     if not facts.in_any_order or offset < facts.log_end_offset:
         return None
     written = facts.found_lineage or Lineage()
-    if not written and facts.directory.epoch_file.state == "empty" and facts.last_leader_epoch is not None:
+    if not written and facts.directory.epoch_file.state == "empty" and facts.needed_lineage:
         return f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
     reached = written.entries[-1][1] if written else 0
     if reached <= offset or (leader_epoch is not None and written.epoch_for_offset(offset) not in (None, leader_epoch)):

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
-from replica_audit.batch_header import Batch
+from replica_audit.batch_header import ABSENT, Batch
 from replica_audit.literals import Confidence, TailKind
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
 from replica_audit.protocol.lineage import Lineage, increases
@@ -72,6 +72,13 @@ def readable_lineage(epoch_starts: Sequence[tuple[int, int]], log_start: int, lo
     return lineage_of_batches(epoch_starts).truncate_from_start(log_start)
 
 
+def needed_epochs(epoch_starts: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """The part of `epoch_starts` that leader-epoch-checkpoint must have: after the last batch without an epoch, since Kafka drops all
+    entries as it appends one (A.3)."""
+    epochless = [place for place, (epoch, _) in enumerate(epoch_starts) if epoch == ABSENT]
+    return epoch_starts[epochless[-1] + 1 :] if epochless else epoch_starts
+
+
 def irregularities_of(
     segments: Sequence[SegmentSummary], log_start: int
 ) -> Iterator[tuple[SegmentSummary, Irregularity]]:
@@ -129,7 +136,7 @@ def is_left_by_stop(
     if written is None or not increases(written):
         return True
     log_start = max(directory.log_start_checkpoint or 0, segments[0].base_offset if segments else 0)
-    starts = starts_of_epochs(segments, rot, end)
+    starts = needed_epochs(starts_of_epochs(segments, rot, end))
     sound = set(accumulate((epoch for epoch, _ in reversed(starts) if epoch >= 0), min))
     own = [entry for entry in readable_lineage(starts, log_start, end) if entry[0] in sound]
     begun = Lineage.of(written)
@@ -456,6 +463,19 @@ class ReplicaFacts:
     def last_epoch_is_open(self) -> bool:
         """True if the replica may have been elected in a later epoch than its records show, and none of its files excludes it."""
         return self.has_epochs and self.directory.epoch_file.is_unknown
+
+    @cached_property
+    def needed_lineage(self) -> Lineage:
+        """The part of `lineage` that leader-epoch-checkpoint must have (`needed_epochs`)."""
+        needed = needed_epochs(self.epoch_starts)
+        if len(needed) == len(self.epoch_starts):
+            return self.lineage
+        return readable_lineage(needed, self.log_start_offset, self.log_end_offset)
+
+    def is_epochless(self, offset: int) -> bool:
+        """True if the batch at `offset` has no epoch: it is of magic 0 or 1, or was when it was appended."""
+        at = bisect_right(self.epoch_starts, offset, key=lambda entry: entry[1])
+        return at > 0 and self.epoch_starts[at - 1][0] == ABSENT
 
     @cached_property
     def form(self) -> str:
