@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -55,3 +56,30 @@ def test_a_local_disk_is_not_waited_for_one_by_one(tmp_path: Path) -> None:
         return opening(work)
 
     assert len(scan_together(works, open_one)) == 20
+
+
+def test_no_file_stays_open_where_memory_is_short(tmp_path: Path) -> None:
+    works = [_written(tmp_path, number, 1) for number in range(100)]
+    opening = partial(open_segment, Snapshot.open(str(tmp_path)), str(tmp_path))
+    opened: list[OpenSegment] = []
+
+    class Full:
+        def __init__(self, one: OpenSegment) -> None:
+            self.close = one.stream.close
+
+        def read(self, size: int) -> bytes:
+            raise MemoryError
+
+    def open_one(work: SegmentWork) -> OpenSegment | None:
+        one = opening(work)
+        assert one is not None
+        opened.append(one)
+        return one._replace(stream=Full(one))
+
+    with pytest.raises(MemoryError):
+        scan_together(works, open_one)
+    # Other threads may be reading still.
+    until = time.monotonic() + 30
+    while not (are_closed := all(one.stream.closed for one in opened)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert len(opened) > 1 and are_closed

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -217,9 +217,17 @@ def scan_together(
 def _read_in_turn(
     open_one: Callable[[SegmentWork], OpenSegment | None], works: Sequence[SegmentWork]
 ) -> list[tuple[bytes, str | None]]:
-    # All are opened first: the content of an object is requested then.
-    openings = list(run_ahead(open_one, works, 0))
-    return [_read_small(opening, work.file.size_bytes) for work, opening in openings]
+    with ExitStack() as stack:
+        # All are opened first: the content of an object is requested then.
+        openings = list(run_ahead(open_one, works, 0))
+        for _, opening in openings:
+            stack.callback(_close, opening)
+        return [_read_small(opening, work.file.size_bytes) for work, opening in openings]
+
+
+def _close(opening: Future[OpenSegment | None]) -> None:
+    if opening.exception() is None and (opened := opening.result()) is not None:
+        opened.stream.close()
 
 
 def _read_small(opening: Future[OpenSegment | None], size_bytes: int) -> tuple[bytes, str | None]:
@@ -228,8 +236,7 @@ def _read_small(opening: Future[OpenSegment | None], size_bytes: int) -> tuple[b
         opened = opening.result()
         if opened is None:
             return b"", None
-        with closing(opened.stream) as stream:
-            content = b"" if opened.evidence is not None else stream.read(size_bytes)
+        content = b"" if opened.evidence is not None else opened.stream.read(size_bytes)
     except (OSError, FormatError):
         return b"", None
     return (content, opened.last_change) if len(content) == size_bytes else (b"", None)
