@@ -102,6 +102,25 @@ def test_a_tail_that_no_majority_holds_is_nothing_to_decide(tmp_path: Path) -> N
     assert written(tmp_path / "ran", alone, {1: APPLIED_T}).reason == "All copies agree."
 
 
+@pytest.mark.parametrize(
+    ("kind", "stopped", "at_rest"),
+    [
+        (None, APPLIED_T, True),
+        # The high watermark was written after the last recovery point: the flag is of a stop since.
+        (None, replace(APPLIED_T, high_watermark=9, recovery_point=5), False),
+        ("stopped", replace(APPLIED_T, high_watermark=9, recovery_point=5), True),
+        ("live", APPLIED_T, False),
+    ],
+)
+def test_a_flag_of_a_stop_during_the_copies_shows_no_rest(
+    tmp_path: Path, kind: str | None, stopped: Replica, at_rest: bool
+) -> None:
+    said = [] if kind is None else [{"broker_id": 1, "log_dir": "./broker-1/", "kind": kind}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    found = written(tmp_path, {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: stopped}, clean=(1,))
+    assert ("Nothing shows that" in found.reason) is at_rest, found.reason
+
+
 @pytest.mark.parametrize("good", [100, 1])
 def test_a_stale_majority(tmp_path: Path, good: int) -> None:
     """Q1, Q2: who has everything is chosen, a controller or, where none is left, a broker."""

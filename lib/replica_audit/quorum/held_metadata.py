@@ -37,7 +37,7 @@ class HeldMetadata:
 
     def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
         self.snapshot, self.inventory = snapshot, inventory
-        self.moments: CopyMoments = copy_moments(inventory.manifest, inventory.log_dirs)
+        self.moments: CopyMoments = copy_moments(inventory.manifest, inventory.log_dirs, inventory.replicas)
         self._epochs = {
             (one.broker_id, one.topic, one.partition, one.topic_id): one.checkpoint_epochs for one in inventory.replicas
         }

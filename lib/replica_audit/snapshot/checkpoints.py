@@ -16,8 +16,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
-from replica_audit.model import TopicPartition
+from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.parsing import INT32, INT64, parse_whole
+from replica_audit.protocol.lineage import increases
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 #: The first two lines, and a line, of a file of offsets exactly as Kafka writes it.
@@ -25,6 +26,15 @@ _WRITTEN_HEAD = re.compile(rb"0\n([0-9]{1,10})\n")
 _WRITTEN_OFFSET = re.compile(rb"(?m)^([A-Za-z0-9._-]+) ([0-9]{1,10}) ([0-9]{1,19})\n")
 _PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.S)
 _HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
+
+
+def contradict_stop(directory: ReplicaDir) -> bool:
+    """True if a replica's checkpoints are not as a clean stop leaves them (C.2): that writes the log end as recovery point, which no high
+    watermark and no epoch's start lies past. A file that is missing or damaged contradicts nothing."""
+    flushed, mark = directory.recovery_point_checkpoint, directory.high_watermark_checkpoint
+    entries = directory.checkpoint_epochs or ()
+    starts = [start for _, start in entries] if increases(entries) else []
+    return flushed is not None and any(one > flushed for one in (mark or 0, *starts))
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:

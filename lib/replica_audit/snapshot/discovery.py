@@ -172,7 +172,7 @@ class _Discovery:
         held = AllReplicas(tuple(sorted(self._replicas, key=replica_key)), self._spread)
         applied = held if self._spread else tuple(self._replicas)
         stray = stray_copies(one.replica for one in self._put_aside)
-        evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs))
+        evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs, applied))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
         leaderships, leadership_files, in_sync = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)

@@ -135,7 +135,7 @@ def _listed(path: str, place: str, value: object) -> Iterator[tuple[str, dict]]:
 
 def _below(path: str, place: str, log_dir: object, name: str) -> str:
     """The path of `name` in a log dir, relative to the snapshot; `.` is the log dir itself."""
-    parts = [part for part in (str(log_dir).strip("/"), "" if name == "." else name) if part]
+    parts = [part for part in (_without_dots(str(log_dir)), "" if name == "." else name) if part]
     joined = "/".join(parts)
     if any(part in ("", ".", "..") for part in joined.split("/")) and joined:
         raise FormatError(path, None, f"a path below the log dir at {place}", show_value(name), _HINT)
@@ -195,7 +195,7 @@ def with_own_names(
     named, rows = [], []
     for index, one in enumerate(manifest.brokers):
         own = paths.get(one.broker_id, [])
-        if any(contains(one.log_dir, path) for path in own):
+        if any(_contains(one.log_dir, path) for path in own):
             named.append(one)
         elif entries[one.broker_id] == 1 and len(own) <= 1:
             named.append(one._replace(log_dir=own[0] if own else ""))
@@ -208,9 +208,21 @@ def with_own_names(
     return manifest._replace(brokers=tuple(named)), rows
 
 
-def contains(log_dir: str, path: str) -> bool:
+def _contains(log_dir: str, path: str) -> bool:
     """True if `path` is `log_dir`, or below it; '' is the snapshot itself."""
     return not log_dir or f"{path}/".startswith(f"{log_dir}/")
+
+
+def entries_around(log_dir: str, entries: Iterable[CopiedLogDir]) -> list[CopiedLogDir]:
+    """Those of a broker's `entries` that hold for a log dir: its own, or those of the innermost directory around it that has some."""
+    around = [one for one in entries if _contains(one.log_dir, log_dir)]
+    innermost = max((one.log_dir for one in around), key=len, default=None)
+    return [one for one in around if one.log_dir == innermost]
+
+
+def _without_dots(path: str) -> str:
+    """A path as the snapshot has it, in place of `./broker-1` or `broker-1/`; '' for `.`."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
@@ -223,7 +235,7 @@ def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
         raise FormatError(path, None, f"one of {', '.join(CAPTURE_KINDS)} at {place}.kind", show_value(kind), _HINT)
     return CopiedLogDir(
         broker_id,
-        _typed(path, f"{place}.log_dir", fields.get("log_dir", ""), str, "text").strip("/"),
+        _without_dots(_typed(path, f"{place}.log_dir", fields.get("log_dir", ""), str, "text")),
         _parse_time(path, f"{place}.started", fields.get("started")),
         _parse_time(path, f"{place}.finished", fields.get("finished")),
         kind,

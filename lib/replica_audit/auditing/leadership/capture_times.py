@@ -13,7 +13,7 @@ from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.row_classes import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
-from replica_audit.snapshot.manifest import contains
+from replica_audit.snapshot.manifest import entries_around
 from replica_audit.text import render_time
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ class CaptureTimes:
         return None
 
     def _entries_of(self, broker_id: int, log_dir: str) -> Sequence[CopiedLogDir]:
-        """The manifest's entries for a log dir, or for the innermost directory around it that has one."""
-        around = [one for one in self._of_broker.get(broker_id, ()) if contains(one.log_dir, log_dir)]
-        innermost = max((one.log_dir for one in around), key=len, default=None)
-        return [one for one in around if one.log_dir == innermost]
+        """The manifest's entries for a log dir (`entries_around`)."""
+        return entries_around(log_dir, self._of_broker.get(broker_id, ()))
 
     def was_collected_again(self, broker_id: int | None, partition: str) -> bool:
         """True if all that a broker has of a partition was collected again."""
@@ -107,12 +105,13 @@ class CaptureTimes:
         | is any other | undecided |
         """
         directory = facts.directory
-        if kinds := self._kinds_of(facts.broker_id, directory.log_dir):
-            return "up" if "live" in kinds else "down"
+        known = self._is_known_down(directory, leadership)
+        if known is not None:
+            return "down" if known else "up"
         if leadership is None or facts.broker_id not in (leadership.fenced or ()):
             return "up"
         is_flushed = facts.is_as_stopped and directory.recovery_point_checkpoint is not None
-        return "down" if is_flushed or facts.broker_id in leadership.down_when_copied else "undecided"
+        return "down" if is_flushed else "undecided"
 
     def are_in_any_order(self, facts: ReplicaFacts, *, was_down: bool) -> bool:
         """True if a replica's files may be of moments in any order, by the first line that fits (C.2, "Files in any order").
@@ -130,10 +129,14 @@ class CaptureTimes:
     def is_flag_older(self, directory: ReplicaDir, leadership: Leadership | None) -> bool:
         """True if the flag of a clean stop, where a log dir has it, was written before the files were copied: the broker is known to have
         been down then, or the flag was copied first."""
-        kinds = self._kinds_of(directory.broker_id, directory.log_dir)
-        is_fenced = leadership is not None and directory.broker_id in leadership.down_when_copied
-        is_down = "live" not in kinds if kinds else is_fenced
-        return is_down or self.of_log_dir(directory.broker_id, directory.log_dir) is not None
+        is_ordered = self.of_log_dir(directory.broker_id, directory.log_dir) is not None
+        return is_ordered or self._is_known_down(directory, leadership) is True
+
+    def _is_known_down(self, directory: ReplicaDir, leadership: Leadership | None) -> bool | None:
+        """True if the manifest, or else the metadata log, has a broker down when it was copied, False if the manifest has it up."""
+        if kinds := self._kinds_of(directory.broker_id, directory.log_dir):
+            return "live" not in kinds
+        return leadership is not None and directory.broker_id in leadership.down_when_copied or None
 
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
         """True if a replica's broker is known to have been down when it was copied, so that its copy has all that it left."""

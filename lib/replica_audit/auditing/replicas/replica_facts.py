@@ -16,6 +16,7 @@ from replica_audit.protocol.lineage import Lineage, increases
 from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
 from replica_audit.segments.digests import merge_chunks
+from replica_audit.snapshot.checkpoints import contradict_stop
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, NOT_CAPTURED, UNDECIDED, join_forms
 from replica_audit.text import count
@@ -121,7 +122,7 @@ def is_left_by_stop(
     has those of the log. A file that is missing or damaged contradicts nothing, nor do damaged batches: those whose epoch was changed
     are in `rot`, or before ones of a lower epoch.
     """
-    if directory.clean_shutdown is not True:
+    if directory.clean_shutdown is not True or contradict_stop(directory):
         return False
     damaged = [item.last_offset + 1 for one in segments for item in one.irregularities if item.kind == "crc"]
     end = log_end_of(segments)

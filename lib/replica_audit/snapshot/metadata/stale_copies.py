@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.model import Leadership, PartitionState, ReplicaDir
 from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.checkpoints import contradict_stop
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
+from replica_audit.snapshot.manifest import entries_around
 from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
@@ -53,13 +55,32 @@ class CopyMoments(NamedTuple):
         ]
 
 
-def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
-    """Copy times from the manifest; unless it says whether the cluster was at rest, all brokers' clean-shutdown flags decide."""
+def copy_moments(
+    manifest: Manifest | None, log_dirs: Iterable[LogDir], replicas: Iterable[ReplicaDir] = ()
+) -> CopyMoments:
+    """Copy times from the manifest; unless it says whether the cluster was at rest, it was if every broker was stopped cleanly before its
+    copy was begun. A flag shows that where the manifest does not have the broker up, and has it down or its flag copied first, or else
+    where no checkpoint in the log dir contradicts it (C.2, "What a clean stop leaves")."""
     copies = manifest.brokers if manifest is not None else ()
     if manifest is not None and manifest.quiesced is not None:
         return CopyMoments(manifest.quiesced, copies, is_declared=True)
-    flags = [one.clean_shutdown for one in log_dirs if one.kind == "broker"]
-    return CopyMoments(bool(flags) and all(flags), copies)
+    brokers = [one for one in log_dirs if one.kind == "broker"]
+    at_rest = bool(brokers) and all(one.clean_shutdown for one in brokers)
+    if at_rest:
+        said = {one.path: _was_stopped(one, copies) for one in brokers}
+        doubtful = {path for path, stopped in said.items() if stopped is None}
+        at_rest = False not in said.values() and not any(
+            one.log_dir in doubtful and contradict_stop(one) for one in replicas
+        )
+    return CopyMoments(at_rest, copies)
+
+
+def _was_stopped(log_dir: LogDir, copies: Iterable[CopiedLogDir]) -> bool | None:
+    """Whether the manifest shows that the broker of a log dir with the flag was down before its copy; None if it says nothing of that."""
+    entries = entries_around(log_dir.path, (one for one in copies if one.broker_id == log_dir.broker_id))
+    if kinds := {one.kind for one in entries} - {None}:
+        return "live" not in kinds
+    return True if any(one.started_ms is not None and one.finished_ms is not None for one in entries) else None
 
 
 class Applied(NamedTuple):
