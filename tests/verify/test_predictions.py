@@ -76,6 +76,15 @@ def test_a_preferred_leader_that_took_over_cleanly_since_is_no_surprise() -> Non
     assert [(one.broker_id, one.what) for one in found.surprises] == [(None, "leader"), (2, "kept to")]
 
 
+def test_a_reassignment_that_goes_on_has_not_moved_its_leader_yet() -> None:
+    """Replication of what it adds may be throttled: the plan predicts the leader of its end."""
+    rows = [_row(1), _row(2)]
+    found = Verification({"partitions": 1}, rows, (), (), {("t", 0): (1, 6)}, moving=frozenset({("t", 0)}))
+    plan = Plan(steps=(Step(action="start", text="", leaders=(("t", 0, 3),), after=(replace(_LEADS, leader_id=3),)),))
+    assert with_plan(found, plan).surprises == []
+    assert [one.what for one in with_plan(replace(found, moving=frozenset()), plan).surprises] == ["leader"]
+
+
 def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:
     found = Verification({"partitions": 1}, [_row(2)], (), (), {("t", 0): (2, 6)}, {("t", 0): frozenset({1})})
     assert with_plan(found, PLAN).surprises == []

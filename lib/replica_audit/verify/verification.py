@@ -53,6 +53,8 @@ class Verification:
     """(leader id, leader epoch) of each partition in the later snapshot."""
     awaited: Mapping[Place, frozenset[int]] = field(default_factory=dict)
     """Brokers of each partition without a verdict, since bytes that had to be checked were not collected."""
+    moving: frozenset[Place] = frozenset()
+    """Partitions that are still being reassigned in the later snapshot."""
     surprises: Sequence[SurpriseRow] = ()
     """Differences from a plan's predictions."""
     planned: bool = False
@@ -146,7 +148,7 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
     surprises = [
         one
         for place, outcome in sorted(outcomes.items())
-        for one in _surprises(found.leaders.get(place), replicas.get(place, {}), place, outcome)
+        for one in _surprises(found.leaders.get(place), replicas.get(place, {}), place, outcome, place in found.moving)
         if one.broker_id not in found.awaited.get(place, ())
     ]
     return replace(found, verifications=rows, surprises=surprises, planned=True)
@@ -165,6 +167,7 @@ def _surprises(
     replicas: Mapping[int, VerificationRow],
     place: Place,
     outcome: PredictedPartition,
+    is_moving: bool,
 ) -> Iterator[SurpriseRow]:
     def told(broker_id: int | None, what: str, predicted: object, now: object) -> SurpriseRow:
         return SurpriseRow(*place, broker_id, what, _text(predicted), _text(now))
@@ -173,10 +176,12 @@ def _surprises(
         yield told(None, "partition", "in the later snapshot", "not in it")
         return
     leader_id, epoch = leader
-    planned = replicas.get(outcome.leader_id) if outcome.leader_id is not None else None
-    # The controller moves leadership to the preferred replica, cleanly, as soon as that is in sync (auto.leader.rebalance.enable).
-    is_succeeded = planned is not None and planned.verdict == "correct" and planned.kept_to == planned.predicted
-    if leader_id != outcome.leader_id and (leader_id is None or not is_succeeded):
+    # The controller moves leadership to the preferred replica, cleanly, as soon as that is in sync (auto.leader.rebalance.enable), and
+    # to one that a reassignment adds only when that is, which a throttle puts off.
+    holder = leader_id if is_moving else outcome.leader_id
+    row = None if leader_id is None or holder is None else replicas.get(holder)
+    has_all = row is not None and row.verdict == "correct" and row.kept_to == row.end_before
+    if leader_id != outcome.leader_id and not has_all:
         yield told(None, "leader", outcome.leader_id, leader_id)
     if epoch is not None and outcome.leader_epoch is not None and epoch < outcome.leader_epoch:
         yield told(None, "leader epoch", f"{outcome.leader_epoch} or more", epoch)
@@ -241,6 +246,7 @@ def verify_snapshots(
         tuple(sort_rows(left)),
         {place_of(one): result.leader for one, result in results.items()},
         {place_of(one): result.awaited for one, result in results.items()},
+        frozenset(place_of(one) for one, result in results.items() if result.is_moving),
     )
     return verified if plan is None else with_plan(verified, plan)
 

@@ -279,6 +279,8 @@ class PartitionVerification:
     recreated: bool = False
     leader: tuple[int | None, int | None] = (None, None)
     """(leader id, leader epoch) in the later snapshot."""
+    is_moving: bool = False
+    """True if it is being reassigned there."""
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
@@ -341,6 +343,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         tuple(dict.fromkeys(unjudged)),
         frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
+        is_moving=any(state.adding or state.removing for state in after.reference.history[-1:]),
     )
 
 
