@@ -14,6 +14,7 @@ from replica_audit.auditing.compare.comparable import why_not_comparable
 from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs
 from replica_audit.auditing.compare.replays import replay_all
 from replica_audit.auditing.compare.wanted_chunks import (
+    Pair,
     chunks_for_keys,
     differing_chunks,
     needed_chunks,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.auditing.replicas.replica_facts import CopyKey, CorruptEpoch
     from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
-    from replica_audit.protocol.truncation import Replay
 
 
 _NO_TIMES = CaptureTimes()
@@ -217,17 +217,6 @@ def _named_directory(leadership: Leadership | None, broker_id: int) -> str | Non
 def plan_audit(evidence: PartitionEvidence) -> ComparisonPlan:
     """Plan a partition's audit; `auditing.conclude.conclude` takes the plan with the batches it names."""
     return ComparisonPlan(evidence)
-
-
-class Pair(NamedTuple):
-    """Two copies to compare."""
-
-    reference: Reference
-    follower: ReplicaFacts
-    replays: Mapping[str, Replay]
-    """By protocol."""
-    chunks: set[int]
-    """Those that their comparison wants to see."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with, worst_verdict
-from replica_audit.auditing.compare.aligned_pair import Records, align_pair
+from replica_audit.auditing.compare.aligned_pair import Records
 from replica_audit.auditing.compare.comparable import other_life
 from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.compare.epoch_corruption import confirm_rot
@@ -266,19 +266,14 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
 
 
 def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource | None) -> Iterator[Comparison]:
-    """Compare each follower, then each copy in `beside`, with the reference by batches.
-
-    `rows` may have more batches of the reference than a pair needs (for another follower); chunks outside the pair are known to
-    be equal, and must not look like holes.
-    """
-    tiered = plan.evidence.is_tiered
-    for reference, follower, replays, chunks in plan.pairs:
-        read = None
-        if records is not None:
-            read = Records(records, loaded.rows_of(follower), loaded.rows_of(reference.facts))
-        sides = (loaded.batches_of(reference.facts, chunks), loaded.batches_of(follower, chunks))
-        pair = align_pair(reference, follower, *sides, chunks, tiered, read)
-        yield compare(reference, follower, plan.evidence.options.protocol, pair, replays, tiered)
+    """Compare each follower, then each copy in `beside`, with the reference."""
+    protocol, tiered = plan.evidence.options.protocol, plan.evidence.is_tiered
+    for pair in plan.pairs:
+        follower, leader = pair.follower, pair.reference.facts
+        read = None if records is None else Records(records, loaded.rows_of(follower), loaded.rows_of(leader))
+        # Outside the pair's chunks, which are equal, what was read of the reference for another follower would look like holes.
+        theirs, own = (loaded.batches_of(facts, pair.chunks) for facts in (leader, follower))
+        yield compare(pair, theirs, own, read, protocol, tiered)
 
 
 def _apart(

@@ -11,13 +11,13 @@ from typing import get_args
 import numpy as np
 
 from replica_audit.auditing.case import Case
-from replica_audit.auditing.compare.aligned_pair import Records, align_pair
+from replica_audit.auditing.compare.aligned_pair import Records
 from replica_audit.auditing.compare.comparison import Comparison, compare
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
 from replica_audit.auditing.compare.loaded_batches import batches_in
 from replica_audit.auditing.compare.record_comparison import RecordProblem, RecordSource
 from replica_audit.auditing.compare.replays import replay_all
-from replica_audit.auditing.compare.wanted_chunks import needed_chunks
+from replica_audit.auditing.compare.wanted_chunks import Pair, needed_chunks
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
@@ -94,16 +94,9 @@ class Pairing:
         plain = not (new.compacted or old.compacted)
         read = Records(self.read, own, theirs) if plain and self.read is not None else None
         reference, old = replace(reference, facts=_at(AFTER, new)), _at(BEFORE, old)
-        pair = align_pair(
-            reference,
-            old,
-            batches_in(theirs, chunks),
-            batches_in(own, chunks),
-            chunks,
-            tiered,
-            read,
-        )
-        return compare(reference, old, self.after.options.protocol, pair, replays, tiered)
+        pair = Pair(reference, old, replays, chunks)
+        sides = batches_in(theirs, chunks), batches_in(own, chunks)
+        return compare(pair, *sides, read, self.after.options.protocol, tiered)
 
 
 def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], dict[CopyKey, set[int]]]:

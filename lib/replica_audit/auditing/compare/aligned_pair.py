@@ -6,7 +6,7 @@ during an upgrade, or if two replicas really hold different records (KAFKA-1211,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,8 +26,6 @@ from replica_audit.auditing.compare.remote_storage import differences_below
 from replica_audit.auditing.compare.replays import replay_lineage
 from replica_audit.auditing.compare.resent import with_resent
 from replica_audit.auditing.replicas.offset_ranges import shared_start
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind
 from replica_audit.segments.batch_rows import Batches
@@ -35,6 +33,8 @@ from replica_audit.segments.batch_rows import Batches
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replica_audit.auditing.compare.wanted_chunks import Pair
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
 
 
@@ -139,56 +139,35 @@ class Records(NamedTuple):
     theirs: NDArray[np.void]
 
 
-class AlignedPair(NamedTuple):
-    """Comparison of a follower with the reference by batches and, if needed, records."""
-
-    alignment: Alignment = Alignment()
-    loaded: frozenset[int] = frozenset()
-    """Chunks of which `alignment` has all batches of both sides."""
-    compaction: Compaction | None = None
-    """Comparison of records and keys of a compacted pair whose batches differ; None if they could not be read."""
-    problems: tuple[RecordProblem, ...] = ()
-    """Batches whose records were needed but unavailable."""
-
-
 def align_pair(
-    reference: Reference,
-    follower: ReplicaFacts,
-    reference_batches: Batches,
-    follower_batches: Batches,
-    loaded: Collection[int],
-    tiered: bool = False,
-    records: Records | None = None,
-) -> AlignedPair:
-    """Align a follower with the reference, given the batches of both in the chunks `loaded` (`wanted_chunks`).
-
-    Without `records`, batches are compared by their headers only.
-    """
-    leader = reference.facts
+    pair: Pair, theirs: Batches, own: Batches, records: Records | None, tiered: bool
+) -> tuple[Alignment, Compaction | None, tuple[RecordProblem, ...]]:
+    """Align a follower with the reference (arguments as of `compare`); also returns `compaction` and `problems` of the `Comparison`."""
+    follower = pair.follower
+    leader = pair.reference.facts
     lineage = replay_lineage(leader, tiered)
-    alignment = align(leader, follower, reference.past_end, reference_batches, follower_batches, lineage)
-    if below := list(differences_below(leader, follower, lineage, follower_batches)):
+    alignment = align(leader, follower, pair.reference.past_end, theirs, own, lineage)
+    if below := list(differences_below(leader, follower, lineage, own)):
         alignment = alignment._replace(differences=(*below, *alignment.differences))
     compaction = None
     problems: tuple[RecordProblem, ...] = ()
-    can_read = records is not None and not (leader.second_hand or follower.second_hand)
-    resent = RecordComparison(records.read) if records and can_read else None
+    if leader.second_hand or follower.second_hand:
+        records = None
+    resent = None if records is None else RecordComparison(records.read)
     alignment = with_resent(leader, follower, alignment, resent)
-    if records is not None and can_read:
+    if records is not None and resent is not None:
         reading = RecordComparison(records.read)
         if leader.compacted or follower.compacted:
             alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)
         else:
             alignment = decide_by_records(leader, follower, alignment, reading)
-        problems = tuple(reading.problems)
-    if resent is not None:
-        problems += tuple(one for one in resent.problems if one.kind == "not_captured")
+        problems = (*reading.problems, *(one for one in resent.problems if one.kind == "not_captured"))
     if unchecked := _unchecked(leader, follower, alignment):
         # Other missing parts may be damaged too.
         places = {(one.path, one.position) for one in unchecked}
         problems = (*unchecked, *(one for one in problems if (one.path, one.position) not in places))
         compaction = None
-    return AlignedPair(alignment, frozenset(loaded), compaction, problems)
+    return alignment, compaction, problems
 
 
 def _unchecked(reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment) -> list[RecordProblem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.compare.aligned_pair import AlignedPair
+from replica_audit.auditing.compare.aligned_pair import Records, align_pair
 from replica_audit.auditing.compare.alignment import Alignment, Difference, conflicting_ranges
 from replica_audit.auditing.compare.compacted import Compaction
 from replica_audit.auditing.compare.divergence_cause import Tail
@@ -23,7 +23,7 @@ from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import find_rows
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.compare.wanted_chunks import Pair
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
     from replica_audit.segments.batch_rows import Batches
@@ -138,19 +138,16 @@ def _start_by_epoch_file(facts: ReplicaFacts) -> int:
 
 
 def compare(
-    reference: Reference,
-    follower: ReplicaFacts,
-    protocol: str,
-    pair: AlignedPair,
-    replays: Mapping[str, Replay],
-    tiered: bool = False,
+    pair: Pair, theirs: Batches, own: Batches, records: Records | None, protocol: str, tiered: bool
 ) -> Comparison:
-    """Compare a follower, aligned with the reference, under every protocol; `replays` are those of `replay_all`.
+    """Compare a follower with the reference by their batches in the pair's chunks, and where these differ by their records;
+    without `records` by the batches' headers only.
 
     The high watermark is known only once all followers are compared; `with_high_watermark` adds what depends on it.
     """
+    reference, follower, replays, chunks = pair
     leader = reference.facts
-    alignment = pair.alignment
+    alignment, compaction, problems = align_pair(pair, theirs, own, records, tiered)
     stretches = conflicting_ranges(alignment.differences)
     if not follower.knows_high_watermark:
         # The follower's high watermark is unknown, so no cut at it may drop anything.
@@ -165,7 +162,7 @@ def compare(
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
     runs = runs_of(alignment.differences, stretches, cut, _start_by_epoch_file(leader), follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
-    dropped = {first: tally_from(follower, first, alignment.own, pair.loaded) for first in set(firsts.values())}
+    dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
     overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
     prefix_end = None
     if overlap:
@@ -180,11 +177,11 @@ def compare(
         runs=runs,
         stretches=stretches,
         common_prefix_end=prefix_end,
-        lag=tally_from(leader, follower.log_end_offset, alignment.reference, pair.loaded)
+        lag=tally_from(leader, follower.log_end_offset, alignment.reference, chunks)
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),
-        compaction=pair.compaction,
-        problems=pair.problems,
+        compaction=compaction,
+        problems=problems,
     )
 
 

@@ -17,6 +17,17 @@ from replica_audit.protocol.truncation import Replay
 from replica_audit.segments.digests import merge_chunks
 
 
+class Pair(NamedTuple):
+    """Two copies to compare."""
+
+    reference: Reference
+    follower: ReplicaFacts
+    replays: Mapping[str, Replay]
+    """By protocol."""
+    chunks: set[int]
+    """Chunks whose batches the comparison needs from both."""
+
+
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
     """Chunks with batches on both sides of `offset`."""
     return {number for number, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
