@@ -104,7 +104,7 @@ def evidence_of(logs: list[Any], mark: int, epoch: int) -> tuple[Any, dict[Any, 
 
 def measure(case: str, count: int) -> dict[str, float]:
     """Milliseconds of CPU by stage."""
-    from replica_audit.auditing.comparison_plan import plan_audit
+    from replica_audit.auditing.comparison_plan import ComparisonPlan
     from replica_audit.auditing.conclude import conclude
     from replica_audit.elect.choice import decided_rows
 
@@ -117,7 +117,7 @@ def measure(case: str, count: int) -> dict[str, float]:
         took[stage] = (time.process_time() - begin) * 1000
         return found
 
-    plan = plan_audit(evidence)
+    plan = ComparisonPlan(evidence)
     wanted = timed("plan", lambda: plan.batches)
     given = {key: batches[key] for key in wanted}
     audit = timed("conclude", lambda: conclude(plan, given))

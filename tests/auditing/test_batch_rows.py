@@ -18,7 +18,7 @@ from tests.support.some import some
 
 from replica_audit.auditing import comparison_plan as planning
 from replica_audit.auditing.compare import alignment
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
@@ -144,7 +144,7 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
 
 def audited(evidence: PartitionEvidence, batches: dict) -> tuple[PartitionAudit, dict[str, list[dict]]]:
     """The audit, and all rows with what elections cost."""
-    plan = plan_audit(evidence)
+    plan = ComparisonPlan(evidence)
     wanted = {key: digests.rows_of_chunks(batches[key], found) for key, found in plan.batches.items()}
     audit = conclude(plan, wanted)
     return audit, tables_of(Results.of({}, decided_rows(audit, wanted, {NAME})))

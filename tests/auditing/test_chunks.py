@@ -15,9 +15,9 @@ from tests.support.some import some
 
 from replica_audit.auditing import comparison_plan
 from replica_audit.auditing.answer_rows import report_rows
+from replica_audit.auditing.compare.candidates import CandidateCuts, Candidates
 from replica_audit.auditing.compare.tallies import tally_batches, tally_from
-from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.auditing.replicas.reference import choose_reference
@@ -126,7 +126,7 @@ def only(batches: dict, wanted: dict) -> dict:
 def of_chunks(seed: int) -> ReportRows:
     """Rows of an audit of `make(seed)` that sees only the chunks it asks for, which nobody may change."""
     evidence, batches = make(seed)
-    return report_rows(conclude(plan_audit(evidence), only(batches, plan_audit(evidence).batches)))
+    return report_rows(conclude(ComparisonPlan(evidence), only(batches, ComparisonPlan(evidence).batches)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -134,7 +134,7 @@ def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
     seen = of_chunks(seed)
     evidence, batches = make(seed)
     monkeypatch.setattr(comparison_plan, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
-    whole = report_rows(conclude(plan_audit(evidence), batches))
+    whole = report_rows(conclude(ComparisonPlan(evidence), batches))
     for table in some(REPORT_TABLES):
         assert seen.table(table) == whole.table(table), (seed, table)
 
@@ -144,7 +144,7 @@ def test_the_seeds_cover_what_matters(monkeypatch):
     for seed in SEEDS:
         evidence, batches = make(seed)
         chunks = {key: set((rows["base_offset"] // CHUNK_OFFSETS).tolist()) for key, rows in batches.items()}
-        wanted = plan_audit(evidence).batches
+        wanted = ComparisonPlan(evidence).batches
         spared += any(wanted.get(key, set()) < chunks[key] for key in chunks)
         tables = of_chunks(seed)
         runs += bool(tables.divergences)
@@ -189,9 +189,9 @@ def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_ro
         NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2)
     )
     evidence = PartitionEvidence(NAME, tuple(replicas), leadership)
-    wanted = plan_audit(evidence).batches
+    wanted = ComparisonPlan(evidence).batches
     assert max(len(chunks) for chunks in wanted.values()) < 3
-    rows = report_rows(conclude(plan_audit(evidence), only(batches, wanted))).divergences
+    rows = report_rows(conclude(ComparisonPlan(evidence), only(batches, wanted))).divergences
     end = next(header.end for header in headers if header.base == hole)
     assert [(row.code, row.start_offset, row.end_offset) for row in rows] == [("DIV-HIDDEN", hole, end)]
 
@@ -224,8 +224,9 @@ def copy_of(broker: int, chunks: int, high_watermark: int | None = None, other: 
     ],
 )
 def test_a_chunk_is_wanted_of_all_holders_or_of_none(copies, cut, wanted):
-    """Every line of the table of `chunks_of_candidates`; broker 1 leads, and broker 2 may be cut."""
+    """Every line of the table of `Candidates.chunks`; broker 1 leads, and broker 2 may be cut."""
     led = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2, 3))
-    cuts = [] if cut is None else [{"fetch": {copies[1].key: cut}}]
-    found = chunks_of_candidates(choose_reference(copies, led), copies, lambda: cuts)
-    assert {broker: chunks for (broker, _), chunks in found.items()} == wanted
+    candidates = Candidates(choose_reference(copies, led), tuple(copies), (), "fetch", tiered=False)
+    cuts = {} if cut is None else {copies[0].key: {copies[1].key: cut}}
+    vars(candidates)["cuts"] = CandidateCuts(cuts, {})
+    assert {broker: chunks for (broker, _), chunks in candidates.chunks.items()} == wanted

@@ -7,7 +7,7 @@ from tests.support.captures import audit_capture
 from tests.support.some import some
 
 from replica_audit.auditing.answer_rows import report_rows
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.model import TopicPartition
@@ -28,7 +28,7 @@ def test_rows_are_those_of_their_tables(capture):
 
 
 def test_a_partition_without_any_replica_has_them_too():
-    audit = conclude(plan_audit(PartitionEvidence(TopicPartition("orders", 0), ())))
+    audit = conclude(ComparisonPlan(PartitionEvidence(TopicPartition("orders", 0), ())))
     rows = report_rows(audit)
     for table in ("partitions", "findings"):
         assert [list(row._fields) for row in rows.table(table)] == [[column.name for column in REPORT_TABLES[table]]], (

@@ -13,7 +13,7 @@ from tests.support.snapshots import Replica
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.compare.wanted_chunks import verified_copies
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import AuditOptions
 from replica_audit.auditing.opened_snapshot import OpenedSnapshot, open_snapshot
@@ -66,14 +66,14 @@ class Day:
     def since(self, day):
         """(chunks wanted of the follower, report rows) of an audit since that of `day`."""
         evidence = self.examined.plan.evidence
-        plan = plan_audit(replace(evidence, side=evidence.side._replace(verified=day.verified())))
+        plan = ComparisonPlan(replace(evidence, side=evidence.side._replace(verified=day.verified())))
         rows = report_rows(conclude(plan, self.opened.read_chunks(self.examined, plan.batches), self.read))
         return compared(plan), tables_of(Results.of({}, rows.in_order()))
 
 
 def compared(plan):
     """Chunks in which the follower is compared batch by batch."""
-    return set().union(*(pair.chunks for pair in plan.pairs))
+    return set().union(*(pair.chunks for pair in plan.grouping.pairs))
 
 
 def codes(rows):

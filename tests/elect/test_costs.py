@@ -24,7 +24,7 @@ from tests.support.some import some
 
 from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.auditing.compare.loaded_batches import batches_in
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
 from replica_audit.elect.costs import lost_past_end
@@ -392,7 +392,7 @@ def test_batches_that_differ_in_nothing_that_counts_are_one_piece() -> None:
     for _ in range(300):
         cluster.produce(2)
     evidence, batches = to_model(cluster, quiesced=True)
-    case = conclude(plan_audit(evidence), batches).case
+    case = conclude(ComparisonPlan(evidence), batches).case
     for facts in some(case.replicas):
         chunks = set(facts.chunks)
         found = holding(case, facts, batches_in(batches[facts.key], chunks), frozenset(chunks))

@@ -9,7 +9,7 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 
 #: Half of the histories at most: an audit costs some milliseconds.
@@ -39,7 +39,7 @@ def _audit_histories(
         said = source or SOURCES[seed % len(SOURCES)]
         quiesced = (True, None)[seed // len(SOURCES) % 2]
         evidence, batches = to_model(cluster, source=said, quiesced=quiesced, protocol=protocol)
-        audit = conclude(plan_audit(evidence), batches)
+        audit = conclude(ComparisonPlan(evidence), batches)
         told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
         mark = audit.case.high_watermark
         story = (

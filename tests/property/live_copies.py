@@ -14,7 +14,7 @@ from tests.property.capture import leadership_of, to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate, play
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 
 #: How many events before the end the copying begins.
@@ -95,7 +95,7 @@ def copy_live(
     if now.history[-1].leader_id is None:
         leadership = replace(leadership, leader_id=None)
     evidence, batches = to_model(mixed, source="inferred")
-    audit = conclude(plan_audit(replace(evidence, leadership=leadership)), batches)
+    audit = conclude(ComparisonPlan(replace(evidence, leadership=leadership)), batches)
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
     story = f"{', '.join(times)}, leadership by {source} at {until}: {audit.verdict}\n{told}\n{narrate(seed, cluster)}"
     return LiveCopy(now, audit, frozenset(midway) & frozenset(gone), story)

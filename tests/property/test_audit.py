@@ -9,7 +9,7 @@ from tests.property.history import histories, narrate
 from tests.property.prefixes import common_prefix_end
 from tests.support.some import some
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 
 
@@ -149,7 +149,7 @@ def test_the_order_of_the_replicas_changes_nothing():
         evidence, batches = to_model(cluster)
         turned, _ = to_model(cluster)
         turned = type(turned)(turned.topic_partition, tuple(reversed(turned.replicas)), turned.leadership)
-        one, other = conclude(plan_audit(evidence), batches), conclude(plan_audit(turned), batches)
+        one, other = conclude(ComparisonPlan(evidence), batches), conclude(ComparisonPlan(turned), batches)
         assert (one.verdict, one.findings) == (other.verdict, other.findings)
 
 
@@ -184,7 +184,7 @@ def test_a_leader_that_was_copied_before_its_followers_makes_nothing_critical():
         leader.checkpoint = min(leader.checkpoint, leader.log_end)
         leader.recovery_point = min(leader.recovery_point, leader.log_end)
         evidence, batches = to_model(cluster)
-        audit = conclude(plan_audit(evidence), batches)
+        audit = conclude(ComparisonPlan(evidence), batches)
         story = f"{[(f.severity, f.code, f.message) for f in audit.findings]}\n{narrate(seed, cluster)}"
         assert not [f for f in audit.findings if f.severity == "critical"], story
         assert any(item.alignment.ahead for item in audit.case.comparisons), story

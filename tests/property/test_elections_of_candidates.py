@@ -10,7 +10,7 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.prefixes import lineage_of_batches, lineage_of_cache
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.elect.costs import candidate_costs
 from replica_audit.literals import PROTOCOLS
@@ -69,7 +69,7 @@ def test_the_predicted_loss_is_what_the_cluster_loses(protocol: str, lost_tails:
         if protocol == "kip-101" and not is_intact(cluster):
             continue
         evidence, batches = to_model(cluster, quiesced=True, protocol=protocol)
-        audit = conclude(plan_audit(evidence), batches)
+        audit = conclude(ComparisonPlan(evidence), batches)
         for cost in candidate_costs(audit, batches):
             gone = lost(cluster, carried_out(cluster, cost.broker_id))
             committed = sum(count for content, count in gone.items() if content in cluster.committed)

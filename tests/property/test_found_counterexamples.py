@@ -6,13 +6,13 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 
 
 def _audit(cluster: Cluster, source: str = "metadata_log") -> PartitionAudit:
     evidence, batches = to_model(cluster, source=source)
-    return conclude(plan_audit(evidence), batches)
+    return conclude(ComparisonPlan(evidence), batches)
 
 
 def test_the_log_start_of_an_emptied_outsider_bounds_nothing_on_another_lineage():

@@ -15,7 +15,7 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
@@ -50,7 +50,7 @@ def true_bounds(cluster: Cluster) -> tuple[int, int]:
 
 
 def marked(evidence: PartitionEvidence, batches: dict) -> tuple[HighWatermark, str]:
-    audit = conclude(plan_audit(evidence), batches)
+    audit = conclude(ComparisonPlan(evidence), batches)
     mark = audit.case.high_watermark
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
     return mark, f"{mark}\n{told}"

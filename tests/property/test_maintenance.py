@@ -12,7 +12,7 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.replica import Batch, Replica
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.findings.div import code_of_run
 
@@ -26,7 +26,8 @@ def _audit(cluster: Cluster, seed: int, configs: dict[str, str] | None = None) -
     if configs is not None and evidence.leadership is not None:
         evidence = replace(evidence, leadership=replace(evidence.leadership, configs=configs))
     return conclude(
-        plan_audit(evidence), {key: rows for key, rows in batches.items() if key in plan_audit(evidence).batches}
+        ComparisonPlan(evidence),
+        {key: rows for key, rows in batches.items() if key in ComparisonPlan(evidence).batches},
     )
 
 

@@ -13,7 +13,7 @@ from tests.property.history import histories, narrate
 from tests.property.replica import Batch
 from tests.support.snapshots import make_uuid
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import SideEvidence
 from replica_audit.model import RemoteSegment
@@ -56,7 +56,7 @@ def audited(cluster: Cluster, source: str, *, is_leader_here: bool) -> Partition
         remote_segments=tuple(segment(one, here[0][0].topic_id or "") for one in cluster.committed.values())
     )
     evidence = replace(evidence, replicas=here, leadership=replace(leadership, configs=configs), side=side)
-    return conclude(plan_audit(evidence), batches)
+    return conclude(ComparisonPlan(evidence), batches)
 
 
 @pytest.mark.parametrize("source", ["metadata_log", "topics_describe", "user"])

@@ -10,7 +10,7 @@ from tests.property.history import play
 from tests.support.report_rows import AUDIT
 
 from replica_audit.auditing.answer_rows import report_rows
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -37,7 +37,7 @@ def test_files_and_memory_give_the_same_answers(seed: int, source: str, tmp_path
     from_files = audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings())
 
     evidence, batches = to_model(cluster, source=source, quiesced=quiesced)
-    in_memory = Results.of(AUDIT, report_rows(conclude(plan_audit(evidence), batches)))
+    in_memory = Results.of(AUDIT, report_rows(conclude(ComparisonPlan(evidence), batches)))
 
     for table in ("partitions", "replicas", "high_watermarks", "divergences", "truncations"):
         unordered = [sorted(map(str, _comparable(rows))) for rows in (from_files.rows(table), in_memory.rows(table))]

@@ -10,7 +10,7 @@ from tests.property.audits import AUDITED
 from tests.property.capture import to_model
 from tests.property.history import histories, narrate
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.model import CheckpointFile, ReplicaDir
@@ -50,7 +50,7 @@ def test_text_never_says_worse_than_files_nor_calls_a_conflict_consistent(source
     verdicts: Counter[str] = Counter()
     for seed, cluster in histories(AUDITED):
         evidence, batches = to_model(cluster, source=source, quiesced=(True, None)[seed % 2])
-        files, text = conclude(plan_audit(evidence), batches), conclude(plan_audit(as_text(evidence)), batches)
+        files, text = conclude(ComparisonPlan(evidence), batches), conclude(ComparisonPlan(as_text(evidence)), batches)
         told = "\n".join(f"  {one.severity} {one.code} broker {one.broker_id} {one.message}" for one in text.findings)
         story = f"leadership by {source}: files {files.verdict}, text {text.verdict}\n{told}\n{narrate(seed, cluster)}"
         verdicts[text.verdict] += 1

@@ -14,7 +14,7 @@ from tests.property.history import HISTORIES, go_on, histories, narrate, play
 from tests.property.replica import Batch, Replica
 from tests.support.some import some
 
-from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.schema import VerificationRow
 from replica_audit.verify.verified_partition import Pairing, PartitionVerification, verify_partition
@@ -45,7 +45,7 @@ def _pair(seed: int, before: Cluster, lost_tails: bool) -> _Pair:
     after.events.append("-- the later snapshot --")
     go_on(after, seed, 5 + seed % 40, lost_tails)
     (old, old_rows), (new, new_rows) = (to_model(cluster) for cluster in (before, after))
-    audits = [conclude(plan_audit(old), old_rows), conclude(plan_audit(new), new_rows)]
+    audits = [conclude(ComparisonPlan(old), old_rows), conclude(ComparisonPlan(new), new_rows)]
     result = verify_partition(Pairing(audits[0].case, audits[1].case, old_rows, new_rows))
     told = "\n".join(f"  {row}" for row in (*result.verifications, *result.gone))
     return _Pair(before, after, result, f"{told}\n{narrate(seed, after)}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparable import why_not_comparable
@@ -20,7 +19,6 @@ from replica_audit.auditing.compare.wanted_chunks import (
     needed_chunks,
     verified_chunks,
 )
-from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.replicas.cleaner import with_cleaning
 from replica_audit.auditing.replicas.reference import Reference, choose_reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
@@ -28,16 +26,16 @@ from replica_audit.segments.open_transactions import open_at_end
 
 if TYPE_CHECKING:
     from replica_audit.auditing.evidence import PartitionEvidence
+    from replica_audit.auditing.leadership.capture_times import CaptureTimes
     from replica_audit.auditing.replicas.replica_facts import CopyKey, CorruptEpoch
     from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
 
 
-_NO_TIMES = CaptureTimes()
-
-
-class ReplicaGrouping(NamedTuple):
+@dataclass(frozen=True)
+class ReplicaGrouping:
     """The compared copies with their reference, and those set aside."""
 
+    evidence: PartitionEvidence
     reference: Reference | None
     followers: tuple[ReplicaFacts, ...] = ()
     foreign: tuple[ReplicaFacts, ...] = ()
@@ -57,53 +55,58 @@ class ReplicaGrouping(NamedTuple):
         """The reference and its followers."""
         return () if self.reference is None else (self.reference.facts, *self.followers)
 
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The reference with each follower, then with each copy in `beside`."""
+        return () if self.reference is None else tuple(self._pairs(self.reference))
+
+    def _pairs(self, reference: Reference) -> Iterator[Pair]:
+        for follower in (*self.followers, *self.beside):
+            replays = replay_all(reference, follower, self.evidence.is_tiered)
+            verified = verified_chunks(self.evidence.side.verified, reference.facts, follower)
+            yield Pair(reference, follower, replays, needed_chunks(reference, follower, replays, verified))
+
+    @cached_property
+    def candidates(self) -> Candidates | None:
+        """The replicas as leaders, and the copies beside them; None without a replica."""
+        if self.reference is None:
+            return None
+        replicas = tuple(sorted(self.compared, key=lambda facts: facts.broker_id))
+        given = self.evidence
+        return Candidates(self.reference, replicas, self.beside, given.options.protocol, given.is_tiered)
+
     def turned(self) -> Iterator[ReplicaGrouping]:
         """Yield a grouping for each replica as the reference."""
-        reference = self.reference
-        if reference is None:
-            return
         for facts in self.compared:
             others = tuple(one for one in self.compared if one is not facts)
-            yield self._replace(reference=replace(reference, facts=facts), followers=others)
+            reference = None if self.reference is None else replace(self.reference, facts=facts)
+            yield replace(self, reference=reference, followers=others)
 
 
-def group_replicas(
-    replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
-    leadership: Leadership | None,
-    times: CaptureTimes = _NO_TIMES,
-    *,
-    tiered: bool = False,
-    at_rest: bool = False,
-    rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]] = MappingProxyType({}),
-    put_aside: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = (),
-) -> ReplicaGrouping:
+def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[CorruptEpoch]]) -> ReplicaGrouping:
     """Group copies by topic id, keep one copy per broker, then choose the reference (F.1).
 
-    `at_rest`: the manifest declares all copies to be of one moment. `rot`: batches whose epoch is known to be changed, by copy.
+    `rot`: batches whose epoch is known to be changed, by copy.
     """
-    is_logged = leadership is not None and leadership.source == "metadata_log"
-    known_epoch = leadership.leader_epoch if leadership is not None and is_logged else None
-    facts_of = partial(
-        _facts_of, tiered=tiered, times=times, rot=rot, known_epoch=known_epoch, leadership=leadership, at_rest=at_rest
-    )
-    copies, before = _of_each_moment(facts_of(replicas), times)
+    leadership = evidence.leadership
+    at_rest = bool(evidence.options.quiesced)
+    copies, before = _of_each_moment(_facts_of(evidence, evidence.replicas, rot), evidence.options.times)
     present = _present_topic_id(copies, leadership)
-    known = with_cleaning(
-        [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
-    )
-    earlier = tuple(
-        with_cleaning([*known, facts], leadership, at_rest)[-1]
-        for facts in before
-        if facts.directory.topic_id in (present, None)
-    )
+
+    def of_topic(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:
+        return [facts for facts in some if facts.directory.topic_id in (present, None)]
+
+    known = with_cleaning(of_topic(copies), leadership, at_rest)
+
+    def beside_known(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:
+        return [with_cleaning([*known, facts], leadership, at_rest)[-1] for facts in of_topic(some)]
+
     foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
     chosen: dict[int, ReplicaFacts] = {}
     duplicates: list[ReplicaFacts] = []
     for facts in known:
-        other = chosen.get(facts.broker_id)
-        if other is None:
-            chosen[facts.broker_id] = facts
-        else:
+        other = chosen.setdefault(facts.broker_id, facts)
+        if other is not facts:
             named = _named_directory(leadership, facts.broker_id)
             better = max(
                 (other, facts),
@@ -111,53 +114,46 @@ def group_replicas(
             )
             chosen[facts.broker_id] = better
             duplicates.append(facts if better is other else other)
-    duplicates += earlier
+    duplicates += beside_known(before)
     kept = tuple(chosen.values())
     # A log with unreadable files counts as missing: their content is unknown.
     reference = choose_reference(
         [facts for facts in kept if facts.unread is None], leadership, at_rest=at_rest, is_later=times.is_later
     )
     if reference is None:
-        return ReplicaGrouping(None, (), foreign, tuple(duplicates), set_aside=kept)
+        return ReplicaGrouping(evidence, None, (), foreign, tuple(duplicates), set_aside=kept)
     others = tuple(facts for facts in kept if facts is not reference.facts)
     set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
     followers = tuple(facts for facts in others if facts not in set_aside)
-    aside = tuple(
-        with_cleaning([*known, facts], leadership, at_rest)[-1]
-        for facts in facts_of(put_aside)
-        if facts.directory.topic_id in (present, None)
-    )
-    return ReplicaGrouping(reference, followers, foreign, tuple(duplicates), aside, set_aside)
+    put_aside = tuple(beside_known(_facts_of(evidence, evidence.put_aside, rot)))
+    return ReplicaGrouping(evidence, reference, followers, foreign, tuple(duplicates), put_aside, set_aside)
 
 
 def _facts_of(
+    evidence: PartitionEvidence,
     copies: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
-    *,
-    tiered: bool,
-    times: CaptureTimes,
-    rot: Mapping[tuple[int, str], Sequence[CorruptEpoch]],
-    known_epoch: int | None,
-    leadership: Leadership | None,
-    at_rest: bool,
+    rot: Mapping[CopyKey, Sequence[CorruptEpoch]],
 ) -> list[ReplicaFacts]:
     """Facts of the copies, by broker id and log dir."""
-    found = [
-        replica_facts(
+    leadership, times = evidence.leadership, evidence.options.times
+    is_logged = leadership is not None and leadership.source == "metadata_log"
+    known_epoch = leadership.leader_epoch if leadership is not None and is_logged else None
+    found = []
+    for directory, segments in sorted(copies, key=lambda copy: (copy[0].broker_id, copy[0].log_dir)):
+        key = (directory.broker_id, directory.log_dir)
+        facts = replica_facts(
             directory,
             segments,
-            tiered=tiered,
-            killed=times.was_killed(directory.broker_id, directory.log_dir),
-            is_live=times.was_live(directory.broker_id, directory.log_dir),
+            tiered=evidence.is_tiered,
+            killed=times.was_killed(*key),
+            is_live=times.was_live(*key),
             known_epoch=known_epoch,
-            rot=rot.get((directory.broker_id, directory.log_dir), ()),
+            rot=rot.get(key, ()),
         )
-        for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
-    ]
-    down = [at_rest or times.was_down(one, leadership) for one in found]
-    return [
-        replace(one, was_down=was_down, in_any_order=times.are_in_any_order(one, was_down=was_down))
-        for one, was_down in zip(found, down, strict=True)
-    ]
+        was_down = bool(evidence.options.quiesced) or times.was_down(facts, leadership)
+        in_any_order = times.are_in_any_order(facts, was_down=was_down)
+        found.append(replace(facts, was_down=was_down, in_any_order=in_any_order))
+    return found
 
 
 def _of_each_moment(
@@ -214,14 +210,9 @@ def _named_directory(leadership: Leadership | None, broker_id: int) -> str | Non
     return next(named, {}).get(broker_id)
 
 
-def plan_audit(evidence: PartitionEvidence) -> ComparisonPlan:
-    """Plan a partition's audit; `auditing.conclude.conclude` takes the plan with the batches it names."""
-    return ComparisonPlan(evidence)
-
-
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """Replicas of a partition grouped, and the chunks that their comparison needs. Properties are computed once."""
+    """Plan of a partition's audit; `auditing.conclude.conclude` takes it with the batches it names. Properties are computed once."""
 
     evidence: PartitionEvidence
     rot: Mapping[CopyKey, Sequence[CorruptEpoch]] = field(default_factory=dict)
@@ -230,33 +221,13 @@ class ComparisonPlan:
     @cached_property
     def grouping(self) -> ReplicaGrouping:
         """The reference, its followers, and the copies that are not compared."""
-        given = self.evidence
-        at_rest = bool(given.options.quiesced)
-        return group_replicas(
-            given.replicas,
-            given.leadership,
-            given.options.times,
-            tiered=given.is_tiered,
-            at_rest=at_rest,
-            rot=self.rot,
-            put_aside=given.put_aside,
-        )
+        return group_replicas(self.evidence, self.rot)
 
     @cached_property
     def doubts(self) -> tuple[CorruptEpoch, ...]:
         """Ranges whose epoch may have been changed on disk; only their batches can tell."""
         at_rest = bool(self.evidence.options.quiesced)
         return tuple(doubtful_epochs(self.grouping.compared, self.evidence.leadership, at_rest=at_rest))
-
-    @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
-        """The reference with each follower, then with each copy in `beside`, and the chunks that their comparison needs."""
-        return tuple(self._pairs_of(self.grouping))
-
-    @cached_property
-    def candidates(self) -> Candidates | None:
-        """The replicas as leaders, and the copies beside them; None without a replica."""
-        return self._candidates_of(self.grouping)
 
     @cached_property
     def batches(self) -> dict[CopyKey, set[int]]:
@@ -268,15 +239,13 @@ class ComparisonPlan:
             restored = ComparisonPlan(self.evidence, _by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
-            pairs = self.pairs if grouping is self.grouping else self._pairs_of(grouping)
-            for reference, follower, _, chunks in pairs:
+            for reference, follower, _, chunks in grouping.pairs:
                 if chunks:
                     of_reference, of_follower = chunks_for_keys(reference.facts, follower)
                     wanted.setdefault(reference.facts.key, set()).update(chunks, of_reference)
                     wanted.setdefault(follower.key, set()).update(chunks, of_follower)
-            candidates = self.candidates if grouping is self.grouping else self._candidates_of(grouping)
-            if candidates is not None:
-                for key, chunks in candidates.chunks.items():
+            if grouping.candidates is not None:
+                for key, chunks in grouping.candidates.chunks.items():
                     wanted.setdefault(key, set()).update(chunks)
         leads = self.grouping.reference
         if leads is not None and (beside := self._beside_store(leads.facts)):
@@ -291,22 +260,6 @@ class ComparisonPlan:
     def _beside_store(self, facts: ReplicaFacts) -> set[int]:
         """Chunks of a log that are compared with segments in the remote store."""
         return set().union(*(one.chunks for one in self.evidence.side.contents)) & facts.chunks.keys()
-
-    def _candidates_of(self, grouping: ReplicaGrouping) -> Candidates | None:
-        if grouping.reference is None:
-            return None
-        replicas = tuple(sorted(grouping.compared, key=lambda facts: facts.broker_id))
-        given = self.evidence
-        return Candidates(grouping.reference, replicas, grouping.beside, given.options.protocol, given.is_tiered)
-
-    def _pairs_of(self, grouping: ReplicaGrouping) -> Iterator[Pair]:
-        reference = grouping.reference
-        if reference is None:
-            return
-        for follower in (*grouping.followers, *grouping.beside):
-            replays = replay_all(reference, follower, self.evidence.is_tiered)
-            verified = verified_chunks(self.evidence.side.verified, reference.facts, follower)
-            yield Pair(reference, follower, replays, needed_chunks(reference, follower, replays, verified))
 
 
 def _by_copy(doubts: Iterable[CorruptEpoch]) -> dict[CopyKey, list[CorruptEpoch]]:

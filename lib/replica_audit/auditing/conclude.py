@@ -194,7 +194,7 @@ def conclude(
                 one_moment=one_moment or evidence.was_at_rest,
             )
         ),
-        planned=plan.candidates,
+        planned=grouping.candidates,
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
     findings = unsettled(case, merge_findings(judge(case)), codes_with("two_moments"))
@@ -268,7 +268,7 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
 def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource | None) -> Iterator[Comparison]:
     """Compare each follower, then each copy in `beside`, with the reference."""
     protocol, tiered = plan.evidence.options.protocol, plan.evidence.is_tiered
-    for pair in plan.pairs:
+    for pair in plan.grouping.pairs:
         follower, leader = pair.follower, pair.reference.facts
         read = None if records is None else Records(records, loaded.rows_of(follower), loaded.rows_of(leader))
         # Outside the pair's chunks, which are equal, what was read of the reference for another follower would look like holes.

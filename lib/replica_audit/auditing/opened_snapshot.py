@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 
 from replica_audit.auditing.bronze_rows import damage_rows, unreadable_row
-from replica_audit.auditing.comparison_plan import ComparisonPlan, plan_audit
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.evidence import (
     AuditOptions,
     SideEvidence,
@@ -421,7 +421,7 @@ class OpenedSnapshot:
             partition_states=known.states,
             high_watermark_timeline=timeline,
         )
-        return Examined(plan_audit(evidence), rows, tuple(known.files))
+        return Examined(ComparisonPlan(evidence), rows, tuple(known.files))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
         """Read the batches of the chunks that a partition's audit needs by scanning their files again."""

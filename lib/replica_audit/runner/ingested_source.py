@@ -131,7 +131,7 @@ class TableReader:
     def examine(self, task: PartitionTask) -> Examined:
         from replica_audit.auditing.bronze_rows import directories_of_rows
         from replica_audit.auditing.compare.wanted_chunks import verified_copies
-        from replica_audit.auditing.comparison_plan import plan_audit
+        from replica_audit.auditing.comparison_plan import ComparisonPlan
         from replica_audit.auditing.evidence import partition_evidence
         from replica_audit.auditing.opened_snapshot import Examined
         from replica_audit.auditing.stored_contents import read_contents
@@ -152,7 +152,7 @@ class TableReader:
             side = side._replace(contents=contents)
         leadership = leadership_of_rows(own.partition_states)
         evidence = partition_evidence(task.partition, directories, summaries, orphans, leadership, side, self.options)
-        return Examined(plan_audit(evidence))
+        return Examined(ComparisonPlan(evidence))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
         needed = examined.plan.batches

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.compare.replays import CandidateCuts, cuts_of_candidates
-from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
+from replica_audit.auditing.compare.remote_storage import chunks_within
+from replica_audit.auditing.compare.replays import (
+    answering_lineage,
+    as_leader,
+    follower_state,
+    lacked_below_start,
+    leader_states,
+    replay_one,
+)
+from replica_audit.auditing.compare.wanted_chunks import chunks_at
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+
+
+class CandidateCuts(NamedTuple):
+    """Offset to which each other copy is truncated as a follower of each candidate, by candidate."""
+
+    as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
+    recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
+    """Cuts after a restart that first truncates the candidate's own log; only for candidates that may recover."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +52,78 @@ class Candidates:
 
     @cached_property
     def cuts(self) -> CandidateCuts:
-        """Offset to which each copy is cut under each candidate."""
-        return cuts_of_candidates(self.reference, self.replicas, self.protocol, self.tiered, self.beside)
+        """Offset to which each copy is cut under each candidate. One with an unknown high watermark drops nothing for it."""
+        followers = {
+            facts.key: follower_state(facts, self.tiered, None if facts.knows_high_watermark else facts.log_end_offset)
+            for facts in self.copies
+        }
+
+        def cuts_under(candidate: ReplicaFacts) -> dict[CopyKey, int]:
+            elected = as_leader(self.reference, candidate, self.replicas)
+            leader = leader_states(elected, answering_lineage(elected.facts, self.tiered))[self.protocol]
+            return {
+                facts.key: replay_one(self.protocol, facts, followers[facts.key], leader).kept_to
+                for facts in self.copies
+                if facts.key != candidate.key
+            }
+
+        return CandidateCuts(
+            {facts.key: cuts_under(facts) for facts in self.replicas},
+            {facts.key: cuts_under(facts.recovering) for facts in self.replicas if facts.may_recover},
+        )
 
     @cached_property
     def chunks(self) -> dict[CopyKey, set[int]]:
-        """Chunks whose batches the costs of all candidates need, by copy."""
-        return chunks_of_candidates(self.reference, self.copies, lambda: self.cuts)
+        """Chunks whose batches the costs of all candidates need, by copy: all holders of a chunk, or none.
+
+        | chunk | wanted |
+        |---|---|
+        | its holders have different batches there | yes |
+        | the reference does not hold it | yes |
+        | a replica has records there, below another's log start, that this one never had | yes |
+        | where logs end alike and no chunk is wanted for the reasons above, any other | no |
+        | an end, log start or recorded high watermark of any copy goes through a copy of it | yes |
+        | a cut of a copy goes through its own | yes |
+        | any other: the reference and whoever else holds it have the same | no: its digest counts it |
+        """
+        holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
+        for facts in self.copies:
+            for number in facts.chunks:
+                holders[number].append(facts)
+        wanted = {number for number, some in holders.items() if self._is_unlike(number, some)}
+        wanted |= {
+            number
+            for facts, other in permutations(self.copies, 2)
+            if (lacked := lacked_below_start(facts, other)) is not None
+            for number in chunks_within(lacked) & other.chunks.keys()
+        }
+        if not wanted and len({facts.log_end_offset for facts in self.copies}) < 2:
+            return {}
+        if not wanted >= holders.keys():
+            cuts: dict[CopyKey, set[int]] = defaultdict(set)
+            for ways in self.cuts:
+                for of_candidate in ways.values():
+                    for key, cut in of_candidate.items():
+                        cuts[key].add(cut)
+            edges = self._edges
+            for facts in self.copies:
+                for offset in edges | cuts[facts.key]:
+                    wanted |= chunks_at(facts, offset)
+        found = {facts.key: wanted & facts.chunks.keys() for facts in self.copies}
+        return {key: chunks for key, chunks in found.items() if chunks}
+
+    def _is_unlike(self, number: int, holders: Sequence[ReplicaFacts]) -> bool:
+        """True if the holders of a chunk have different batches there, or the reference is not a holder."""
+        contents = {(facts.chunks[number].digest, facts.chunks[number].batch_count) for facts in holders}
+        return len(contents) > 1 or all(facts is not self.reference.facts for facts in holders)
+
+    @property
+    def _edges(self) -> set[int]:
+        """Offsets at which logs start and end, as found and as recovered, and their recorded high watermarks."""
+        found = {offset for facts in self.copies for offset in (facts.log_start_offset, facts.following_end_offset)}
+        found |= {facts.recovering.following_end_offset for facts in self.copies if facts.may_recover}
+        marks = (facts.directory.high_watermark_checkpoint for facts in self.copies)
+        return found | {mark for mark in marks if mark is not None}
 
     def has_just(self, other: Candidates) -> bool:
         """True if `other` has the same copies and the same reference."""

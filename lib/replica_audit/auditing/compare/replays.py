@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
-from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import PROTOCOLS
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
@@ -129,44 +128,4 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
         source=reference.source,
         isr=None,
         elr=(),
-    )
-
-
-class CandidateCuts(NamedTuple):
-    """Offset to which each other copy is truncated as a follower of each candidate, by candidate."""
-
-    as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
-    recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
-    """Cuts after a restart that first truncates the candidate's own log; only for candidates that may recover."""
-
-
-def cuts_of_candidates(
-    reference: Reference,
-    replicas: Sequence[ReplicaFacts],
-    protocol: str,
-    tiered: bool,
-    beside: Sequence[ReplicaFacts],
-) -> CandidateCuts:
-    """Compute the cuts under each of `replicas`.
-
-    A follower with an unknown high watermark drops nothing for it.
-    """
-    copies = (*replicas, *beside)
-    followers = {
-        facts.key: follower_state(facts, tiered, None if facts.knows_high_watermark else facts.log_end_offset)
-        for facts in copies
-    }
-
-    def cuts_under(candidate: ReplicaFacts) -> dict[CopyKey, int]:
-        elected = as_leader(reference, candidate, replicas)
-        leader = leader_states(elected, answering_lineage(elected.facts, tiered))[protocol]
-        return {
-            facts.key: replay_one(protocol, facts, followers[facts.key], leader).kept_to
-            for facts in copies
-            if facts.key != candidate.key
-        }
-
-    return CandidateCuts(
-        {facts.key: cuts_under(facts) for facts in replicas},
-        {facts.key: cuts_under(facts.recovering) for facts in replicas if facts.may_recover},
     )

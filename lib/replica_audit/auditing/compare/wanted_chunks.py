@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from replica_audit.auditing.compare.remote_storage import chunks_below, chunks_within
-from replica_audit.auditing.compare.replays import CandidateCuts, first_dropped, lacked_below_start, replay_lineage
+from replica_audit.auditing.compare.remote_storage import chunks_below
+from replica_audit.auditing.compare.replays import first_dropped, replay_lineage
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
@@ -139,65 +138,3 @@ def verified_chunks(
             return frozenset()
         found.append(same)
     return frozenset(found[0] & found[1])
-
-
-def chunks_of_candidates(
-    reference: Reference,
-    replicas: Sequence[ReplicaFacts],
-    cuts_of: Callable[[], CandidateCuts],
-) -> dict[CopyKey, set[int]]:
-    """Chunks whose batches the costs of all candidates need, by copy: all holders of a chunk, or none.
-
-    | chunk | wanted |
-    |---|---|
-    | its holders have different batches there | yes |
-    | the reference does not hold it | yes |
-    | a replica has records there, below another's log start, that this one never had | yes |
-    | where logs end alike and no chunk is wanted for the reasons above, any other | no |
-    | an end, log start or recorded high watermark of any copy goes through a copy of it | yes |
-    | a cut of a copy goes through its own | yes |
-    | any other: the reference and whoever else holds it have the same | no: its digest counts it |
-
-    `cuts_of` returns `cuts_of_candidates`, and is called only if logs differ and some chunk is not wanted anyway.
-    """
-    holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
-    for facts in replicas:
-        for number in facts.chunks:
-            holders[number].append(facts)
-    wanted = {number for number, some in holders.items() if _is_unlike(number, some, reference.facts)}
-    wanted |= {
-        number
-        for facts, other in permutations(replicas, 2)
-        if (lacked := lacked_below_start(facts, other)) is not None
-        for number in chunks_within(lacked) & other.chunks.keys()
-    }
-    if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
-        return {}
-    if not wanted >= holders.keys():
-        edges = _edges(replicas)
-        cuts: dict[CopyKey, set[int]] = defaultdict(set)
-        for ways in cuts_of():
-            for of_candidate in ways.values():
-                for key, cut in of_candidate.items():
-                    cuts[key].add(cut)
-        for facts in replicas:
-            for offset in edges | cuts[facts.key]:
-                wanted |= chunks_at(facts, offset)
-    found: dict[CopyKey, set[int]] = defaultdict(set)
-    for facts in replicas:
-        found[facts.key] |= wanted & facts.chunks.keys()
-    return {key: chunks for key, chunks in found.items() if chunks}
-
-
-def _is_unlike(number: int, holders: Sequence[ReplicaFacts], reference: ReplicaFacts) -> bool:
-    """True if the holders of a chunk have different batches there, or the reference is not a holder."""
-    contents = {(facts.chunks[number].digest, facts.chunks[number].batch_count) for facts in holders}
-    return len(contents) > 1 or all(facts is not reference for facts in holders)
-
-
-def _edges(replicas: Sequence[ReplicaFacts]) -> set[int]:
-    """Offsets at which logs start and end, as found and as recovered, and their recorded high watermarks."""
-    found = {offset for facts in replicas for offset in (facts.log_start_offset, facts.following_end_offset)}
-    found |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
-    marks = (facts.directory.high_watermark_checkpoint for facts in replicas)
-    return found | {mark for mark in marks if mark is not None}
