@@ -488,6 +488,12 @@ class ReplicaDir(NamedTuple):
         return len(self.segment_bases)
 
 
+def min_isr_of(configs: Mapping[str, str], replica_count: int) -> int | None:
+    """`min.insync.replicas` of a topic, which cannot be more than its replicas; None if `configs` do not give it."""
+    said = configs.get("min.insync.replicas", "")
+    return min(int(said), replica_count) if said.isdigit() else None
+
+
 class PartitionState(NamedTuple):
     """State of a partition from one record of the metadata log on (Kafka `PartitionRegistration`)."""
 
@@ -524,6 +530,16 @@ class PartitionState(NamedTuple):
     their log."""
     lacked_by: tuple[int, ...] = ()
     """Controllers whose copies lack this record, though it was committed before they were made (META-STALE)."""
+
+    @property
+    def min_isr(self) -> int | None:
+        """`min_isr_of` the topic."""
+        return min_isr_of(self.configs, len(self.replicas))
+
+    @property
+    def is_below_min_isr(self) -> bool:
+        """True if fewer replicas are in sync than the topic needs to commit."""
+        return self.min_isr is not None and len(self.isr) < self.min_isr
 
 
 @dataclass(frozen=True, slots=True)

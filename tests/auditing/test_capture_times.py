@@ -426,4 +426,4 @@ def test_a_log_that_may_be_of_another_topic_does_not_say_whether_the_reference_r
     said = made.leadership(source="metadata_log", fenced=(1,))
     judged = made.compared(made.log(2, (0, 0), end=50))
     for strangers in ((), ((stranger, "another topic"),)):
-        assert made.case(reference, judged, said=said, strangers=strangers).state_of_reference == "down"
+        assert made.case(reference, judged, said=said, strangers=strangers).tail.state == "down"

@@ -14,6 +14,7 @@ from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence, SideEvidence
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
+from replica_audit.auditing.leadership.leader_tail import LeaderTail, state_of
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.batch_header import CONTROL, Batch
@@ -151,7 +152,9 @@ def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | N
     side = SideEvidence(**_taken(changes, ("losses", "timeline")))
     evidence = PartitionEvidence(TopicPartition(TOPIC, 0), (), said, options, side, **_taken(changes, ("orphans",)))
     mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
-    return replace(Case(evidence, said, chosen, comparisons, mark), **changes)
+    judged = (reference, *(item.follower for item in comparisons))
+    tail = LeaderTail(chosen, said, options.times, state_of(chosen, judged, said, options.times))
+    return replace(Case(evidence, said, chosen, comparisons, mark, tail), **changes)
 
 
 def _taken(changes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
 from replica_audit.auditing.compare.remote_storage import differing_epochs
-from replica_audit.auditing.leadership.capture_times import lacks_tail, may_lack_tail, state_of_reference
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.later_files import later_entry
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.consumer_groups import Position
     from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
-    from replica_audit.auditing.leadership.capture_times import CopiedState
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
+    from replica_audit.auditing.leadership.leader_tail import LeaderTail
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.literals import Need
@@ -48,8 +47,7 @@ class Case:
     comparisons: tuple[Comparison, ...]
     """Comparisons of the other comparable replicas with the reference, by broker id."""
     high_watermark: HighWatermark
-    one_moment: bool = False
-    """True if no skew of the copies can explain a log end that is too short."""
+    tail: LeaderTail
     foreign: tuple[ReplicaFacts, ...] = ()
     """Replicas of another topic id, which are not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
@@ -87,6 +85,11 @@ class Case:
     @property
     def options(self) -> AuditOptions:
         return self.evidence.options
+
+    @property
+    def one_moment(self) -> bool:
+        """True if no skew of the copies can explain a log end that is too short."""
+        return self.tail.one_moment
 
     @cached_property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -149,24 +152,16 @@ class Case:
         explains them."""
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
-            return self.one_moment or self.evidence.was_at_rest or (self.state_of_reference == "down" and not ran)
-        return not item.follower.is_about_to_go and lacks_tail(
-            self.reference, item, self.leadership, self.options.times, self.state_of_reference, self.one_moment
-        )
+            return self.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
+        return not item.follower.is_about_to_go and self.tail.is_lost(item)
 
     def may_be_lost_tail(self, item: Comparison) -> bool:
         """True if `is_lost_tail` holds only if the reference was down while it was copied, which is undecided."""
         if self.is_lost_tail(item) or item.follower.is_about_to_go or not item.ahead:
             return False
         if self.is_copied_from_reference(item):
-            return self.state_of_reference == "undecided"
-        return may_lack_tail(self.reference, item, self.leadership, self.state_of_reference)
-
-    @cached_property
-    def state_of_reference(self) -> CopiedState:
-        """State of the reference's broker during the copy, by the replicas that are judged: not by `strangers`."""
-        judged = (self.reference.facts, *(item.follower for item in self.comparisons))
-        return state_of_reference(self.reference, judged, self.leadership, self.options.times)
+            return self.tail.state == "undecided"
+        return self.tail.may_be_lost(item)
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:
         """True if nothing was written while these were copied, e.g. because their brokers were down."""
@@ -188,8 +183,7 @@ class Case:
         False if the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
         """
         leader = self.reference.leader_id
-        is_epoch_known = self.leadership is not None and self.leadership.leader_epoch is not None
-        keeps = is_epoch_known and self.high_watermark.proven_lower > offset
+        keeps = self.tail.is_epoch_said and self.high_watermark.proven_lower > offset
         return (leader is not None or self.reference.is_replaced) and not (self.is_leaders or keeps)
 
     def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
@@ -265,7 +259,7 @@ class Case:
 
     def open_question(self, item: Comparison) -> str | None:
         """Clause on what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
-        return open_question(self.reference, item, self.options.protocol, is_epoch_said=self.is_epoch_said)
+        return open_question(self.reference, item, self.options.protocol, is_epoch_said=self.tail.is_epoch_said)
 
     @property
     def is_tiered(self) -> bool:
@@ -345,11 +339,6 @@ class Case:
     def stopped(self) -> bool:
         """True if there is no leader because all brokers were stopped cleanly; then ISR membership no longer matters."""
         return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
-
-    @property
-    def is_epoch_said(self) -> bool:
-        """True if the source of leadership gives a leader epoch."""
-        return self.leadership is not None and self.leadership.leader_epoch is not None
 
     def config(self, name: str) -> str | None:
         """A topic config from the leadership source; None if it has none."""

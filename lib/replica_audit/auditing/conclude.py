@@ -26,13 +26,7 @@ from replica_audit.auditing.findings import judge
 from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
 from replica_audit.auditing.findings.hwm import judge_timeline
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
-from replica_audit.auditing.leadership.capture_times import (
-    CopiedState,
-    are_of_one_moment,
-    lacks_tail,
-    may_lack_tail,
-    state_of_reference,
-)
+from replica_audit.auditing.leadership.capture_times import CopiedState
 from replica_audit.auditing.leadership.commitment import (
     lost_marks,
     sole_terms,
@@ -42,6 +36,7 @@ from replica_audit.auditing.leadership.commitment import (
 )
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.high_watermark_bounds import bound_high_watermark, narrow_high_watermark
+from replica_audit.auditing.leadership.leader_tail import LeaderTail
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.leadership.uncommitted import (
     bounded_by_frozen_epochs,
@@ -129,13 +124,9 @@ def conclude(
     everything = with_uncommitted_tails(everything, reference, leadership, frozen)
     compared = everything[: len(kept)]
     beside = everything[len(kept) :]
-    one_moment = are_of_one_moment(evidence.options.quiesced, replicas, leadership)
-    state = state_of_reference(reference, replicas, leadership, evidence.options.times)
-    shorter = any(
-        lacks_tail(reference, item, leadership, evidence.options.times, state, one_moment)
-        or (not one_moment and may_lack_tail(reference, item, leadership, state))
-        for item in compared
-    )
+    tail = LeaderTail.of(reference, replicas, leadership, evidence.options.times, evidence.options.quiesced)
+    one_moment = tail.one_moment
+    shorter = any(tail.is_lost(item) or (not one_moment and tail.may_be_lost(item)) for item in compared)
     store = look_into_store(evidence, reference, loaded.rows_of(reference.facts))
     remote = remote_facts(
         evidence.side.remote_segments,
@@ -146,7 +137,7 @@ def conclude(
         evidence.options.times,
         store,
         one_moment=one_moment,
-        state=_state_for_store(reference, grouping, evidence, "down" if one_moment else state),
+        state=_state_for_store(reference, grouping, evidence, "down" if one_moment else tail.state),
     )
     mark = bound_high_watermark(
         reference,
@@ -167,7 +158,7 @@ def conclude(
         reference=reference,
         comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
         high_watermark=mark,
-        one_moment=one_moment,
+        tail=tail,
         foreign=grouping.foreign,
         strangers=tuple(strangers),
         beside=beside,

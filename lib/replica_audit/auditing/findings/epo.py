@@ -230,7 +230,7 @@ def _may_be_of_other_moment(
 
 def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:
     """True if leaders of epochs after those of the batches began at the entries `claimed`, by the source of leadership."""
-    if case.evidence.was_at_rest or is_at_rest(facts) or not case.is_epoch_said:
+    if case.evidence.was_at_rest or is_at_rest(facts) or not case.tail.is_epoch_said:
         return False
     known = {case.reference.leader_epoch, *(state.leader_epoch for state in case.reference.history)}
     last = or_absent(facts.last_leader_epoch)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, fate_of_copy, finding, name_copy, place_of_copy
 from replica_audit.auditing.findings.cap import skew
-from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail, may_lack_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets, name_source
@@ -115,11 +114,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             yield skew(case, follower, text, start, end, is_undecided=is_undecided)
             return
     when = case.options.times.describe((follower, leader))
-    if lacks_tail(reference, item, case.leadership, case.options.times, case.state_of_reference, case.one_moment):
+    if case.tail.is_lost(item):
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [_AT_REST]
-        elif is_whole_though_down(reference, item, case.leadership, case.state_of_reference):
+        elif case.tail.is_whole_though_down(item):
             why = (
                 f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
             )
@@ -158,7 +157,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
         )
     elif not case.one_moment:
         doubtful = is_tail_lost(case.reference, case.replicas, leader)
-        if may_lack_tail(reference, item, case.leadership, case.state_of_reference):
+        if case.tail.may_be_lost(item):
             yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
             return
         is_undecided = not doubtful and leader.may_have_lost_tail

@@ -24,7 +24,6 @@ from replica_audit.auditing.leadership.broker_log_evidence import (
     place,
     unclean_elections,
 )
-from replica_audit.auditing.leadership.capture_times import wrote_before_copy
 from replica_audit.protocol.versions import keeps_committed, may_mark_over_tail
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_offsets
@@ -69,8 +68,8 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     # One run that is lost for sure is enough.
     later = next(iter(doubts.values())) if len(doubts) == len(below or cut_runs) else None
     # A leader that had written in its epoch before its copy was begun had all that lies below.
-    had_led = any(wrote_before_copy(case.reference, one, case.options.times) for one in case.comparisons)
-    is_whole = case.one_moment or case.evidence.was_at_rest or case.state_of_reference == "down" or had_led
+    had_led = any(case.tail.was_written_before_copy(one) for one in case.comparisons)
+    is_whole = case.one_moment or case.evidence.was_at_rest or case.tail.state == "down" or had_led
     if not is_whole and not below:
         later = (
             f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "

@@ -116,9 +116,7 @@ def _frozen(
     if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
         return False
     gate = stands_still_below_min_isr(kafka_version)
-    gated = bool(state.elr) if gate is None else gate
-    minimum = state.configs.get("min.insync.replicas", "")
-    return gated and minimum.isdigit() and len(state.isr) < min(int(minimum), len(state.replicas))
+    return (bool(state.elr) if gate is None else gate) and state.is_below_min_isr
 
 
 def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:

@@ -1,4 +1,4 @@
-"""Times of the copies, and whether skew between them explains that a log ends too early (C.2, F.5)."""
+"""Times of the copies, and how the brokers were when they were made (C.2)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.row_classes import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
@@ -17,7 +15,6 @@ from replica_audit.snapshot.manifest import entries_around
 from replica_audit.text import render_time
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, ReplicaDir
 
@@ -204,96 +201,3 @@ class CaptureTimes:
 def times_of_manifest(brokers: Iterable[RawRow]) -> CaptureTimes:
     """Make times from the `brokers` of a manifest, in its JSON form (also stored by `spark/ingest.py`)."""
     return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
-
-
-def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
-    """True if skew of the copies cannot explain an end that is too short, by `quiesced` of the manifest if given.
-
-    Brokers may have been stopped cleanly one after the other, and a listing may be older. So clean flags count only with the
-    metadata log, and only if no log or epoch file has a later epoch than that knows.
-    """
-    if quiesced is not None:
-        return quiesced
-    if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
-        return False
-    latest = max((log_epoch(one) for one in replicas), default=-1)
-    return latest <= leadership.leader_epoch and all(one.was_stopped_before_copy for one in replicas)
-
-
-def lacks_tail(
-    reference: Reference,
-    item: Comparison,
-    leadership: Leadership | None,
-    times: CaptureTimes,
-    state: CopiedState,
-    one_moment: bool,
-) -> bool:
-    """True if a follower's records past the reference's end prove that the reference lost its tail or is not the leader.
-
-    They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the reference
-    was down and had been in sync.
-    """
-    if not _is_past_leader(reference, item, leadership):
-        return False
-    if one_moment or wrote_before_copy(reference, item, times):
-        return True
-    return is_whole_though_down(reference, item, leadership, state)
-
-
-def may_lack_tail(reference: Reference, item: Comparison, leadership: Leadership | None, state: CopiedState) -> bool:
-    """True if `lacks_tail` holds only if the reference was down while it was copied, which is undecided."""
-    is_past = state == "undecided" and _is_past_leader(reference, item, leadership)
-    return is_past and _wrote_last(reference, item, leadership)
-
-
-def is_whole_though_down(
-    reference: Reference, item: Comparison, leadership: Leadership | None, state: CopiedState
-) -> bool:
-    """True if the reference's copy has all that its broker left as it went down, and no other broker has led since with the
-    records that the follower has ahead."""
-    return state == "down" and _wrote_last(reference, item, leadership)
-
-
-def state_of_reference(
-    reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None, times: CaptureTimes
-) -> CopiedState:
-    """State of the reference's broker during the copy (`CaptureTimes.state_when_copied`).
-
-    An undecided state becomes down if the reference's checkpoint was copied before the log (C.2) and is past the log's end: the
-    log of a running leader is not truncated.
-    """
-    state = times.state_when_copied(reference.facts, leadership)
-    facts = reference.facts
-    is_lost = state == "undecided" and not facts.in_any_order and is_tail_lost(reference, replicas, facts)
-    return "down" if is_lost else state
-
-
-def _is_past_leader(reference: Reference, item: Comparison, leadership: Leadership | None) -> bool:
-    """True if a follower extends past the reference's end, and the reference is the leader, or there is none, as far as known."""
-    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
-    is_open = reference.facts.last_epoch_is_open and not _is_epoch_said(leadership)
-    return bool(item.ahead) and not led_elsewhere and not is_open
-
-
-def _wrote_last(reference: Reference, item: Comparison, leadership: Leadership | None) -> bool:
-    """True if no record that a follower has ahead is of a later epoch than the reference's present or last leadership."""
-    newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
-    current = reference.leader_epoch
-    is_older = bool(reference.outdated) or reference.predates
-    return _is_epoch_said(leadership) and not is_older and current is not None and newest <= current
-
-
-def _is_epoch_said(leadership: Leadership | None) -> bool:
-    return leadership is not None and leadership.leader_epoch is not None
-
-
-def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:
-    """True if by the manifest's times the leader wrote what a follower has ahead of it before its own copy started."""
-    leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
-    if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
-        return False
-    # At its election, before the first record of its epoch, a leader has everything below the epoch's start.
-    had_below = item.follower.lineage.start_of(reference.leader_epoch)
-    written = item.ahead.epochs == reference.leader_epoch
-    had = item.ahead.ends <= (-1 if had_below is None else had_below)
-    return bool(written.any() and (written | had).all())

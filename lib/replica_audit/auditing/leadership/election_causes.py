@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
-MIN_ISR = "min.insync.replicas"
-
 
 class PastElections(NamedTuple):
     """A partition's elections and its replicas' lineages."""
@@ -163,7 +161,7 @@ def _promised(
     ]  # fmt: skip
     if not states or states[0].leader_epoch != epoch:
         return None
-    enough = [state for state in states if len(state.isr) >= _least_isr(state)]
+    enough = [state for state in states if not state.is_below_min_isr]
     # The last of several suspects may have lost the records to an earlier one.
     without: set[int] = set()
     if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
@@ -187,11 +185,6 @@ def _crashed(history: Sequence[PartitionState], start: int, end: int | None) -> 
         crashed |= {*after.crashed} - {*after.elr}
         crashed -= {*after.isr} - {*before.isr, after.leader_id}
     return crashed
-
-
-def _least_isr(state: PartitionState) -> int:
-    minimum = state.configs.get(MIN_ISR, "")
-    return min(int(minimum) if minimum.isdigit() else 1, len(state.replicas))
 
 
 def describe(election: Election) -> str:

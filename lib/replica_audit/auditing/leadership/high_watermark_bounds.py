@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.leadership.election_causes import MIN_ISR
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.model import min_isr_of
 from replica_audit.protocol.election import CleanElections, last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
 from replica_audit.text import name_offsets
@@ -564,9 +564,9 @@ def _sole_isr(
     if reference.leader_id != facts.broker_id or leadership.isr != (facts.broker_id,) or leadership.fenced is None:
         return None
     others = {*(leadership.replicas or ())} - {facts.broker_id}
-    minimum = leadership.configs.get(MIN_ISR, "")
+    minimum = min_isr_of(leadership.configs, len(others) + 1)
     gated = stands_still_below_min_isr(kafka_version) is not False
-    enough = not gated or (minimum.isdigit() and min(int(minimum), len(others) + 1) <= 1)
+    enough = not gated or (minimum is not None and minimum <= 1)
     if not enough or not others <= set(leadership.fenced):
         return None
     text = f"log end {facts.log_end_offset} of broker {facts.broker_id}, which alone is in sync; all others are fenced"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.divergence_cause import Tail
 from replica_audit.auditing.compare.loss import committed_ahead
-from replica_audit.auditing.leadership.election_causes import MIN_ISR, past_elections
+from replica_audit.auditing.leadership.election_causes import past_elections
 from replica_audit.auditing.leadership.high_watermark_bounds import why_open
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.protocol.election import last_led
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
-    from replica_audit.model import Leadership, PartitionState
+    from replica_audit.model import Leadership
 
 
 class FrozenEpochs(NamedTuple):
@@ -57,21 +57,16 @@ def frozen_epochs(
     if not (any(state.elr for state in states) if gated is None else gated):
         return None
     led = [state for state in states if state.leader_id is not None]
-    committing = {state.leader_epoch for state in led if not _is_below_minimum(state)}
+    committing = {state.leader_epoch for state in led if not state.is_below_min_isr}
     # States of an epoch before the metadata log's snapshot was written are unknown.
     committing |= {state.leader_epoch for state in led[:1] if state.occasion == "snapshot"}
     last = {state.leader_epoch: state for state in led}
     return FrozenEpochs(
         epochs=frozenset(last.keys() - committing),
         committing=frozenset(committing),
-        lowered=frozenset(epoch for epoch, state in last.items() if _is_below_minimum(state)),
+        lowered=frozenset(epoch for epoch, state in last.items() if state.is_below_min_isr),
         past=past,
     )
-
-
-def _is_below_minimum(state: PartitionState) -> bool:
-    minimum = state.configs.get(MIN_ISR, "")
-    return minimum.isdigit() and len(state.isr) < min(int(minimum), len(state.replicas))
 
 
 def bounded_by_frozen_epochs(

@@ -204,9 +204,6 @@ class EpochsInFiles:
         return False
 
 
-_MIN_ISR = "min.insync.replicas"
-
-
 def mark_sole_isr(
     leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
 ) -> list[Leadership]:
@@ -279,10 +276,9 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
 
 
 def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
-    said = state.configs.get(_MIN_ISR)
-    if said is None:
+    if "min.insync.replicas" not in state.configs:
         return 1 if course.has_elr(applied_at(state)) else None
-    return min(int(said), len(state.replicas)) if said.isdigit() else None
+    return state.min_isr
 
 
 def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known: KnownEpochs) -> str | None:

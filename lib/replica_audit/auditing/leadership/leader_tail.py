@@ -1,0 +1,116 @@
+"""Records that others have past the reference's end: the reference lost its tail, or was only copied before it had them (C.2, F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.auditing.replicas.reference import Reference, log_epoch
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.leadership.capture_times import CaptureTimes, CopiedState
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Leadership
+
+
+class LeaderTail(NamedTuple):
+    """What is known of the copy of the reference's tail."""
+
+    reference: Reference
+    leadership: Leadership | None
+    times: CaptureTimes
+    state: CopiedState
+    """State of the reference's broker during the copy."""
+    one_moment: bool = False
+    """True if no skew of the copies can explain a log end that is too short."""
+
+    @classmethod
+    def of(
+        cls,
+        reference: Reference,
+        replicas: Sequence[ReplicaFacts],
+        leadership: Leadership | None,
+        times: CaptureTimes,
+        quiesced: bool | None,
+    ) -> LeaderTail:
+        """`replicas` are those that are judged, including the reference; `quiesced` is the manifest's."""
+        one_moment = _are_of_one_moment(replicas, leadership) if quiesced is None else quiesced
+        return cls(reference, leadership, times, state_of(reference, replicas, leadership, times), one_moment)
+
+    @property
+    def is_epoch_said(self) -> bool:
+        """True if the source of leadership gives a leader epoch."""
+        return self.leadership is not None and self.leadership.leader_epoch is not None
+
+    def is_lost(self, item: Comparison) -> bool:
+        """True if a follower's records past the reference's end prove that the reference lost its tail or is not the leader.
+
+        They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the reference
+        was down and had been in sync.
+        """
+        return self._is_passed_by(item) and (
+            self.one_moment or self.was_written_before_copy(item) or self.is_whole_though_down(item)
+        )
+
+    def may_be_lost(self, item: Comparison) -> bool:
+        """True if `is_lost` holds only if the reference was down while it was copied, which is undecided."""
+        return self.state == "undecided" and self._is_passed_by(item) and self._wrote_last(item)
+
+    def is_whole_though_down(self, item: Comparison) -> bool:
+        """True if the copy has all that its broker left as it went down, and no other broker has led since with the records that
+        the follower has ahead."""
+        return self.state == "down" and self._wrote_last(item)
+
+    def was_written_before_copy(self, item: Comparison) -> bool:
+        """True if by the manifest's times the leader wrote what a follower has ahead of it before its own copy started."""
+        reference = self.reference
+        leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
+        if reference.leader_epoch is None or not leads or not self.times.is_later(reference.facts, item.follower):
+            return False
+        # At its election, before the first record of its epoch, a leader has everything below the epoch's start.
+        had_below = item.follower.lineage.start_of(reference.leader_epoch)
+        written = item.ahead.epochs == reference.leader_epoch
+        had = item.ahead.ends <= (-1 if had_below is None else had_below)
+        return bool(written.any() and (written | had).all())
+
+    def _is_passed_by(self, item: Comparison) -> bool:
+        """True if a follower extends past the reference's end, and the reference is the leader, or there is none, as far as known."""
+        reference = self.reference
+        led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
+        is_open = reference.facts.last_epoch_is_open and not self.is_epoch_said
+        return bool(item.ahead) and not led_elsewhere and not is_open
+
+    def _wrote_last(self, item: Comparison) -> bool:
+        """True if no record that a follower has ahead is of a later epoch than the reference's present or last leadership."""
+        newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
+        current = self.reference.leader_epoch
+        is_older = bool(self.reference.outdated) or self.reference.predates
+        return self.is_epoch_said and not is_older and current is not None and newest <= current
+
+
+def _are_of_one_moment(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
+    """True if all brokers were stopped cleanly before the copies.
+
+    They may have been stopped one after the other, and a listing may be older. So clean flags count only with the metadata log,
+    and only if no log or epoch file has a later epoch than that knows.
+    """
+    if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
+        return False
+    latest = max((log_epoch(one) for one in replicas), default=-1)
+    return latest <= leadership.leader_epoch and all(one.was_stopped_before_copy for one in replicas)
+
+
+def state_of(
+    reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None, times: CaptureTimes
+) -> CopiedState:
+    """State of the reference's broker during the copy (`CaptureTimes.state_when_copied`).
+
+    An undecided state becomes down if the reference's checkpoint was copied before the log (C.2) and is past the log's end: the
+    log of a running leader is not truncated.
+    """
+    state = times.state_when_copied(reference.facts, leadership)
+    facts = reference.facts
+    is_lost = state == "undecided" and not facts.in_any_order and is_tail_lost(reference, replicas, facts)
+    return "down" if is_lost else state
