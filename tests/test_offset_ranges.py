@@ -21,4 +21,4 @@ def test_what_ranges_share_with_a_set_and_what_they_have_beside_it(
     found = OffsetSet.of(taken)
     assert _offsets(found.shared_with(ranges)) == [one for one in _offsets(ranges) if one in _offsets(taken)]
     assert _offsets(found.missing_from(ranges)) == [one for one in _offsets(ranges) if one not in _offsets(taken)]
-    assert all(len(one) for one in (*found.shared_with(ranges), *found.missing_from(ranges)))
+    assert all(one.size for one in (*found.shared_with(ranges), *found.missing_from(ranges)))

@@ -58,15 +58,28 @@ class TopicPartition(NamedTuple):
         return cls(topic, partition)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class OffsetRange:
+class OffsetRange(NamedTuple):
     """Offsets from `start_offset` up to, but not including, `end_offset`."""
 
     start_offset: int
     end_offset: int
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """Number of its offsets."""
         return max(0, self.end_offset - self.start_offset)
+
+    def holds(self, offset: int) -> bool:
+        """True if `offset` is in the range."""
+        return self.start_offset <= offset < self.end_offset
+
+    def covers(self, start_offset: int, end_offset: int) -> bool:
+        """True if all of [start, end) is in the range."""
+        return self.start_offset <= start_offset and end_offset <= self.end_offset
+
+    def overlaps(self, start_offset: int, end_offset: int) -> bool:
+        """True if a part of [start, end) is in the range."""
+        return self.start_offset < end_offset and start_offset < self.end_offset
 
 
 class _HasOffsets(Protocol):
@@ -279,6 +292,10 @@ class RemoteSegment(NamedTuple):
     """Log dir of that copy."""
     told_until_ms: int
     """Time of the latest message in that copy, about any segment."""
+
+    @property
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.start_offset, self.end_offset)
 
 
 class RemoteObject(NamedTuple):

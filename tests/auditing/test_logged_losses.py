@@ -293,7 +293,7 @@ def test_the_epoch_in_which_the_leader_goes_on_is_the_last_that_begins_where_it_
     (row,) = answer.found("TRN-BELOW-HW")
     assert f": offset 30 had been committed, and broker 1 has records of epoch {epoch} from there on;" in row["message"]
     # One problem with one id, audit after audit: it is of the epoch before.
-    same = finding(TRN_BELOW_HW, "", broker_id=1, start_offset=30, replica_epoch=epoch - 1)
+    same = finding(TRN_BELOW_HW, "", broker_id=1, offsets=(30, None), replica_epoch=epoch - 1)
     assert row["finding_id"] == finding_id(same, TopicPartition(TOPIC, 0), TOPIC_ID, None)
 
 

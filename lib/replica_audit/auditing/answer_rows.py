@@ -229,11 +229,11 @@ def _loss(audit: PartitionAudit) -> Loss:
 def _with_unseen(loss: Loss, case: Case) -> Loss:
     """`loss` plus one record for each offset that only checkpoint files prove committed."""
     runs = [run for item in case.comparisons for run in item.runs if run.conflicting]
-    known = [OffsetRange(run.start_offset, run.end_offset) for run in runs]
+    known = [run.offsets for run in runs]
     unseen = 0
     for mark in case.orphaned_marks:
         marked = OffsetRange(mark.start_offset, mark.end_offset)
-        unseen += sum(len(part) for part in without([marked], known))
+        unseen += sum(part.size for part in without([marked], known))
         known.append(marked)
     if loss.total is None or not unseen:
         return loss

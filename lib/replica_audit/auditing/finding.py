@@ -104,15 +104,14 @@ def finding(
     verdict: str | None = "",
     confidence: Confidence = "proven",
     broker_id: int | None = None,
-    start_offset: int | None = None,
-    end_offset: int | None = None,
+    offsets: tuple[int | None, int | None] = (None, None),
     evidence: Sequence[Evidence] = (),
     replica_epoch: int | None = None,
 ) -> Finding:
-    """Make a finding of `code`; severity and verdict default to its worst, but with a lower severity there is no verdict unless
-    it is given (None causes none).
+    """Make a finding of `code` on the [start, end) of `offsets`.
 
-    Raises ValueError for a severity or verdict that the code cannot have.
+    Severity and verdict default to the code's worst, but with a lower severity there is no verdict unless it is given (None causes
+    none). Raises ValueError for a severity or verdict that the code cannot have.
     """
     severity = severity or code.severities[0]
     if verdict == "":
@@ -124,8 +123,8 @@ def finding(
         severity=severity,
         confidence=confidence,
         broker_id=broker_id,
-        start_offset=start_offset,
-        end_offset=end_offset,
+        start_offset=offsets[0],
+        end_offset=offsets[1],
         message=message,
         evidence=tuple(evidence),
         verdict=verdict,
@@ -273,8 +272,7 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
         f"broker {pair.bad_broker_id}: {name_offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
         f"{pair.good_broker_id}, which they can be repaired from: {pair.detail}",
         broker_id=pair.bad_broker_id,
-        start_offset=pair.start_offset,
-        end_offset=pair.end_offset,
+        offsets=(pair.start_offset, pair.end_offset),
         evidence=[Evidence("batch", text=pair.detail, broker_id=pair.bad_broker_id, position=pair.position)],
     )
 
@@ -282,14 +280,12 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
 def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> Finding:
     """Finding on batches of one broker whose records were needed for the comparison but are missing; `what` is the reason."""
     first = problems[0]
-    span = span_of(problems)
     batches = count(len(problems), "batch", "batches")
     return finding(
         code,
         f"broker {first.broker_id}: the records of {batches} that had to be compared {what}: {first.reason}",
         broker_id=first.broker_id,
-        start_offset=span.start_offset,
-        end_offset=span.end_offset,
+        offsets=span_of(problems),
         evidence=[
             Evidence("batch", text=first.reason, broker_id=first.broker_id, path=first.path, position=first.position)
         ],

@@ -97,8 +97,10 @@ def in_holes(
             inside.append(item)
         else:
             rest = OffsetRange(max(piece.start_offset, span.end_offset), piece.end_offset)
-            outside += [item.between(one.start_offset, one.end_offset) for one in (*left, rest) if len(one)]
-            inside += [item.between(one.start_offset, one.end_offset) for one in without([span], left)]
+            outside += [item.between(*one) for one in left]
+            if rest.size:
+                outside.append(item.between(*rest))
+            inside += [item.between(*one) for one in without([span], left)]
     return inside, outside
 
 

@@ -422,9 +422,9 @@ def _tell_holders(records: int, brokers: Sequence[int]) -> str:
 
 def _name_ranges(ranges: Sequence[OffsetRange]) -> str:
     where = join_words(
-        [f"{one.start_offset} to {one.end_offset - 1}" if len(one) > 1 else one.start_offset for one in ranges[:3]]
+        [f"{one.start_offset} to {one.end_offset - 1}" if one.size > 1 else one.start_offset for one in ranges[:3]]
     )
-    single = len(ranges) == 1 and len(ranges[0]) == 1
+    single = len(ranges) == 1 and ranges[0].size == 1
     return f"offset{'' if single else 's'} {where}{'' if len(ranges) <= 3 else ' and more'}"
 
 

@@ -214,7 +214,7 @@ class ReferenceLog:
 
     def is_damaged(self, start_offset: int, end_offset: int) -> bool:
         """True if unreadable bytes overlap [start, end)."""
-        return any(part.start_offset < end_offset and start_offset < part.end_offset for part in self.facts.unreadable)
+        return any(part.overlaps(start_offset, end_offset) for part in self.facts.unreadable)
 
     def records(self, start_offset: int, end_offset: int) -> KnownRecords:
         """Records of the batches that overlap [start, end), with the bounds of those missing from the evidence."""

@@ -156,7 +156,7 @@ def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
     """End of the part of [start, end) that `ranges` cover without a gap from `start` on."""
     reached = start
     for part in sorted(ranges):
-        if part.start_offset <= reached < part.end_offset:
+        if part.holds(reached):
             reached = min(end, part.end_offset)
     return reached
 

@@ -28,6 +28,7 @@ from replica_audit.auditing.compare.resent import with_resent
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind
+from replica_audit.model import OffsetRange
 from replica_audit.segments.batch_rows import Batches
 
 if TYPE_CHECKING:
@@ -76,14 +77,14 @@ def _decide(
 ) -> Iterator[Difference]:
     unequal = unequal_offsets(window.own, window.theirs)
     unequal = unequal[unequal >= floor]
-    conflicting: list[tuple[int, int]] = []
+    conflicting: list[OffsetRange] = []
     for batch in window.own_batches:
         item = undecided.get(batch)
         if item is None:
             continue
         if window.cannot_read(batch.base_offset, batch.end_offset):
             yield item
-            conflicting.append((batch.base_offset, batch.end_offset))
+            conflicting.append(OffsetRange(batch.base_offset, batch.end_offset))
             continue
         ranges = unequal_ranges(window.own, window.theirs, unequal, batch)
         mixed = (item.leader_epoch is None) != (item.replica_epoch is None)
@@ -103,7 +104,7 @@ def _decide(
         for stretch in _stretches(rows):
             start = int(stretch["offset"][0])
             end = int(stretch["offset"][-1]) + 1
-            if window.cannot_read(start, end) or any(low < end and start < high for low, high in conflicting):
+            if window.cannot_read(start, end) or any(part.overlaps(start, end) for part in conflicting):
                 continue
             if any(batch.base_offset <= start < batch.end_offset and _thinned(batch) for batch in other_batches):
                 continue

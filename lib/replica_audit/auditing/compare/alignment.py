@@ -182,6 +182,10 @@ class Difference(NamedTuple):
     """The reference's batch, if at another offset."""
 
     @property
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.start_offset, self.end_offset)
+
+    @property
     def conflicting(self) -> bool:
         """True for other records at the same offsets; False for holes and other ways of storing equal records."""
         return self.kind in CONFLICTS
@@ -448,4 +452,4 @@ def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:
     """Ranges of conflicting records (not holes), joined if they touch; a checkpoint's proof applies to them (F.0)."""
-    return joined(OffsetRange(item.start_offset, item.end_offset) for item in differences if item.conflicting)
+    return joined(item.offsets for item in differences if item.conflicting)

@@ -26,6 +26,7 @@ from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch, or_none
 from replica_audit.literals import DifferenceKind
+from replica_audit.model import OffsetRange
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.record_batch import batches_of
 
@@ -318,8 +319,8 @@ class CompactedPair:
     is_conflict: bool
     """True if the epochs of the two logs conflict at `end`."""
     reading: RecordComparison
-    unread: list[tuple[int, int]] = field(default_factory=list)
-    """Half-open ranges of offsets that were needed but unreadable."""
+    unread: list[OffsetRange] = field(default_factory=list)
+    """Offsets that were needed but unreadable."""
 
     @property
     def _sides(self) -> tuple[CompactedReplica, CompactedReplica]:
@@ -353,7 +354,7 @@ class CompactedPair:
             self._read_later(later, keys)
             markers = [*markers, *self._read_markers(common.producers - producers)]
         decisions = Decisions.of(markers)
-        self.unread += [(problem.start_offset, problem.end_offset) for problem in self.reading.problems]
+        self.unread += [OffsetRange(problem.start_offset, problem.end_offset) for problem in self.reading.problems]
         reference_limits, follower_limits = (
             _limits(side.facts, self.floor, self.end, self.unread) for side in self._sides
         )
@@ -443,16 +444,12 @@ def _read_keyed(
         store.add(KeyRows.slim(reading.rows(facts, batches_of(batches[start:stop]), keys)[0]))
 
 
-def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[OffsetRange]) -> tuple[int, int]:
     """(blind end, cleaner's end) of a replica: below the first, something may be unreadable; below the second, its cleaner may
     have removed records."""
-    unread = [(low, min(high, end)) if low < end else (floor, end) for low, high in unread]
-    blind = [
-        min(stretch.end_offset, end)
-        for stretch in facts.unreadable
-        if stretch.start_offset < end and stretch.end_offset > floor
-    ]
-    blind += [min(high, end) for low, high in unread if low < end and high > floor]
+    # What could not be read above the end may hold a later record of any key.
+    needed = [part if part.start_offset < end else OffsetRange(floor, end) for part in unread]
+    blind = [min(part.end_offset, end) for part in (*facts.unreadable, *needed) if part.overlaps(floor, end)]
     if facts.directory.index_bases or facts.directory.segment_count > len(facts.segments):
         blind.append(end)
     checkpoint = facts.directory.cleaner_checkpoint
@@ -511,13 +508,11 @@ def compare_compacted(
 
 
 def _with_records(
-    alignment: Alignment, own_odd: Sequence[Batch], found: Sequence[Difference], unread: Sequence[tuple[int, int]]
+    alignment: Alignment, own_odd: Sequence[Batch], found: Sequence[Difference], unread: Sequence[OffsetRange]
 ) -> Alignment:
     """Replace header-based differences of `alignment` on the batches that were read by those of their records."""
     read_batches = {
-        batch
-        for batch in own_odd
-        if not any(low < batch.end_offset and batch.base_offset < high for low, high in unread)
+        batch for batch in own_odd if not any(part.overlaps(batch.base_offset, batch.end_offset) for part in unread)
     }
     told = {batch for item in found for batch in item.batches}
     differences = list(found)

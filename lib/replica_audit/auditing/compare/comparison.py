@@ -112,7 +112,7 @@ class Comparison(NamedTuple):
         """Number of records of `runs` that are proven committed and that the protocol drops."""
         cut = self.drops_from(protocol)
         return sum(
-            run.batches.records_between(max(committed[0], cut), committed[1])
+            run.batches.records_between(max(committed.start_offset, cut), committed.end_offset)
             for run in runs
             if (committed := run.committed_range) is not None
         )
@@ -124,7 +124,7 @@ class Comparison(NamedTuple):
     def diverging_suffix(self, reference_end: int) -> OffsetRange | None:
         """Conflicting range that contains the follower's last record below the reference's end; None without one."""
         last = min(self.follower.log_end_offset, reference_end) - 1
-        return next((part for part in self.stretches if part.start_offset <= last < part.end_offset), None)
+        return next((part for part in self.stretches if part.holds(last)), None)
 
 
 def _start_by_epoch_file(facts: ReplicaFacts) -> int:
@@ -189,7 +189,7 @@ def _agreed_end(leader: ReplicaFacts, follower: ReplicaFacts, differences: Seque
     """End of the last records that two logs share."""
     end = shared_end(leader, follower)
     differing = [item for item in differences if not item.is_of_storage]
-    for part in reversed(joined(OffsetRange(item.start_offset, item.end_offset) for item in differing)):
+    for part in reversed(joined(item.offsets for item in differing)):
         if part.end_offset >= end:
             end = min(end, part.start_offset)
     return end

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replica_audit.auditing.compare.alignment import CONFLICTS, Difference
 from replica_audit.auditing.compare.tallies import tally_batches
 from replica_audit.literals import DifferenceKind, ProofKind
+from replica_audit.model import OffsetRange
 from replica_audit.schema import Evidence
 from replica_audit.segments.batch_rows import Batches
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.divergence_cause import Cause
     from replica_audit.auditing.compare.tallies import Tally
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import OffsetRange
 
 
 class CommitProof(NamedTuple):
@@ -67,9 +67,15 @@ class DivergentRange(NamedTuple):
     """Evidence that all of the run was probably committed, short of a proof."""
 
     @property
-    def committed_range(self) -> tuple[int, int] | None:
-        """Half-open range proven committed; None without proof."""
-        return None if self.committed_end is None else (self.start_offset, min(self.end_offset, self.committed_end))
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.start_offset, self.end_offset)
+
+    @property
+    def committed_range(self) -> OffsetRange | None:
+        """Offsets proven committed; None without proof."""
+        if self.committed_end is None:
+            return None
+        return OffsetRange(self.start_offset, min(self.end_offset, self.committed_end))
 
     @property
     def data_records(self) -> int:
@@ -135,7 +141,7 @@ def _run(
     )
     committed_end = None
     if first.conflicting:
-        stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
+        stretch = next(part for part in stretches if part.holds(start))
         checkpoint = follower.directory.high_watermark_checkpoint
         end_here = min(stretch.end_offset, follower.log_end_offset)
         if checkpoint is not None and start < checkpoint <= end_here and (lacking.starts < checkpoint).any():

@@ -171,7 +171,7 @@ def _differing(facts: ReplicaFacts, own: Sequence[_Place], theirs: Sequence[_Pla
 
 def _is_bare(facts: ReplicaFacts, start: int, end: int) -> bool:
     """True if the replica has no batch in [start, end); `_stretches` extends each range to the next."""
-    return any(part.start_offset <= start and end <= part.end_offset for part in (*facts.gaps, *facts.missing))
+    return any(part.covers(start, end) for part in (*facts.gaps, *facts.missing))
 
 
 class EpochSigns(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from replica_audit.literals import RecordProblemKind
+from replica_audit.model import OffsetRange
 from replica_audit.segments.records import RECORD_DTYPE
 from replica_audit.snapshot.record_reader import NotCaptured, RecordRequest, RecordRows
 
@@ -40,11 +41,11 @@ class Window(NamedTuple):
     """Records of the follower (`RECORD_DTYPE`)."""
     theirs: NDArray[np.void]
     """Records of the reference."""
-    unread: tuple[tuple[int, int], ...]
-    """(first offset, end offset) of batches of either side whose records could not be read."""
+    unread: tuple[OffsetRange, ...]
+    """Batches of either side whose records could not be read."""
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
-        return any(start < end_offset and start_offset < end for start, end in self.unread)
+        return any(part.overlaps(start_offset, end_offset) for part in self.unread)
 
 
 def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[RecordRequest, Batch]:
@@ -80,8 +81,8 @@ class RecordComparison:
 
     def rows(
         self, facts: ReplicaFacts, batches: Iterable[Batch], keys: NDArray[np.uint64] | None = None
-    ) -> tuple[NDArray[np.void], list[tuple[int, int]]]:
-        """Records of `batches` (with `keys`, only of these), and the half-open offset ranges of those unavailable."""
+    ) -> tuple[NDArray[np.void], list[OffsetRange]]:
+        """Records of `batches` (with `keys`, only of these), and the offsets of those unavailable."""
         requests = record_requests(facts, batches)
         if not requests:
             return np.empty(0, RECORD_DTYPE), []
@@ -105,16 +106,15 @@ class RecordComparison:
             for request, reason, kind in found
         ]
         self.problems += problems
-        return outcome.rows, [(problem.start_offset, problem.end_offset) for problem in problems]
+        return outcome.rows, [OffsetRange(problem.start_offset, problem.end_offset) for problem in problems]
 
     def windows(
         self, reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
     ) -> Iterator[Window]:
         """Yield the records of the follower's batches `own` and the reference's `theirs`, window by window."""
         for own_part, their_part in _windows(own, theirs):
-            unread = [
-                (batch.base_offset, batch.end_offset) for batch in (*own_part, *their_part) if not batch.crc_valid
-            ]
+            both = (*own_part, *their_part)
+            unread = [OffsetRange(batch.base_offset, batch.end_offset) for batch in both if not batch.crc_valid]
             mine, unread_mine = self.rows(follower, own_part)
             their, unread_theirs = self.rows(reference, their_part)
             yield Window(own_part, their_part, mine, their, (*unread, *unread_mine, *unread_theirs))
@@ -166,8 +166,8 @@ def offsets_only_in(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[n
 
 def unequal_ranges(
     own: NDArray[np.void], theirs: NDArray[np.void], unequal: NDArray[np.int64], batch: Batch
-) -> list[tuple[int, int]]:
-    """Half-open ranges of a batch's differing records, separated by equal ones.
+) -> list[OffsetRange]:
+    """Ranges of a batch's differing records, separated by equal ones.
 
     `own` are records of the log with the batch, `theirs` of the other, `unequal` the offsets at which they differ. The last
     range extends to the end of the batch unless an equal record follows.
@@ -179,6 +179,6 @@ def unequal_ranges(
     for part in np.split(np.arange(len(offsets)), equal):
         odd = part[differs[part]]
         if len(odd):
-            is_last = part[-1] == len(offsets) - 1
-            found.append((int(offsets[odd[0]]), batch.end_offset if is_last else int(offsets[odd[-1]]) + 1))
+            end = batch.end_offset if part[-1] == len(offsets) - 1 else int(offsets[odd[-1]]) + 1
+            found.append(OffsetRange(int(offsets[odd[0]]), end))
     return found

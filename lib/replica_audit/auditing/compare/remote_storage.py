@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from replica_audit.protocol.lineage import Lineage
 
 
-def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, int]:
-    """Offsets [start, end) that the reference has in remote storage only and the follower has locally; empty if start >= end."""
-    return max(reference.log_start_offset, follower.local_start_offset), reference.local_start_offset
+def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> OffsetRange:
+    """Offsets that the reference has in remote storage only and the follower has locally."""
+    return OffsetRange(max(reference.log_start_offset, follower.local_start_offset), reference.local_start_offset)
 
 
 def chunks_within(part: OffsetRange) -> set[int]:
@@ -107,11 +107,14 @@ class RemoteOrphan(NamedTuple):
     segment_ids: tuple[str, ...]
 
     @property
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.start_offset, self.end_offset)
+
+    @property
     def piece(self) -> RecordRange:
         """The range with all records proven committed: Kafka copies only below the last stable offset."""
-        count = self.end_offset - self.start_offset
-        span = (self.start_offset, self.end_offset)
-        return RecordRange(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)
+        span = self.offsets
+        return RecordRange(REMOTE, (self.leader_epoch,), *span, span.size, self.end_offset, 0, exact=True)
 
 
 def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[ReplicaFacts]) -> int:
@@ -201,10 +204,7 @@ def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan
     return tuple(
         one._replace(start_offset=left.start_offset, end_offset=left.end_offset)
         for one in found
-        for left in without(
-            [OffsetRange(one.start_offset, one.end_offset)],
-            [OffsetRange(two.start_offset, two.end_offset) for two in others if two.leader_epoch == one.leader_epoch],
-        )
+        for left in without([one.offsets], [two.offsets for two in others if two.leader_epoch == one.leader_epoch])
     )
 
 
@@ -311,20 +311,10 @@ def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteS
     copied = [segment for segment in segments if segment.copied_ms is not None]
     unclear = find_contradictory(lineage, copied)
     parts = sorted(
-        [
-            *(
-                (first, last, segment.state)
-                for segment in copied
-                for low, high, epoch in stretches(segment)
-                for first, last, had in epoch_parts(lineage, max(low, start), min(high, end))
-                if had == epoch
-            ),
-            *(
-                (max(one.start_offset, start), min(one.end_offset, end), one.state)
-                for one in unclear
-                if max(one.start_offset, start) < min(one.end_offset, end)
-            ),
-        ]
+        (max(part.start_offset, start), min(part.end_offset, end), one.state)
+        for one in copied
+        for part in ([one.offsets] if one in unclear else own_ranges(one, lineage))
+        if part.overlaps(start, end)
     )
     gaps = []
     reached = start

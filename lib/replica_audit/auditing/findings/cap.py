@@ -189,18 +189,14 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
 
 def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
     """Finding on offsets between two segments, if another replica or an index shows that there was a segment (else LOG-GAP)."""
-    start = stretch.start_offset
-    end = stretch.end_offset
-    shown = traces_of_segment(facts, case.replicas, stretch)
-    if shown:
+    if shown := traces_of_segment(facts, case.replicas, stretch):
         yield finding(
             CAP_MISSING_SEGMENT,
-            f"broker {facts.broker_id}: a segment file with {name_offsets(start, end)} is missing; copy the replica again; if its broker "
+            f"broker {facts.broker_id}: a segment file with {name_offsets(*stretch)} is missing; copy the replica again; if its broker "
             "lacks the file too, it is gone there",
             confidence="likely",
             broker_id=facts.broker_id,
-            start_offset=start,
-            end_offset=end,
+            offsets=stretch,
             evidence=[in_directory(facts, text) for text in shown],
         )
 
@@ -222,8 +218,7 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
         f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; {where} cannot be compared",
         confidence="likely",
         broker_id=facts.broker_id,
-        start_offset=min(bases),
-        end_offset=end,
+        offsets=(min(bases), end),
         evidence=[in_directory(facts, f"base offset {base}") for base in bases],
     )
 
@@ -390,8 +385,7 @@ def skew(
         severity="medium" if is_undecided else "info",
         confidence="likely",
         broker_id=facts.broker_id,
-        start_offset=start,
-        end_offset=end,
+        offsets=(start, end),
         evidence=[
             *([Evidence("leadership", text=f"manifest.json: {when}")] if when else []),
             considered(f"loss: {decides}"),
@@ -414,11 +408,10 @@ def _outdated(case: Case) -> Iterator[Finding]:
     for orphan in case.remote.undecided:
         facts = reference.facts
         text = (
-            f"remote storage has {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch {orphan.leader_epoch}, past the end of "
+            f"remote storage has {name_offsets(*orphan.offsets)} of epoch {orphan.leader_epoch}, past the end of "
             f"broker {facts.broker_id} at {facts.log_end_offset}"
         )
-        where = (orphan.start_offset, orphan.end_offset)
-        yield skew(case, facts, text, *where, is_undecided=True, unsure=facts.broker_id)
+        yield skew(case, facts, text, *orphan.offsets, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
         place = "in its place or past its end" if reference.is_replaced else "past its end"
         # Without a history of elections it may have been elected without what others have.
@@ -565,8 +558,7 @@ def _of_weight(
         f"broker {facts.broker_id}: {text}",
         severity="medium" if is_open else "info",
         broker_id=facts.broker_id,
-        start_offset=unseen[0],
-        end_offset=unseen[1],
+        offsets=unseen,
         evidence=[evidence],
     )
 
@@ -604,15 +596,8 @@ def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], w
 
 
 def _not_captured(problems: Sequence[RecordProblem], text: str, evidence: Sequence[Evidence]) -> Finding:
-    span = span_of(problems)
-    return finding(
-        CAP_NOT_CAPTURED,
-        text,
-        broker_id=problems[0].broker_id,
-        start_offset=span.start_offset,
-        end_offset=span.end_offset,
-        evidence=evidence,
-    )
+    broker_id = problems[0].broker_id
+    return finding(CAP_NOT_CAPTURED, text, broker_id=broker_id, offsets=span_of(problems), evidence=evidence)
 
 
 def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:

@@ -105,12 +105,11 @@ def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     return finding(
         DIV_EPOCH,
         f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
-        f"{name_offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
+        f"{name_offsets(*run.offsets)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
         severity=severity,
         verdict=verdict,
         broker_id=facts.broker_id,
-        start_offset=run.start_offset,
-        end_offset=run.end_offset,
+        offsets=run.offsets,
         replica_epoch=run.replica_epoch,
         evidence=[place_of_copy(facts), considered("lag: no, the records differ"), *told_by_history(run)],
     )
@@ -129,8 +128,7 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
         f"broker {follower.broker_id} has {name_offsets(tail.start_offset, end)}, past the end of broker {leader.broker_id} at "
         f"{leader.log_end_offset}, which were never committed: {tail.why}",
         broker_id=follower.broker_id,
-        start_offset=tail.start_offset,
-        end_offset=end,
+        offsets=(tail.start_offset, end),
         replica_epoch=item.alignment.ahead[-1].epoch,
         evidence=[Evidence("leadership", text=tail.why)],
     )
@@ -143,7 +141,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     follower = item.follower
     replay = item.replays[case.options.protocol]
     here = f"broker {follower.broker_id}"
-    where = name_offsets(run.start_offset, run.end_offset)
+    where = name_offsets(*run.offsets)
     own = f"records{_epoch(run.replica_epoch)}"
     theirs = f"records{_epoch(run.leader_epoch)}"
     is_deleted = run.conflicting and run.leader_epoch is None and run.end_offset <= leader.log_start_offset
@@ -189,8 +187,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         severity=severity,
         verdict=verdict,
         broker_id=follower.broker_id,
-        start_offset=run.start_offset,
-        end_offset=run.end_offset,
+        offsets=run.offsets,
         replica_epoch=run.replica_epoch,
         evidence=[
             Evidence(
@@ -321,8 +318,7 @@ def _formats(item: Comparison) -> Iterator[Finding]:
             message,
             confidence="proven" if compared else "suspect",
             broker_id=broker,
-            start_offset=start,
-            end_offset=end,
+            offsets=(start, end),
             evidence=[considered("conversion: followers got down-converted batches during upgrades before 4.0")],
         )
 
@@ -345,8 +341,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         + "; ".join(f"{count} {what}" for count, what in parts if count),
         confidence="proven" if case.evidence.was_at_rest else "likely",
         broker_id=follower,
-        start_offset=keys.start_offset,
-        end_offset=keys.end_offset,
+        offsets=(keys.start_offset, keys.end_offset),
         evidence=[
             Evidence("batch", text=f"first records in question at offsets {named}", broker_id=follower, value=named),
             considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),

@@ -88,7 +88,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 EPO_NON_MONOTONIC,
                 f"broker {facts.broker_id}: {file.path} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}",
                 broker_id=facts.broker_id,
-                start_offset=two[1],
+                offsets=(two[1], None),
                 evidence=[_place(facts)],
             )
     yield from _contradictions(case, facts)
@@ -177,7 +177,7 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
         severity="high" if excuse is None else "info",
         broker_id=facts.broker_id,
-        start_offset=min(start for _, start in wrong or claimed),
+        offsets=(min(start for _, start in wrong or claimed), None),
         evidence=[
             _place(facts),
             epochs_of_batches(facts),
@@ -324,8 +324,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
             f"epoch {epoch} begins at {start} on broker {follower.broker_id} and at {other} on broker {leader.broker_id}; "
             "one leader wrote it, so both cannot be right",
             broker_id=follower.broker_id,
-            start_offset=min(start, other),
-            end_offset=max(start, other),
+            offsets=(min(start, other), max(start, other)),
             replica_epoch=epoch,
             evidence=[
                 epochs_of_batches(follower),
@@ -354,14 +353,14 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
             part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches
         )
         # A reference that fetched a cleaned log never had epochs without remaining records.
-        if leader.compacted and not any(part.start_offset <= start < part.end_offset for part in item.stretches):
+        if leader.compacted and not any(part.holds(start) for part in item.stretches):
             continue
         yield finding(
             EPO_UNKNOWN_TO_LEADER,
             f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; broker {leader.broker_id} never had that epoch",
             severity="info" if in_tail else "medium",
             broker_id=follower.broker_id,
-            start_offset=start,
+            offsets=(start, None),
             replica_epoch=epoch,
             evidence=[Evidence("lineage", text=entries_text(leader.lineage.entries), broker_id=leader.broker_id)],
         )

@@ -78,7 +78,7 @@ def _losses(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
-                found = undecided(_loss(case, item, run, committed[1], proof), case.why_later(item, run))
+                found = undecided(_loss(case, item, run, committed.end_offset, proof), case.why_later(item, run))
                 yield doubted(unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset)), item)
     for item in case.beside:
         for run in item.runs:
@@ -102,8 +102,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
         f"{end}; its directory of the partition is not in the snapshot",
         confidence="suspect" if may_mark_over_tail(case.options.kafka_version) else "proven",
         broker_id=mark.broker_id,
-        start_offset=start,
-        end_offset=end,
+        offsets=(start, end),
         replica_epoch=mark.leader_epoch - 1,
         evidence=[
             Evidence("checkpoint", text="high watermark", broker_id=mark.broker_id, path=mark.log_dir, value=str(end)),
@@ -122,11 +121,11 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     if records := item.alignment.ahead.records_between(start, end):
         log = "the current log, which it was copied from," if case.is_copied_from_reference(item) else "that log"
         why = f"{log} ends at {start} and its high watermark was {end} or more"
-        yield _beside(case, item, (start, end), records, why, item.alignment.ahead[0].epoch)
+        yield _beside(case, item, OffsetRange(start, end), records, why, item.alignment.ahead[0].epoch)
 
 
 def _beside(
-    case: Case, item: Comparison, where: tuple[int, int], records: int, why: str, replica_epoch: int | None
+    case: Case, item: Comparison, where: OffsetRange, records: int, why: str, replica_epoch: int | None
 ) -> Finding:
     facts = item.follower
     has = "had" if facts.is_earlier else "still has"
@@ -136,8 +135,7 @@ def _beside(
         f"{case.reference.facts.broker_id}; {name_copy(facts)} {has} {'it' if records == 1 else 'them'}: {why}; "
         f"{fate_of_copy(facts)}",
         broker_id=facts.broker_id,
-        start_offset=where[0],
-        end_offset=where[1],
+        offsets=where,
         replica_epoch=replica_epoch,
         evidence=[place_of_copy(facts)],
     )
@@ -161,8 +159,7 @@ def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: Co
         f"broker {follower.broker_id} still has {them}: {proof.text}{doubt}",
         confidence="suspect" if suspect else "proven",
         broker_id=follower.broker_id,
-        start_offset=run.start_offset,
-        end_offset=end,
+        offsets=(run.start_offset, end),
         replica_epoch=run.replica_epoch,
         evidence=[*_proof_evidence(proof, suspect), *_history(run)],
     )
@@ -259,7 +256,7 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
 
 def _earlier_loss(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
     """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete."""
-    where = ", ".join(name_offsets(part.start_offset, part.end_offset) for part in left)
+    where = ", ".join(name_offsets(*part) for part in left)
     date = run.finished[:10]
     holders = name_brokers(run.broker_ids)
     holder = run.broker_ids[0] if len(run.broker_ids) == 1 else None
@@ -282,8 +279,7 @@ def _earlier_loss(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unse
         HWM_UNSEEN if unseen else HWM_GONE,
         message,
         broker_id=holder,
-        start_offset=run.start_offset,
-        end_offset=run.end_offset,
+        offsets=(run.start_offset, run.end_offset),
         replica_epoch=run.replica_epoch,
         evidence=[
             Evidence(
@@ -352,8 +348,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
             broker_id=facts.broker_id,
-            start_offset=end,
-            end_offset=checkpoint,
+            offsets=(end, checkpoint),
             evidence=[
                 marked(facts),
                 considered(
@@ -369,8 +364,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             HWM_RP_ABOVE_LEO,
             f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}",
             broker_id=facts.broker_id,
-            start_offset=end,
-            end_offset=recovery_point,
+            offsets=(end, recovery_point),
             evidence=[
                 Evidence(
                     "checkpoint",
@@ -467,8 +461,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
         HWM_ABOVE_ISR_PREFIX,
         f"broker {broker_id} counts as in sync but has other or unreadable records from {start} on, though everything below {lower} is committed",
         broker_id=broker_id,
-        start_offset=start,
-        end_offset=lower,
+        offsets=(start, lower),
         evidence=[Evidence("checkpoint", text=case.high_watermark.lower_evidence)],
     )
     item = next(item for item in case.comparisons if item.follower.broker_id == broker_id)
@@ -531,8 +524,7 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
         f"has to hold them was known to{_by(run)}",
         confidence="suspect",
         broker_id=run.leader_id,
-        start_offset=run.least_recomputed,
-        end_offset=run.greatest_observed,
+        offsets=(run.least_recomputed, run.greatest_observed),
         replica_epoch=run.leader_epoch,
         evidence=[
             *_observed(run),
@@ -564,8 +556,7 @@ def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
         f"{what}{why}; {least}{count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
         confidence="likely",
         broker_id=run.limiting_broker_id if run.held else run.leader_id,
-        start_offset=run.least_observed,
-        end_offset=log_end if run.held else due,
+        offsets=(run.least_observed, log_end if run.held else due),
         replica_epoch=run.leader_epoch,
         evidence=[
             *_observed(run),
@@ -586,8 +577,7 @@ def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
         "reached in the same leadership",
         confidence="likely",
         broker_id=run.leader_id,
-        start_offset=run.least_observed,
-        end_offset=run.greatest_recomputed,
+        offsets=(run.least_observed, run.greatest_recomputed),
         replica_epoch=run.leader_epoch,
         evidence=[*_observed(run), considered("a change of leader: no, broker and epoch are the same"), *left_out],
     )

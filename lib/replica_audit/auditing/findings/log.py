@@ -104,7 +104,7 @@ def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, wher
         f"{where}: {what}",
         severity=severity,
         broker_id=facts.broker_id,
-        start_offset=start,
+        offsets=(start, None),
         evidence=[place, *explanation],
     )
 
@@ -147,8 +147,7 @@ def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Ir
             LOG_TAIL_GARBAGE,
             f"{what}, and no sound batch follows",
             broker_id=facts.broker_id,
-            start_offset=item.base_offset,
-            end_offset=item.last_offset + 1,
+            offsets=(item.base_offset, item.last_offset + 1),
             evidence=[place],
         )
     return _corrupt_middle(case, facts, item.base_offset, item.last_offset + 1, place, what)
@@ -182,8 +181,7 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
         LOG_CORRUPT_MID,
         f"{what}; {notice}; {repair}",
         broker_id=facts.broker_id,
-        start_offset=start,
-        end_offset=end,
+        offsets=(start, end),
         evidence=[place],
     )
 
@@ -219,8 +217,7 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start
         f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}",
         severity=_gap_severity(facts, start, end),
         broker_id=facts.broker_id,
-        start_offset=start,
-        end_offset=end,
+        offsets=(start, end),
         evidence=[
             _place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"),
             considered(_by_cleaners(facts, end) if by_cleaner else _not_by_cleaners(facts, start, end)),
@@ -273,8 +270,7 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
         f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {name_offsets(item.base_offset, item.last_offset + 1)}, "
         f"{epoch}: {item.detail}",
         broker_id=facts.broker_id,
-        start_offset=item.base_offset,
-        end_offset=item.last_offset + 1,
+        offsets=(item.base_offset, item.last_offset + 1),
         evidence=[_place(facts, segment, item.position, item.detail)],
     )
 
@@ -293,8 +289,7 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
         f"same bytes in epoch {one.true_epoch}, and {known}",
         confidence=one.confidence,
         broker_id=facts.broker_id,
-        start_offset=one.start_offset,
-        end_offset=one.end_offset,
+        offsets=(one.start_offset, one.end_offset),
         replica_epoch=one.leader_epoch,
         evidence=[
             Evidence(
@@ -323,18 +318,15 @@ def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: st
 
 def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
     """LOG-GAP for offsets between two segments, if nothing shows that there was a segment (else CAP-MISSING-SEGMENT)."""
-    start = stretch.start_offset
-    end = stretch.end_offset
     if not traces_of_segment(facts, case.replicas, stretch):
-        severity = _gap_severity(facts, start, end)
+        severity = _gap_severity(facts, *stretch)
         by_cleaner = "compaction: the last batches of a cleaned range may vanish (KAFKA-17076)"
         why = {"info": by_cleaner, "low": _MAY_BE_CLEANED}.get(severity)
         yield finding(
             LOG_GAP,
-            f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}, at the border of two segments",
+            f"broker {facts.broker_id} has nothing at {name_offsets(*stretch)}, at the border of two segments",
             severity=severity,
             broker_id=facts.broker_id,
-            start_offset=start,
-            end_offset=end,
+            offsets=stretch,
             evidence=[] if why is None else [considered(why)],
         )

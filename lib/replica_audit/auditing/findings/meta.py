@@ -100,8 +100,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         f"{describe(election)}{began}; {said}",
         severity="high" if to_be_cut else "info",
         broker_id=election.leader_id,
-        start_offset=start,
-        end_offset=end if start is not None and end is not None and end > start else None,
+        offsets=(start, end if start is not None and end is not None and end > start else None),
         replica_epoch=election.leader_epoch,
         evidence=[
             recorded(election),
@@ -227,7 +226,7 @@ def _logged(case: Case, election: LoggedElection) -> Finding:
         severity="high" if left else "info",
         confidence="proven" if election.said else "likely",
         broker_id=election.leader_id,
-        start_offset=start,
+        offsets=(start, None),
         replica_epoch=election.leader_epoch,
         evidence=[
             log_line(election.event, "elected"),

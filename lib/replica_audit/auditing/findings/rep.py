@@ -75,8 +75,7 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
         confidence="proven" if is_copied else "likely",
         verdict="COMMITTED_LOSS" if is_copied else "WILL_LOSE_ON_TRUNCATION",
         broker_id=facts.broker_id,
-        start_offset=start,
-        end_offset=facts.log_end_offset,
+        offsets=(start, facts.log_end_offset),
         evidence=[place_of_copy(facts), considered("copied later: no, nothing was written while the copies were made")],
     )
 
@@ -151,8 +150,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             verdict="COMMITTED_LOSS" if undecided is None else "WILL_LOSE_ON_TRUNCATION",
             confidence="likely" if undecided is None else "suspect",
             broker_id=follower.broker_id,
-            start_offset=start,
-            end_offset=end,
+            offsets=(start, end),
             evidence=evidence,
         )
     elif not case.one_moment:
@@ -188,8 +186,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             confidence="likely",
             evidence=[proof, _AT_REST],
             broker_id=follower.broker_id,
-            start_offset=start,
-            end_offset=end,
+            offsets=(start, end),
         )
     elif not follower.has_epochs and checkpoint == start and not follower.empty:
         yield finding(
@@ -200,8 +197,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             confidence="suspect",
             evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
             broker_id=follower.broker_id,
-            start_offset=start,
-            end_offset=end,
+            offsets=(start, end),
         )
     elif not is_tail_lost(case.reference, case.replicas, follower):  # HWM-CP-ABOVE-LEO is more specific
         yield skew(case, follower, text, start, end)
@@ -223,8 +219,7 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
             severity="high",
             confidence="likely",
             broker_id=facts.broker_id,
-            start_offset=end,
-            end_offset=mark.reached,
+            offsets=(end, mark.reached),
             evidence=[Evidence("checkpoint", text=mark.proof), _AT_REST],
         )
 
@@ -250,8 +245,7 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
         REP_LAG,
         text,
         broker_id=follower.broker_id,
-        start_offset=follower.log_end_offset,
-        end_offset=leader.log_end_offset,
+        offsets=(follower.log_end_offset, leader.log_end_offset),
     )
 
 

@@ -58,11 +58,10 @@ def _orphans(case: Case) -> Iterator[Finding]:
         segments = count(len(orphan.segment_ids), "segment")
         found = finding(
             TIER_ORPHAN,
-            f"remote storage has {segments} with {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch "
+            f"remote storage has {segments} with {name_offsets(*orphan.offsets)} of epoch "
             f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
             f"not have{_say_basis(case, orphan.segment_ids)}{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
-            start_offset=orphan.start_offset,
-            end_offset=orphan.end_offset,
+            offsets=orphan.offsets,
             replica_epoch=orphan.leader_epoch,
             evidence=[
                 *(remote_segment(one, one) for one in orphan.segment_ids),
@@ -109,10 +108,9 @@ def _vanished(case: Case) -> Iterator[Finding]:
             number = count(one.end_offset - one.start_offset, "committed record")
             found = finding(
                 TIER_LOST,
-                f"{name_offsets(one.start_offset, one.end_offset)} of epoch {one.leader_epoch}, up to {number} that the log of broker "
+                f"{name_offsets(*one.offsets)} of epoch {one.leader_epoch}, up to {number} that the log of broker "
                 f"{facts.broker_id} does not have, were in {where}: {besides}",
-                start_offset=one.start_offset,
-                end_offset=one.end_offset,
+                offsets=one.offsets,
                 replica_epoch=one.leader_epoch,
                 evidence=[
                     *(remote_segment(name, name) for name in one.segment_ids),
@@ -130,20 +128,18 @@ def _holes(case: Case) -> Iterator[Finding]:
     for gap in case.remote.holes.gaps:
         yield finding(
             TIER_GAP,
-            f"{name_offsets(gap.start_offset, gap.end_offset)} are {local}; a later segment is there",
+            f"{name_offsets(*gap)} are {local}; a later segment is there",
             broker_id=facts.broker_id,
-            start_offset=gap.start_offset,
-            end_offset=gap.end_offset,
+            offsets=gap,
             evidence=[above, *_later_starts(case, gap.end_offset)],
         )
     if last := case.remote.holes.uncopied:
         yield finding(
             TIER_NOT_COPIED,
-            f"{name_offsets(last.start_offset, last.end_offset)} are {local}; local segments are deleted only once they were copied",
+            f"{name_offsets(*last)} are {local}; local segments are deleted only once they were copied",
             confidence="likely",
             broker_id=facts.broker_id,
-            start_offset=last.start_offset,
-            end_offset=last.end_offset,
+            offsets=last,
             evidence=[
                 above,
                 considered("copied since: no, what tells of remote storage was captured as late as the log"),
@@ -176,8 +172,7 @@ def _early_deletion(case: Case) -> Iterator[Finding]:
         f"keeps {early.retention_bytes} (KAFKA-20732)",
         confidence="likely",
         broker_id=facts.broker_id,
-        start_offset=early.start_offset,
-        end_offset=early.end_offset,
+        offsets=(early.start_offset, early.end_offset),
         evidence=[
             Evidence(
                 "leadership",
@@ -198,13 +193,12 @@ def _follower_gaps(case: Case) -> Iterator[Finding]:
     for broker_id, gap in sorted(case.remote.gaps.items()):
         yield finding(
             TIER_FOLLOWER_GAP,
-            f"{name_offsets(gap.start_offset, gap.end_offset)} are below the local start {gap.end_offset} of broker {broker_id} "
+            f"{name_offsets(*gap)} are below the local start {gap.end_offset} of broker {broker_id} "
             f"and in no segment of remote storage: as leader it could not serve them, and broker "
             f"{case.reference.facts.broker_id} has them",
             confidence="likely",
             broker_id=broker_id,
-            start_offset=gap.start_offset,
-            end_offset=gap.end_offset,
+            offsets=gap,
             evidence=[
                 considered("retention: no, it deletes from the log start on, and this lies above it"),
                 considered("copied since: no, what tells of remote storage was captured as late as this log"),
@@ -217,13 +211,11 @@ def _contradictory(case: Case) -> Iterator[Finding]:
     if not found:
         return
     entries = ", ".join(f"{epoch}:{start}" for epoch, start in case.remote.lineage)
-    span = span_of(found)
     yield finding(
         TIER_EPOCHS,
         f"the epochs of {count(len(found), 'segment')} in remote storage cannot be true beside those of broker "
         f"{case.reference.facts.broker_id}: what they have is not known",
-        start_offset=span.start_offset,
-        end_offset=span.end_offset,
+        offsets=span_of(found),
         evidence=[
             Evidence("lineage", text=f"the log: {entries}", broker_id=case.reference.facts.broker_id),
             *_named(found, "told"),
@@ -237,7 +229,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
     if below is None:
         return
     facts = case.reference.facts
-    span = name_offsets(below.start_offset, below.end_offset)
+    span = name_offsets(*below)
     open_ = f"whether {span} of the log of broker {facts.broker_id} are in remote storage is not known"
     checkpoint = facts.directory.log_start_checkpoint
     evidence = [
@@ -259,14 +251,13 @@ def _unknown(case: Case) -> Iterator[Finding]:
         name = name_copy(follower) if item in case.beside else f"broker {follower.broker_id}"
         yield finding(
             TIER_UNKNOWN,
-            f"{name} has {name_offsets(part.start_offset, part.end_offset)} of epoch {epoch}, where the epoch file of "
+            f"{name} has {name_offsets(*part)} of epoch {epoch}, where the epoch file of "
             f"broker {facts.broker_id} has epoch {had}: {open_}. If they are, what {name} has is lost "
             "as soon as it follows",
             severity="high",
             confidence="suspect",
             broker_id=follower.broker_id,
-            start_offset=part.start_offset,
-            end_offset=part.end_offset,
+            offsets=part,
             replica_epoch=epoch,
             evidence=evidence,
         )
@@ -277,8 +268,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
             severity="info",
             confidence="suspect",
             broker_id=facts.broker_id,
-            start_offset=below.start_offset,
-            end_offset=below.end_offset,
+            offsets=below,
             evidence=evidence,
         )
 
@@ -292,13 +282,12 @@ def _unfinished(case: Case) -> Iterator[Finding]:
     for code, segments, what, state in rules:
         if not segments:
             continue
-        size, span = sum(one.size_bytes for one in segments), span_of(segments)
+        size = sum(one.size_bytes for one in segments)
         yield finding(
             code,
             f"of {count(len(segments), 'segment')} in remote storage the {what} was begun and not finished an hour later: up to "
             f"{count(size, 'byte')} that nobody reads",
-            start_offset=span.start_offset,
-            end_offset=span.end_offset,
+            offsets=span_of(segments),
             evidence=[
                 *_named(segments, state),
                 considered(
@@ -312,7 +301,7 @@ def _named(segments: Sequence[RemoteSegment], state: str) -> Iterator[Evidence]:
     """Evidence of the first `_NAMED` segments."""
     for one in segments[:_NAMED]:
         epochs = ", ".join(f"{epoch}:{start}" for epoch, start in one.epochs)
-        span = name_offsets(one.start_offset, one.end_offset)
+        span = name_offsets(*one.offsets)
         text = f"segment {one.segment_id}, {span}, epochs {epochs}, {state} by broker {one.updated_by} at {render_time(one.updated_ms)}"
         yield Evidence("file", text=text, value=one.segment_id)
     if len(segments) > _NAMED:

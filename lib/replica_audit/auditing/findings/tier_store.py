@@ -55,7 +55,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
     segment = found.segment
-    offsets = name_offsets(segment.start_offset, segment.end_offset)
+    offsets = name_offsets(*segment.offsets)
     text = f"the remote store has {found.missing} of a copied segment with {offsets}"
     evidence = [
         remote_segment(segment.segment_id, segment.segment_id),
@@ -63,7 +63,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
     ]
     is_loss = bool(found.needed) or is_orphan
     if found.needed:
-        lacking = " and ".join(name_offsets(one.start_offset, one.end_offset) for one in found.needed)
+        lacking = " and ".join(name_offsets(*one) for one in found.needed)
         leader = case.reference.facts
         text += f": {lacking} are below the local start {leader.local_start_offset} of broker {leader.broker_id} and nowhere else in it"
         if holders := _holders(case, found.needed):
@@ -79,8 +79,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         severity="low" if not is_loss else "critical" if found.certainty == "proven" else "high",
         verdict="COMMITTED_LOSS" if is_loss else None,
         confidence="proven" if found.certainty == "proven" else "likely",
-        start_offset=segment.start_offset,
-        end_offset=segment.end_offset,
+        offsets=segment.offsets,
         replica_epoch=segment.epochs[0][0],
         evidence=evidence,
     )
@@ -92,11 +91,10 @@ def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -
     span = span_of([one.segment for one in found])
     return finding(
         TIER_OBJECT_MISSING,
-        f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(span.start_offset, span.end_offset)}: {why}",
+        f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(*span)}: {why}",
         severity="low" if is_doubtful else "info",
         confidence="suspect",
-        start_offset=span.start_offset,
-        end_offset=span.end_offset,
+        offsets=span,
         evidence=[remote_segment(one.segment.segment_id) for one in found[:_SHOWN]],
     )
 
@@ -108,9 +106,7 @@ def _holders(case: Case, needed: tuple[OffsetRange, ...]) -> list[int]:
             facts.broker_id
             for facts in case.copies
             if facts.key != case.reference.facts.key
-            and any(
-                facts.local_start_offset < one.end_offset and one.start_offset < facts.log_end_offset for one in needed
-            )
+            and any(one.overlaps(facts.local_start_offset, facts.log_end_offset) for one in needed)
         }
     )
 
@@ -123,10 +119,9 @@ def _resized(case: Case, found: ResizedObject) -> Finding:
     return finding(
         TIER_OBJECT_SIZE,
         f"the remote store has {count(size_bytes, 'byte')} of a segment of {count(segment.size_bytes, 'byte')} with "
-        f"{name_offsets(segment.start_offset, segment.end_offset)}: {what}",
+        f"{name_offsets(*segment.offsets)}: {what}",
         confidence="likely",
-        start_offset=segment.start_offset,
-        end_offset=segment.end_offset,
+        offsets=segment.offsets,
         replica_epoch=segment.epochs[0][0],
         evidence=[
             remote_segment(segment.segment_id, stored.log_path),
@@ -138,15 +133,13 @@ def _resized(case: Case, found: ResizedObject) -> Finding:
 def _content(found: ContentDeviation) -> Finding:
     """Finding on a segment that was read, or could not be."""
     segment = found.segment
-    text = (
-        f"the segment with {name_offsets(segment.start_offset, segment.end_offset)} in the remote store: {found.text}"
-    )
+    text = f"the segment with {name_offsets(*segment.offsets)} in the remote store: {found.text}"
     code, severity, verdict = TIER_OBJECT_DIFFERS, TIER_OBJECT_DIFFERS.severities[0], "COMMITTED_DIVERGENCE"
     if found.kind == "unread":
         code, severity, verdict = TIER_OBJECT_UNREAD, "medium", "INCONCLUSIVE"
     elif found.kind == "damaged" and found.needed:
         code, severity, verdict = TIER_OBJECT_DAMAGED, "critical", "COMMITTED_LOSS"
-        lacking = " and ".join(name_offsets(one.start_offset, one.end_offset) for one in found.needed)
+        lacking = " and ".join(name_offsets(*one) for one in found.needed)
         text += f"; {lacking} are nowhere else in the log"
     elif found.kind == "damaged":
         code, severity, verdict = TIER_OBJECT_DAMAGED, "medium", "LATENT_CORRUPTION"
@@ -156,8 +149,7 @@ def _content(found: ContentDeviation) -> Finding:
         text,
         severity=severity,
         verdict=verdict,
-        start_offset=segment.start_offset,
-        end_offset=segment.end_offset,
+        offsets=segment.offsets,
         replica_epoch=segment.epochs[0][0],
         evidence=[remote_segment(segment.segment_id, found.path)],
     )
@@ -168,10 +160,9 @@ def _encoded(why: str, found: Sequence[ContentDeviation]) -> Finding:
     span = span_of([one.segment for one in found])
     return finding(
         TIER_OBJECT_UNREAD,
-        f"{count(len(found), 'segment')} with {name_offsets(span.start_offset, span.end_offset)} in the remote store: {why}",
+        f"{count(len(found), 'segment')} with {name_offsets(*span)} in the remote store: {why}",
         severity="info",
-        start_offset=span.start_offset,
-        end_offset=span.end_offset,
+        offsets=span,
         evidence=[remote_segment(one.segment.segment_id) for one in found[:_SHOWN]],
     )
 
@@ -181,7 +172,7 @@ def _leaked(stored: RemoteObject) -> Finding:
         TIER_OBJECT_LEAKED,
         f"the remote store has {count(stored.log_bytes, 'byte')} of a segment from offset {stored.start_offset} on that "
         "__remote_log_metadata does not know, or knows as deleted: nobody reads it, and nothing will delete it",
-        start_offset=stored.start_offset,
+        offsets=(stored.start_offset, None),
         evidence=[
             remote_segment(stored.segment_id, stored.log_path),
             considered("upload under way: no, what tells of the segments goes on after the object was there"),

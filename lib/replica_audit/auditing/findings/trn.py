@@ -92,8 +92,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         f"broker {follower.broker_id} {'will' if is_known else 'would'} cut its log at {cut}, below its own high watermark {checkpoint}: "
         f"{gone}; copy the replica before it follows",
         broker_id=follower.broker_id,
-        start_offset=cut,
-        end_offset=checkpoint,
+        offsets=(cut, checkpoint),
         evidence=[
             replay_evidence(case, item),
             marked(follower),
@@ -145,8 +144,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
         f"{case.reference.facts.broker_id} has records of epoch {max(later)} from there on; by {place(cut.event)}",
         confidence="suspect" if suspect else "proven",
         broker_id=broker,
-        start_offset=start,
-        end_offset=mark,
+        offsets=(start, mark),
         replica_epoch=max(later) - 1,
         evidence=[
             log_line(cut.event, f"high watermark {mark} before the cut"),
@@ -194,8 +192,7 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
         severity="medium" if doubtful else "info",
         confidence="likely" if doubtful else "proven",
         broker_id=broker,
-        start_offset=start,
-        end_offset=mark if cut.is_below_mark else None,
+        offsets=(start, mark if cut.is_below_mark else None),
         evidence=[
             log_line(cut.event, f"cut at {start}"),
             *([] if election is None else [log_line(election.event, "elected")]),
@@ -218,27 +215,20 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
             f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {case.options.protocol}, but agrees with broker "
             f"{case.reference.facts.broker_id} only up to {prefix}: the difference stays for good",
             broker_id=follower.broker_id,
-            start_offset=prefix,
-            end_offset=outcome.truncate_to,
+            offsets=(prefix, outcome.truncate_to),
             evidence=[replay_evidence(case, item)],
         )
-    elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not _is_bare(
-        item, outcome.truncate_to, prefix
+    elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not any(
+        gap.covers(outcome.truncate_to, prefix) for gap in follower.gaps
     ):
         # The topic still has them: if the leader's log starts above the cut, the follower's is emptied (TRN-FULL).
         yield finding(
             TRN_OVER_TRUNCATE,
             f"{_cut_by(case, item)}, though it agrees up to {prefix}; it fetches the same records again",
             broker_id=follower.broker_id,
-            start_offset=outcome.truncate_to,
-            end_offset=prefix,
+            offsets=(outcome.truncate_to, prefix),
             evidence=[replay_evidence(case, item)],
         )
-
-
-def _is_bare(item: Comparison, start: int, end: int) -> bool:
-    """True if the follower has nothing in [start, end)."""
-    return any(gap.start_offset <= start and end <= gap.end_offset for gap in item.follower.gaps)
 
 
 def _cut_by(case: Case, item: Comparison) -> str:
@@ -258,7 +248,7 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
             code,
             f"broker {broker_id} {clause}",
             broker_id=broker_id,
-            start_offset=cut,
+            offsets=(cut, None),
             evidence=[replay_evidence(case, item)],
         )
 

@@ -81,8 +81,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
         f"{transaction.first_offset} on",
         confidence=confidence,
         broker_id=facts.broker_id,
-        start_offset=transaction.first_offset,
-        end_offset=transaction.last_offset + 1,
+        offsets=(transaction.first_offset, transaction.last_offset + 1),
         evidence=[
             Evidence(
                 "batch",
@@ -145,8 +144,7 @@ def _marker_lost(
         f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
         f"{holder} at offset {marker.base_offset}, among records that broker {leader} does not have",
         broker_id=follower,
-        start_offset=marker.base_offset,
-        end_offset=marker.end_offset,
+        offsets=(marker.base_offset, marker.end_offset),
         evidence=[
             Evidence(
                 "batch",

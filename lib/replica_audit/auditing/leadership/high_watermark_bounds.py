@@ -228,7 +228,7 @@ def _is_outdone(reference: Reference, leadership: Leadership | None) -> bool:
 
 def _copied_mark(leader: ReplicaFacts, offset: int, segment: RemoteSegment) -> RecordedHighWatermark:
     """The high watermark implied by a segment in remote storage, which is of the leader's epochs up to `offset`."""
-    span = name_offsets(segment.start_offset, segment.end_offset)
+    span = name_offsets(*segment.offsets)
     text = f"segment {segment.segment_id} in remote storage, {span}: only what is stable is copied"
     return RecordedHighWatermark(min(offset, leader.log_end_offset), offset, text)
 

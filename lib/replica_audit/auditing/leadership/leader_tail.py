@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LeaderTail(NamedTuple):
-    """What is known of the copy of the reference's tail."""
+    """The end of the reference's log, beside what others have past it."""
 
     reference: Reference
     leadership: Leadership | None

@@ -34,9 +34,8 @@ def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], str
     Empty without traces, or if compaction explains the gap. On a running broker the cleaner may have removed a complete segment
     since it wrote the copied checkpoint.
     """
-    start = stretch.start_offset
-    end = stretch.end_offset
-    bases = [base for base in facts.directory.index_bases if start <= base < end]
+    start, end = stretch
+    bases = [base for base in facts.directory.index_bases if stretch.holds(base)]
     if facts.is_cleaned(start, end) or (not bases and facts.is_live and facts.may_be_cleaned(start, end)):
         return []
     holders = [

@@ -533,10 +533,7 @@ class ReplicaFacts:
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
         """True if a damaged or possibly missing range overlaps [start, end)."""
-        return any(
-            stretch.start_offset < end_offset and start_offset < stretch.end_offset
-            for stretch in (*self.unreadable, *self.missing)
-        )
+        return any(stretch.overlaps(start_offset, end_offset) for stretch in (*self.unreadable, *self.missing))
 
 
 def _tiered_start(directory: ReplicaDir, first_base: int) -> int:
