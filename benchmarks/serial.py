@@ -22,7 +22,7 @@ from pathlib import Path
 from partitions import write_snapshot
 from pyspark import cloudpickle
 
-from replica_audit.auditing.opened_snapshot import Unseen
+from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
 from replica_audit.report.report_files import write_report
 from replica_audit.runner.executor import InProcess
@@ -115,9 +115,9 @@ def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int], Cou
         write_snapshot(Path(directory, "snapshot"), partitions)
         steps = {
             "ingest": lambda executor, warehouse: ingest(
-                executor, warehouse, f"{directory}/snapshot", settings, Unseen()
+                executor, warehouse, f"{directory}/snapshot", settings, SilentProgress()
             ),
-            "audit": lambda executor, warehouse: audit(executor, warehouse, None, settings, Unseen()),
+            "audit": lambda executor, warehouse: audit(executor, warehouse, None, settings, SilentProgress()),
             "report": lambda executor, warehouse: write_report(
                 load_results(warehouse, None, "high", executor), f"{directory}/report", "high"
             ),

@@ -25,7 +25,7 @@ from tests.support.scenario import written
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.api.salvaged import salvage
-from replica_audit.auditing.opened_snapshot import Unseen, open_snapshot
+from replica_audit.auditing.opened_snapshot import SilentProgress, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.runner.executor import InProcess
@@ -143,10 +143,10 @@ def test_directories_read_by_tasks_take_a_listing_each_and_are_read_many_at_once
     write_snapshot(tmp_path / "many", {1: many, 2: many}, cluster_id="c")
     uri = put(tmp_path / "many", "s3://bucket/spread")
     warehouses = [Warehouse(str(tmp_path / name)) for name in ("one", "other")]
-    whole = ingest(InProcess(), warehouses[0], uri, Settings(), Unseen())
+    whole = ingest(InProcess(), warehouses[0], uri, Settings(), SilentProgress())
     spread_everything(monkeypatch, stretch=40, pack=16)
     before, executor = len(usual.requests()), Pickling()
-    assert ingest(executor, warehouses[1], uri, Settings(), Unseen()) == whole
+    assert ingest(executor, warehouses[1], uri, Settings(), SilentProgress()) == whole
     assert len(executor.jobs) == 2 and executor.jobs[0].tasks == 3
     asked = usual.requests()[before:]
     small = [one for one in asked if one["path"].endswith(("leader-epoch-checkpoint", "partition.metadata"))]
@@ -155,7 +155,7 @@ def test_directories_read_by_tasks_take_a_listing_each_and_are_read_many_at_once
     # Below a bucket only listings have no path of an object.
     listings = sum(one["method"] == "GET" and "/" not in one["path"].strip("/") for one in asked)
     assert listings <= 2 * len(many) + 20
-    found = [audit(InProcess(), one, whole, Settings(), Unseen()) for one in warehouses]
+    found = [audit(InProcess(), one, whole, Settings(), SilentProgress()) for one in warehouses]
     assert answers(audit_json_text(found[0])) == answers(audit_json_text(found[1]))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.fixtures import ATTACKS, CAPTURES, EXPECTED, FIXTURES, truth
 from tests.support.scanned import batches_of, scan_file
 
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot, Unseen, audit_options, open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot, SilentProgress, audit_options, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import TopicPartition
@@ -46,7 +46,7 @@ def audit_opened(
     """The answers of `audit_all`, without looking into the snapshot again."""
     source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), ()))
     kept = InMemory(source, settings, now())
-    return audit(executor or InProcess(), source, kept, Unseen(), frozenset(asked))
+    return audit(executor or InProcess(), source, kept, SilentProgress(), frozenset(asked))
 
 
 @cache

@@ -273,13 +273,13 @@ def audit(
     check_outputs(path, settings, report=report is not None)
     check_files(settings)
     known = read_baseline(settings)
-    from replica_audit.auditing.opened_snapshot import Unseen
+    from replica_audit.auditing.opened_snapshot import SilentProgress
     from replica_audit.spark.callers_session import use_own_python
 
     use_own_python(spark)
 
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
-        audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
+        audited = audit_snapshot(spark, path, settings, progress or SilentProgress(), known, stage)
         if settings.has_retention:
             from replica_audit.spark.catalogs import open_warehouse
             from replica_audit.warehouse.retention import apply_retention

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from replica_audit.api.argument_settings import resolved
-from replica_audit.auditing.opened_snapshot import Progress, Unseen
+from replica_audit.auditing.opened_snapshot import Progress, SilentProgress
 from replica_audit.client_properties import CLIENT_ID, read_client_properties
 from replica_audit.errors import UsageError
 from replica_audit.observe.agreement import AgreedBytes
@@ -131,7 +131,7 @@ def observe(
     asked = Asked(settings.topics, last, since_ms)
     cluster = ClusterToRead(bootstrap_servers, command_config, asked, rate_mib, at_most_mib)
     called = _Called()
-    return ObservedSnapshot(read_cluster(cluster, to, called, progress or Unseen()), called.notes)
+    return ObservedSnapshot(read_cluster(cluster, to, called, progress or SilentProgress()), called.notes)
 
 
 def read_cluster(cluster: ClusterToRead, to: str | None, consent: Consent, progress: Progress) -> Observed:

@@ -272,7 +272,7 @@ class Case:
         facts = self.reference.facts
         if self.evidence.tiering is not None:
             return None
-        starts = [start for _, start in facts.directory.checkpoint_epochs or ()]
+        starts = [start for _, start in facts.file_entries]
         start = max(facts.directory.log_start_checkpoint or 0, min(starts, default=0))
         return OffsetRange(start, facts.local_start_offset) if start < facts.local_start_offset else None
 

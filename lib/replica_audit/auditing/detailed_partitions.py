@@ -18,21 +18,21 @@ DETAILED = 2_000
 NAMED = 40
 
 
-def worst_first(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
+def ranked(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
     """Sort by worst verdict, then most committed records lost, then most records lost, then name."""
     return sorted(partitions, key=_rank)
 
 
 def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> list[PartitionRow]:
-    """Partitions reported in detail (at `most` that many if given), in the order of `worst_first`; of partitions with equal
+    """Partitions reported in detail (at `most` that many if given), in the order of `ranked`; of partitions with equal
     verdict and losses, those with more severe findings are chosen."""
-    ranked = worst_first(partitions)
+    in_order = ranked(partitions)
     if most is None:
-        most = len(ranked) if len(ranked) <= WHOLE else DETAILED
-    if most >= len(ranked):
-        return ranked
+        most = len(in_order) if len(in_order) <= WHOLE else DETAILED
+    if most >= len(in_order):
+        return in_order
     gravest = nsmallest(
-        most, enumerate(ranked), key=lambda one: (*_badness(one[1]), [-count for count in one[1].findings])
+        most, enumerate(in_order), key=lambda one: (*_badness(one[1]), [-count for count in one[1].findings])
     )
     return [row for _, row in sorted(gravest, key=itemgetter(0))]
 

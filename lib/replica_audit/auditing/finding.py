@@ -225,6 +225,11 @@ WANTED = "wanted"
 _GREATEST_RANGES = 1000
 
 
+def name_holder(case: Case, item: Comparison) -> str:
+    """Noun phrase for a copy that was compared."""
+    return name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
+
+
 def name_copy(facts: ReplicaFacts) -> str:
     """Noun phrase for a copy in `Case.beside`."""
     if facts.is_earlier:
@@ -253,6 +258,11 @@ def in_directory(facts: ReplicaFacts, text: str, value: str | None = None) -> Ev
     return Evidence("file", text=text, broker_id=facts.broker_id, path=facts.directory.path, value=value)
 
 
+def in_epoch_file(facts: ReplicaFacts, text: str) -> Evidence:
+    """Evidence in a replica's epoch file."""
+    return Evidence("lineage", text=text, broker_id=facts.broker_id, path=facts.directory.epoch_file.path)
+
+
 def place_of_copy(facts: ReplicaFacts) -> Evidence:
     """Evidence with the directory of a copy in `Case.beside`."""
     return Evidence(
@@ -265,7 +275,7 @@ def remote_segment(segment_id: str, value: str | None = None) -> Evidence:
     return Evidence("file", text=f"segment {segment_id} in remote storage", value=value)
 
 
-def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
+def corrupt_batch(code: Code, pair: CorruptPair) -> Finding:
     """Finding on a batch that both replicas have, and that is damaged on one side."""
     return finding(
         code,
@@ -323,7 +333,7 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
 
 
 #: Kind of evidence for how far another replica has what a log lacks, and lost or had only after it was copied.
-UNSEEN = "unseen"
+UNSEEN_TAIL = "unseen"
 
 
 class UnseenTail(NamedTuple):
@@ -339,16 +349,16 @@ class UnseenTail(NamedTuple):
 def unseen_above(broker_id: int, held_to: int) -> Evidence:
     """Evidence that another replica has what a finding is about up to `held_to`."""
     text = "another replica has what it lacks up to this offset"
-    return Evidence(UNSEEN, text=text, broker_id=broker_id, value=str(held_to))
+    return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, value=str(held_to))
 
 
 def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
-    """Unseen tails by the evidence of `findings`, which are of one partition."""
+    """SilentProgress tails by the evidence of `findings`, which are of one partition."""
     return [
         UnseenTail(row.broker_id, row.start_offset, row.end_offset, int(item.value))
         for row in findings
         for item in row.evidence
-        if item.kind == UNSEEN and item.value is not None
+        if item.kind == UNSEEN_TAIL and item.value is not None
         if row.broker_id is not None and row.start_offset is not None and row.end_offset is not None
     ]
 

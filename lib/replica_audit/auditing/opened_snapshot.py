@@ -155,7 +155,7 @@ class Progress(Protocol):
     def tell_reading(self, reading: object) -> None: ...
 
 
-class Unseen:
+class SilentProgress:
     """Receiver that discards progress."""
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
@@ -194,7 +194,7 @@ def open_snapshot(
     Raises UsageError if the snapshot does not exist or `uri` contains several, `topics` match nothing, the leadership file is
     wrong, or `source` names no leader; InputError if there is no log dir or partition.
     """
-    progress = progress or Unseen()
+    progress = progress or SilentProgress()
     progress.begin("listing log dirs")
     try:
         snapshot, inventory = _open_with_leadership(uri, topics, leadership, spreading)

@@ -104,7 +104,7 @@ def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTim
 
     Kafka advances the log start, and truncates the epoch file there, before it deletes what is below (`cleanupExpiredRemoteLogSegments`).
     """
-    is_start_known = facts.file_increases and bool(facts.directory.checkpoint_epochs)
+    is_start_known = facts.file_increases and bool(facts.file_entries)
     deleting_ms = segment.updated_ms if segment.deleting_ms is None else segment.deleting_ms
     return is_start_known and (one_moment or times.began_later(facts, deleting_ms))
 

@@ -151,7 +151,7 @@ def may_have_lost_tail(case: Case) -> bool:
     """True if the reference may have lost its tail, so that its short log need not be due to an earlier copy: its broker was
     killed, its own checkpoints lie past the end, or log and epoch file are empty, which is all that shows that they are earlier."""
     facts = case.reference.facts
-    is_blank = case.reference.predates and facts.empty and not facts.directory.checkpoint_epochs
+    is_blank = case.reference.predates and facts.empty and not facts.file_entries
     if facts.killed or facts.may_have_lost_tail or is_blank:
         return True
     recovery_point = facts.directory.recovery_point_checkpoint

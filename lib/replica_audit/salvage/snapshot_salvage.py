@@ -12,7 +12,7 @@ import numpy as np
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import options_row
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, Unseen
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, SilentProgress
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
@@ -127,7 +127,7 @@ class SalvagedSnapshot:
 
         Raises UsageError if the plan was made from another snapshot.
         """
-        progress = progress or Unseen()
+        progress = progress or SilentProgress()
         opened = self._opened
         files = [file for partition in opened.partitions for file in opened.files(partition)]
         progress.begin("looking for records", len(files), sum(file.size_bytes for file in files))

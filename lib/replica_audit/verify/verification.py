@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, TypedDict
 
 from replica_audit.auditing.conclude import PartitionAudit, conclude
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, Unseen
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, SilentProgress
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
@@ -213,7 +213,7 @@ def verify_snapshots(
     `plan` was carried out in between; `settings.leadership` belongs to the later snapshot. Raises UsageError and InputError
     like `open_snapshot`, and InputError if the two are of different clusters or have no partition in common.
     """
-    progress = progress or Unseen()
+    progress = progress or SilentProgress()
     earlier = _open(before, replace(settings, leadership=None))
     later = _open(after, settings)
     ids = [opened.inventory.cluster_id for opened in (earlier, later)]

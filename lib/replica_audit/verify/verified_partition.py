@@ -204,14 +204,14 @@ def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
     leader = after.reference
     if new.broker_id == leader.facts.broker_id:
         return True
-    known = {epoch for epoch, _ in (*old.epoch_starts, *(old.directory.checkpoint_epochs or ()))}
+    known = {epoch for epoch, _ in (*old.epoch_starts, *old.file_entries)}
     learnt = {epoch for epoch, _ in new.epoch_starts} - known
     if learnt & {epoch for epoch, _ in leader.facts.epoch_starts}:
         return True
     history = () if after.leadership is None else after.leadership.committed
     if not history:
         return new.broker_id in (leader.isr or ())
-    epochs = {epoch for epoch, _ in (*leader.facts.epoch_starts, *(leader.facts.directory.checkpoint_epochs or ()))}
+    epochs = {epoch for epoch, _ in (*leader.facts.epoch_starts, *leader.facts.file_entries)}
     last = or_absent(new.last_leader_epoch)
     return any(epoch > last and epoch in epochs | {leader.leader_epoch} for epoch in _joined(new.broker_id, history))
 

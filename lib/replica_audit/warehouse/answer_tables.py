@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, numbers_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.detailed_partitions import told_places
-from replica_audit.auditing.finding import UNSEEN, WANTED
+from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.results import Results
@@ -39,7 +39,7 @@ from replica_audit.warehouse.delta_tables import StoredTables
 from replica_audit.warehouse.table_reads import PLACE_COLUMNS, keys_of, place_keys
 
 #: Kinds of evidence that a conclusion on the whole audit uses.
-_EVIDENCE = ("loss", "leadership", "transaction", WANTED, UNSEEN)
+_EVIDENCE = ("loss", "leadership", "transaction", WANTED, UNSEEN_TAIL)
 #: Present effects on consumer groups.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 

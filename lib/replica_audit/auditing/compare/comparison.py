@@ -132,7 +132,7 @@ def _start_by_epoch_file(facts: ReplicaFacts) -> int:
     else `log_start_offset`, at which one that was down begins again."""
     if is_at_rest(facts):
         return facts.log_start_offset
-    epoch, start = (facts.directory.checkpoint_epochs or ((-1, -1),))[0]
+    epoch, start = (facts.file_entries or ((-1, -1),))[0]
     is_cut = (epoch, start) not in facts.lineage and facts.lineage.epoch_for_offset(start) == epoch
     return max(facts.log_start_offset, start) if is_cut and facts.file_increases else facts.log_start_offset
 

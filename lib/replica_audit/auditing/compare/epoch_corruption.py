@@ -141,7 +141,7 @@ def _stretches(facts: ReplicaFacts) -> list[_Place]:
 def _split_by_file(facts: ReplicaFacts, stretches: Iterable[_Place]) -> Iterator[_Place]:
     """A replica's `stretches`, split where its epoch file starts an epoch, so that a batch changed to its neighbour's epoch
     stays separate."""
-    starts = sorted(start for _, start in facts.directory.checkpoint_epochs or ())
+    starts = sorted(start for _, start in facts.file_entries)
     for start, end, epoch in stretches:
         places = [start, *starts[bisect_right(starts, start) : bisect_left(starts, end)], end]
         yield from ((low, high, epoch) for low, high in zip(places, places[1:]))
@@ -255,7 +255,7 @@ def _signs(
     starts = [_start_in_file(one, epoch) for one in others]
     known = any(_says(one, epoch, start) or _has(one, epoch, start) for one in others)
     led = _was_led(leadership, epoch)
-    is_newest = all(epoch > one for one, _ in facts.directory.checkpoint_epochs or ())
+    is_newest = all(epoch > one for one, _ in facts.file_entries)
     is_final = at_rest or facts.killed or facts.was_stopped_before_copy or part.is_contradicted
     may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
     return EpochSigns(

@@ -139,7 +139,7 @@ def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[Replic
 
 def _first_entry(facts: ReplicaFacts) -> tuple[int, int]:
     """First entry of the epoch file, unless the batches contradict it; (-1, 0) if it proves nothing."""
-    entries = facts.directory.checkpoint_epochs
+    entries = facts.file_entries
     if not entries or not facts.file_increases:
         return -1, 0
     epoch, start = entries[0]

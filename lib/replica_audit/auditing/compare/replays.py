@@ -37,7 +37,7 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     DeleteRecords up to the end leaves (latest epoch, log start) in its cache and file; only a restart drops it.
     """
     lineage = replay_lineage(facts, tiered)
-    entries = facts.directory.checkpoint_epochs
+    entries = facts.file_entries
     if facts.empty and not lineage and entries and entries[-1] == (facts.last_leader_epoch, facts.log_end_offset):
         return Lineage(entries[-1:])
     return lineage
@@ -58,7 +58,7 @@ def whole_lineage(reference: Reference) -> Lineage:
     """
     facts = reference.facts
     lineage = answering_lineage(facts, tiered=True)
-    entries = facts.directory.checkpoint_epochs or ()
+    entries = facts.file_entries
     leads = reference.leader_id == facts.broker_id and facts.file_increases
     has_begun = leads and entries[-1:] == ((reference.leader_epoch, facts.reached_offset),)
     return reference.complete(lineage) if has_begun else lineage

@@ -12,6 +12,7 @@ from replica_audit.auditing.finding import (
     considered,
     finding,
     in_directory,
+    in_epoch_file,
     joined_ranges,
     merge_findings,
     name_copy,
@@ -421,14 +422,7 @@ def _outdated(case: Case) -> Iterator[Finding]:
             severity="info" if reference.history else "medium",
             confidence="likely",
             broker_id=reference.facts.broker_id,
-            evidence=[
-                Evidence(
-                    "lineage",
-                    text="as found",
-                    broker_id=reference.facts.broker_id,
-                    path=reference.facts.directory.epoch_file.path,
-                )
-            ],
+            evidence=[in_epoch_file(reference.facts, "as found")],
         )
 
 

@@ -11,7 +11,7 @@ from replica_audit.auditing.finding import (
     Code,
     Finding,
     considered,
-    damaged_pair,
+    corrupt_batch,
     doubted,
     fate_of_copy,
     finding,
@@ -82,7 +82,7 @@ def _records(case: Case) -> Iterator[Finding]:
         yield from _never_committed(case, item)
         for pair in item.alignment.corrupt:
             if pair.kind == "crc":
-                yield damaged_pair(DIV_CORRUPT, pair)
+                yield corrupt_batch(DIV_CORRUPT, pair)
         yield from _compacted(case, item)
     for item in case.beside:
         for run in item.runs:

@@ -12,6 +12,7 @@ from replica_audit.auditing.finding import (
     entries_text,
     epochs_of_batches,
     finding,
+    in_epoch_file,
     undecided,
 )
 from replica_audit.auditing.findings.cap import skew
@@ -81,7 +82,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
         yield undecided(found, _of_two_moments(facts) if facts.in_any_order else None, "medium")
         return
-    entries = facts.directory.checkpoint_epochs or ()
+    entries = facts.file_entries
     for one, two in zip(entries, entries[1:]):
         if one[0] >= two[0] or one[1] >= two[1]:
             yield finding(
@@ -119,9 +120,7 @@ def _of_two_moments(facts: ReplicaFacts) -> str:
 
 
 def _place(facts: ReplicaFacts) -> Evidence:
-    directory = facts.directory
-    text = entries_text(directory.checkpoint_epochs)
-    return Evidence("lineage", text=text, broker_id=facts.broker_id, path=directory.epoch_file.path)
+    return in_epoch_file(facts, entries_text(facts.directory.checkpoint_epochs))
 
 
 def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
@@ -222,7 +221,7 @@ def _may_be_of_other_moment(
         return False
     known = {or_absent(case.reference.leader_epoch), *(state.leader_epoch for state in case.reference.history)}
     for one in case.replicas:
-        file = () if one is facts else one.directory.checkpoint_epochs or ()
+        file = () if one is facts else one.file_entries
         known |= {epoch for epoch, _ in (*one.lineage, *file)}
     shared = max((start for epoch, start in facts.lineage if written.start_of(epoch) == start), default=-1)
     return all(start > shared for _, start in differing) and written.entries[-1][0] <= max(known) + _ONE_ELECTION
@@ -280,7 +279,7 @@ def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
         and times.was_live(leader.broker_id, leader.directory.log_dir)
         and times.is_later(leader, facts)
     )
-    entries = (leader.directory.checkpoint_epochs or ()) if leader.file_increases else ()
+    entries = leader.file_entries if leader.file_increases else ()
     return not (is_later and entries and entries[0][1] < start)
 
 

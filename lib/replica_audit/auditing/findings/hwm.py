@@ -24,7 +24,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found, why_older
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
@@ -415,7 +415,7 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
 
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
     """
-    lost = lineage_as_found(facts)
+    lost = facts.sound_file_lineage
     end = min(other.log_end_offset, checkpoint)
     if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
         return facts.log_end_offset  # segments from the middle of a log

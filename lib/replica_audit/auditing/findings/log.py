@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, damaged_pair, finding, unread_records
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    corrupt_batch,
+    finding,
+    in_epoch_file,
+    unread_records,
+)
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import Severity
 from replica_audit.schema import Evidence
@@ -202,7 +210,7 @@ def _wrong(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for pair in item.alignment.corrupt:
             if pair.kind == "blind":
-                yield damaged_pair(LOG_CRC_BLIND, pair)
+                yield corrupt_batch(LOG_CRC_BLIND, pair)
         for problems in item.problems_by_broker("undecodable"):
             yield unread_records(
                 LOG_FIELD, problems, "cannot be decoded, and not by Kafka either, though the checksum is right"
@@ -297,7 +305,7 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
                 text=f"leader epoch {one.leader_epoch} here, {one.true_epoch} on broker {good}",
                 broker_id=facts.broker_id,
             ),
-            Evidence("lineage", text=_entries(facts), broker_id=facts.broker_id, path=facts.directory.epoch_file.path),
+            in_epoch_file(facts, _entries(facts)),
             considered(
                 "a producer's retry to a new leader: no election began that epoch there, by the epoch files and the metadata log"
                 if one.confidence == "proven"
@@ -308,8 +316,7 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
 
 
 def _entries(facts: ReplicaFacts) -> str:
-    entries = facts.directory.checkpoint_epochs
-    return "no entries" if not entries else ", ".join(f"epoch {epoch} from {start} on" for epoch, start in entries)
+    return ", ".join(f"epoch {epoch} from {start} on" for epoch, start in facts.file_entries) or "no entries"
 
 
 def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: str) -> Evidence:

@@ -12,8 +12,9 @@ from replica_audit.auditing.finding import (
     considered,
     finding,
     in_directory,
+    in_epoch_file,
     log_line,
-    name_copy,
+    name_holder,
     recorded,
     unusable_input,
 )
@@ -114,8 +115,7 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
     left: dict[str, list[DivergentRange]] = {}
     to_be_cut = False
     for item in (*case.comparisons, *case.beside):
-        holder = name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
-        holder += " had" if item.follower.is_earlier else " still has"
+        holder = name_holder(case, item) + (" had" if item.follower.is_earlier else " still has")
         for run in item.runs:
             if run.cause is not None and run.batches and election in run.cause.elections:
                 left.setdefault(holder, []).append(run)
@@ -372,12 +372,7 @@ def _overtaken(case: Case, older: Leadership) -> Finding:
         replica_epoch=log_epoch(facts),
         evidence=[
             Evidence("leadership", text=name_source(older.source)),
-            Evidence(
-                "lineage",
-                text=f"leader epoch {log_epoch(facts)}",
-                broker_id=facts.broker_id,
-                path=facts.directory.epoch_file.path,
-            ),
+            in_epoch_file(facts, f"leader epoch {log_epoch(facts)}"),
             considered("skew of the copies: no, they are of one moment"),
         ],
     )

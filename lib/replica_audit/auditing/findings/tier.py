@@ -11,7 +11,7 @@ from replica_audit.auditing.finding import (
     considered,
     entries_text,
     finding,
-    name_copy,
+    name_holder,
     remote_segment,
     unless_leaders,
 )
@@ -247,8 +247,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
     ]
     differing = case.differing_below
     for item, part, epoch, had in differing:
-        follower = item.follower
-        name = name_copy(follower) if item in case.beside else f"broker {follower.broker_id}"
+        name = name_holder(case, item)
         yield finding(
             TIER_UNKNOWN,
             f"{name} has {name_offsets(*part)} of epoch {epoch}, where the epoch file of "
@@ -256,7 +255,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
             "as soon as it follows",
             severity="high",
             confidence="suspect",
-            broker_id=follower.broker_id,
+            broker_id=item.follower.broker_id,
             offsets=part,
             replica_epoch=epoch,
             evidence=evidence,

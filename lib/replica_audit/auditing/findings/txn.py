@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, name_copy
+from replica_audit.auditing.finding import Code, Finding, considered, finding, name_holder
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
 from replica_audit.segments.open_transactions import marker_of, open_at_end
@@ -137,12 +137,11 @@ def _marker_lost(
         return
     follower = item.follower.broker_id
     leader = case.reference.facts.broker_id
-    holder = name_copy(item.follower) if item in case.beside else f"broker {follower}"
     where = name_offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
         TXN_MARKER_LOST,
         f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
-        f"{holder} at offset {marker.base_offset}, among records that broker {leader} does not have",
+        f"{name_holder(case, item)} at offset {marker.base_offset}, among records that broker {leader} does not have",
         broker_id=follower,
         offsets=(marker.base_offset, marker.end_offset),
         evidence=[

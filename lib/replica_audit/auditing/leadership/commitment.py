@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
 from replica_audit.auditing.leadership.high_watermark_bounds import unseen_below
-from replica_audit.auditing.replicas.lost_tails import lineage_as_found, surely_lost_to
+from replica_audit.auditing.replicas.lost_tails import surely_lost_to
 from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.election import CleanElections, elections
@@ -319,7 +319,7 @@ def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[
     found = []
     for facts in replicas:
         checkpoint = surely_lost_to(reference, replicas, facts)
-        lineage = lineage_as_found(facts)
+        lineage = facts.sound_file_lineage
         if checkpoint is not None and lineage is not None:
             doubtful = [start for (before, _), (epoch, start) in pairwise(lineage) if not clean.between(before, epoch)]
             found.append(LostMark(facts, checkpoint, min([checkpoint, *doubtful]), lineage))
@@ -460,7 +460,8 @@ def _ends(facts: ReplicaFacts) -> Iterator[int]:
 def _lineage(facts: ReplicaFacts) -> Lineage:
     """Epochs of all remaining batches, including those below the log start; below the first of them, those of the epoch file."""
     written = lineage_of_batches(facts.epoch_starts)
-    if facts.found_lineage is None or not facts.file_increases:
+    found = facts.sound_file_lineage
+    if found is None:
         return written
     first = next((start for _, start in written), None)
-    return Lineage.of((*(entry for entry in facts.found_lineage if first is None or entry[1] < first), *written))
+    return Lineage.of((*(entry for entry in found if first is None or entry[1] < first), *written))

@@ -51,11 +51,7 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
     known_from = first_known_epoch(leadership.history) if leadership else None
     if leadership is None or known_from is None:
         return None
-    lineages = []
-    for facts in replicas:
-        lineages.append(facts.lineage)
-        if facts.found_lineage is not None and facts.file_increases:
-            lineages.append(facts.found_lineage)
+    lineages = (lineage for facts in replicas for lineage in (facts.lineage, facts.sound_file_lineage) if lineage)
     return PastElections(elections(leadership.history), known_from, tuple(lineages))
 
 

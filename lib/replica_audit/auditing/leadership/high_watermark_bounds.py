@@ -283,7 +283,7 @@ def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool
 
     Its epoch file, which is written before the records, gives its last epoch, and that must be the leader's at `offset`.
     """
-    entries = facts.directory.checkpoint_epochs or ()
+    entries = facts.file_entries
     if not entries or not facts.file_increases:
         return False
     epoch, start = entries[-1]

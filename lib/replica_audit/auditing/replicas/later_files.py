@@ -30,7 +30,7 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     """
     if not facts.file_increases or is_at_rest(facts):
         return None
-    entries = facts.directory.checkpoint_epochs or ()
+    entries = facts.file_entries
     last = or_absent(facts.last_leader_epoch)
     for epoch, start in entries:
         is_past_end = start > facts.log_end_offset and not facts.end_is_open
@@ -38,7 +38,7 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
         if epoch > last and (own is not None or (is_past_end and (epoch, start) == entries[0])):
             for other in replicas:
                 has_records = start < other.log_end_offset and other.lineage.epoch_for_offset(start) == epoch
-                if other is not facts and (has_records or (epoch, start) in (other.directory.checkpoint_epochs or ())):
+                if other is not facts and (has_records or (epoch, start) in other.file_entries):
                     return LaterEntry(epoch, start, other.broker_id)
     return None
 
@@ -54,7 +54,7 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
     for other in replicas:
         cuts = any(epoch > last and start <= facts.log_start_offset for epoch, start in other.epoch_entries)
         # The epoch file is cut at once where the log start moves, the checkpoint of that comes later.
-        begins = min((start for _, start in other.directory.checkpoint_epochs or ()), default=0)
+        begins = min((start for _, start in other.file_entries), default=0)
         if other is not facts and (cuts or max(begins, other.log_start_offset) >= facts.log_end_offset):
             return other
     return None

@@ -55,11 +55,6 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
     return checkpoint
 
 
-def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
-    """Lineage of a log before it lost its end: its epoch file keeps the lost entries until the next start."""
-    return facts.found_lineage if facts.found_lineage and facts.file_increases else None
-
-
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a truncation explains a checkpoint past the log end: it also lowers the recovery point and removes later entries
     of the epoch file, and ends where an epoch of another leader starts, or may start."""
@@ -67,7 +62,7 @@ def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fac
     end = facts.log_end_offset
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
         return False
-    found = lineage_as_found(facts)
+    found = facts.sound_file_lineage
     if found is not None and any(start > end for _, start in found):
         return False
     last = or_absent(facts.last_leader_epoch)
@@ -110,7 +105,7 @@ def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
 
 def _lineages(facts: ReplicaFacts) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Lineages by the batches, and by the epoch file as found."""
-    return tuple(facts.lineage), tuple(facts.directory.checkpoint_epochs or ())
+    return tuple(facts.lineage), tuple(facts.file_entries)
 
 
 def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None) -> str | None:

@@ -78,7 +78,7 @@ class Reference:
         facts, epoch = self.facts, self.log_epoch
         if epoch is None:
             return Lineage()
-        end, own, written = facts.log_end_offset, facts.last_leader_epoch, facts.directory.checkpoint_epochs or ()
+        end, own, written = facts.log_end_offset, facts.last_leader_epoch, facts.file_entries
         if facts.reached_offset > end and written[-1][0] == epoch:
             return Lineage.of(((-1 if own is None else own, end), *(entry for entry in written if entry[1] >= end)))
         return Lineage(((epoch, end),))
@@ -176,7 +176,7 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
 
 def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -> bool:
     """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks."""
-    entries = facts.directory.checkpoint_epochs
+    entries = facts.file_entries
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
     if not entries:
@@ -186,7 +186,7 @@ def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -
 
 def _known_epoch(facts: ReplicaFacts) -> int:
     """Latest epoch in a replica's log or epoch file; -1 without one."""
-    return max(log_epoch(facts), max((epoch for epoch, _ in facts.directory.checkpoint_epochs or ()), default=-1))
+    return max(log_epoch(facts), max((epoch for epoch, _ in facts.file_entries), default=-1))
 
 
 def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -> bool:
@@ -233,7 +233,7 @@ def _of_later_epochs(
 def _epoch_past_end(facts: ReplicaFacts) -> int:
     """Latest epoch in the file of a running broker, if it starts past the end of its log, which was copied earlier
     (`ReplicaFacts.reached_offset`); else -1."""
-    entries = facts.directory.checkpoint_epochs or ()
+    entries = facts.file_entries
     return entries[-1][0] if entries and facts.is_live and facts.reached_offset > facts.log_end_offset else -1
 
 
@@ -281,7 +281,7 @@ def log_epoch(facts: ReplicaFacts) -> int:
     in a damaged file does not count.
     """
     last = or_absent(facts.last_leader_epoch)
-    entries = facts.directory.checkpoint_epochs or ()
+    entries = facts.file_entries
     if entries and facts.file_increases and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
         return entries[-1][0]
     return last

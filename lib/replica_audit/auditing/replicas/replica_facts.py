@@ -306,10 +306,20 @@ class ReplicaFacts:
         """True if the broker was stopped cleanly before its files were copied: the flag alone may be of a stop during the copy."""
         return self.directory.clean_shutdown is True and not self.in_any_order
 
+    @property
+    def file_entries(self) -> tuple[tuple[int, int], ...]:
+        """(leader epoch, start offset) in leader-epoch-checkpoint as found; empty without a usable file."""
+        return self.directory.checkpoint_epochs or ()
+
     @cached_property
     def file_increases(self) -> bool:
-        """True if the entries of leader-epoch-checkpoint increase throughout, as Kafka writes them; also without entries."""
-        return increases(self.directory.checkpoint_epochs or ())
+        """True if `file_entries` increase throughout, as Kafka writes them; also without entries."""
+        return increases(self.file_entries)
+
+    @property
+    def sound_file_lineage(self) -> Lineage | None:
+        """`found_lineage` if Kafka may have written it. It has the lost entries of a log that lost its end until the next start."""
+        return self.found_lineage if self.found_lineage and self.file_increases else None
 
     @cached_property
     def broker_id(self) -> int:
@@ -377,7 +387,7 @@ class ReplicaFacts:
     def _is_cut_short(self) -> bool:
         """True if a text or table shows less of the log than the log dir's own files prove."""
         directory = self.directory
-        last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
+        last_epoch = max((start for _, start in self.file_entries), default=None)
         said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
         return self.second_hand and any(value is not None and value > self.found_end_offset for value in said)
 
@@ -437,7 +447,7 @@ class ReplicaFacts:
     @property
     def epoch_entries(self) -> tuple[tuple[int, int], ...]:
         """(leader epoch, start offset) by the batches, then by the epoch file as found."""
-        return (*self.lineage, *(self.directory.checkpoint_epochs or ()))
+        return (*self.lineage, *self.file_entries)
 
     @cached_property
     def reached_offset(self) -> int:
@@ -447,7 +457,7 @@ class ReplicaFacts:
         truncated just before, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last batch,
         has no later epoch past the end, or one that the metadata log lacks, proves nothing.
         """
-        epoch, start = (self.directory.checkpoint_epochs or ((-1, -1),))[-1]
+        epoch, start = (self.file_entries or ((-1, -1),))[-1]
         own = self.last_leader_epoch
         said = None if self.found_lineage is None else self.found_lineage.epoch_for_offset(self.log_end_offset - 1)
         is_known = self.known_epoch is None or epoch <= self.known_epoch

@@ -19,7 +19,7 @@ _CONFIDENCES = get_args(Confidence)
 
 def worst_partitions(results: Results) -> list[PartitionRow]:
     """Rows of `partitions`: worst verdict first, then most committed records lost, then most records lost, then by name."""
-    return detail.worst_first(results.partitions)
+    return detail.ranked(results.partitions)
 
 
 def inconsistent_partitions(results: Results) -> list[PartitionRow]:
