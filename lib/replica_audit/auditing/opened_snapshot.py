@@ -345,10 +345,8 @@ class OpenedSnapshot:
             log_dirs = [log_dir.path for log_dir in inventory.log_dirs]
             unplaced = [row for row in unplaced if _may_bear_on(row, only, log_dirs)]
         _read_broker_logs(snapshot, inventory, known, unplaced)
-        for one in _read_internal(snapshot, inventory, GROUP_OFFSETS, unplaced):
-            if (place := TopicPartition(one.topic, one.partition)) in known:
-                known[place].groups.append(one)
-        for one in () if inventory.observation is None else inventory.observation.committed_offsets():
+        observed = () if inventory.observation is None else inventory.observation.committed_offsets()
+        for one in chain(_read_internal(snapshot, inventory, GROUP_OFFSETS, unplaced), observed):
             if (place := TopicPartition(one.topic, one.partition)) in known:
                 known[place].groups.append(one)
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
@@ -23,6 +25,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes, Copied
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange, RemoteSegment
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_STARTED, DELETE_STARTED
 
 
@@ -52,7 +55,8 @@ def remote_facts(
     is_start_written = reference.leader_id == facts.broker_id and facts.was_stopped_before_copy
     start = known_start(facts, lineage, [] if is_start_written else [item.follower for item in comparisons])
     contradictory = find_contradictory(lineage, segments)
-    passed = find_passed(lineage, segments, lambda one: _began_before(one, facts, times, one_moment=one_moment))
+    began_before = partial(_began_before, facts=facts, times=times, one_moment=one_moment)
+    passed = find_passed(lineage, segments, began_before)
     holes = find_holes(facts, lineage, segments, max(start, passed))
     # If copying is disabled, local files are deleted all the same (KIP-950).
     is_copying = leadership is not None and leadership.is_copying
@@ -64,42 +68,35 @@ def remote_facts(
             times.heard_after(log, one) or (one_moment and not times.may_be_stale(log, one)) for log in logs
         )
 
-    unclear = {one.segment_id for one in contradictory}
-    sound = [one for one in segments if one.segment_id not in unclear]
+    known = RemoteFacts(segments, lineage, start, contradictory)
 
     def left(some: Iterable[RemoteSegment]) -> tuple[RemoteOrphan, ...]:
         return find_orphans(facts, lineage, some, start, is_whole=state == "down")
 
-    finished = [one for one in sound if one.state == COPY_FINISHED]
+    finished = [one for one in known.sound if one.state == COPY_FINISHED]
     orphans = left(one for one in finished if one.segment_id not in store.gone)
     gone = left(one for one in finished if one.segment_id in store.gone)
-    begun = without_orphans(left(one for one in sound if one.state == COPY_STARTED), (*orphans, *gone))
-    deleted = left(
-        one for one in sound if one.state >= DELETE_STARTED and _began_before(one, facts, times, one_moment=one_moment)
-    )
+    begun = without_orphans(left(one for one in known.sound if one.state == COPY_STARTED), (*orphans, *gone))
+    deleted = left(one for one in known.sound if one.state >= DELETE_STARTED and began_before(one))
     if_down = find_orphans(facts, lineage, finished, start, is_whole=True) if state == "undecided" else ()
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
-    return RemoteFacts(
-        segments=segments,
-        lineage=lineage,
-        start_offset=start,
-        contradictory=contradictory,
+    return replace(
+        known,
         other=OtherHistory(orphans, gone, begun, without_orphans(deleted, (*orphans, *gone, *begun))),
         holes=(holes if is_told(facts) else RemoteHoles(holes.gaps))._replace(removed=store.removed),
         gaps={
             item.follower.broker_id: gap
             for item in comparisons
-            if is_told(item.follower)
-            and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=max(start, passed))))
+            if is_told(item.follower) and (gap := _gap(item, facts, lineage, segments, max(start, passed)))
         },
         undecided=without_orphans(if_down, (*orphans, *gone)),
-        stable=find_stable(lineage, sound),
+        stable=find_stable(lineage, known.sound),
         unfinished=find_unfinished(segments, times.heard_until),
         early=find_early_deletion(facts, lineage, segments, history) if is_told(facts) else None,
     )
 
 
-def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTimes, *, one_moment: bool) -> bool:
+def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTimes, one_moment: bool) -> bool:
     """True if a copy's log start was still below the segment when the segment's deletion started, unless `known_start` tells otherwise.
 
     Kafka advances the log start, and truncates the epoch file there, before it deletes what is below (`cleanupExpiredRemoteLogSegments`).
@@ -110,15 +107,13 @@ def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTim
 
 
 def _gap(
-    item: Comparison, reference: ReplicaFacts, segments: Sequence[RemoteSegment], known: RemoteFacts
+    item: Comparison, reference: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], start: int
 ) -> OffsetRange | None:
     """Offsets that a follower of the same history could not serve: below its local start, above what was copied (T8); None
     without any."""
     facts = item.follower
     if facts.empty or any(run.conflicting for run in item.runs):
         return None
-    hole = find_holes(
-        facts, known.lineage, segments, max(known.start_offset, known_start(facts, known.lineage, []))
-    ).uncopied
-    low = max(hole.start_offset, reference.local_start_offset) if hole else facts.local_start_offset
+    hole = find_holes(facts, lineage, segments, max(start, known_start(facts, lineage, []))).uncopied
+    low = facts.local_start_offset if hole is None else max(hole.start_offset, reference.local_start_offset)
     return OffsetRange(low, facts.local_start_offset) if low < facts.local_start_offset else None

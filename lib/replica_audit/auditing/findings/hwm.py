@@ -499,20 +499,14 @@ def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
     """Yield a finding for each lasting stretch."""
     if summary is None:
         return
-    told = [run for run in summary.runs if run.lasting]
-    more = summary.run_count - len(summary.runs)
-    for run in told:
-        left_out = (
-            [
-                considered(
-                    f"{count(more, 'more stretch', 'more stretches')} of this partition: in high_watermark_timeline only"
-                )
-            ]
-            if more
-            else []
-        )
-        tell = {AHEAD: _ahead, REGRESSED: _regressed}.get(run.deviation, _stuck)
-        yield tell(run, left_out)
+    left_out = []
+    if more := summary.run_count - len(summary.runs):
+        stretches = count(more, "more stretch", "more stretches")
+        left_out.append(considered(f"{stretches} of this partition: in high_watermark_timeline only"))
+    for run in summary.runs:
+        if run.lasting:
+            tell = {AHEAD: _ahead, REGRESSED: _regressed}.get(run.deviation, _stuck)
+            yield tell(run, left_out)
 
 
 def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:

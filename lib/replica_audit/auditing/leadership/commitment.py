@@ -34,7 +34,7 @@ class _Proven(NamedTuple):
     proof: CommitProof
 
 
-def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
+def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm]) -> tuple[Comparison, ...]:
     """Give each conflicting run the furthest proof that any replica with the same records has (F.0).
 
     The runs have checkpoints already; `terms` add leaders that were alone in the ISR.

@@ -42,7 +42,7 @@ def bounding_ends(
     comparisons: Sequence[Comparison],
     leadership: Leadership | None,
     *,
-    one_moment: bool = False,
+    one_moment: bool,
 ) -> tuple[list[LogEnd], list[str]]:
     """Log ends that bound the high watermark, the reference's first, and clauses on why other candidates' ends do not.
 
@@ -169,9 +169,14 @@ class RecordedHighWatermark(NamedTuple):
 
 
 def recorded_marks(
-    reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None, cleaner_bound: bool
+    reference: Reference,
+    comparisons: Sequence[Comparison],
+    leadership: Leadership | None,
+    cleaner_bound: bool,
+    stable: tuple[int, RemoteSegment] | None,
 ) -> list[RecordedHighWatermark]:
-    """High watermarks recorded by replicas, as far as they apply to the reference's lineage; never empty.
+    """High watermarks recorded by replicas, as far as they apply to the reference's lineage; never empty. Arguments as of
+    `bound_high_watermark`.
 
     Each proves the log below an offset (`proven_below`). By the first line that fits:
 
@@ -190,7 +195,8 @@ def recorded_marks(
     latest = reference.complete(leader.lineage).latest_epoch
     start = leader.log_start_offset
     found = [RecordedHighWatermark(start, start, f"log start {start} of broker {leader.broker_id}")]
-    if _is_outdone(reference, leadership):
+    is_outdone = not led and _may_have_been_cut(leader, last_epoch, clean)
+    if is_outdone:
         found = [RecordedHighWatermark(0, 0, "nothing: the leader may have been elected without what the others have")]
     for facts, stretches, agreed_above in (
         (leader, (), -1),
@@ -216,21 +222,12 @@ def recorded_marks(
             text = f"{name} {value} of broker {facts.broker_id}"
             text += "" if offset == value else f", which proves everything below {offset}"
             found.append(RecordedHighWatermark(offset, value if passes else offset, text))
+    if stable is not None and not is_outdone:
+        offset, segment = stable
+        span = name_offsets(*segment.offsets)
+        text = f"segment {segment.segment_id} in remote storage, {span}: only what is stable is copied"
+        found.append(RecordedHighWatermark(min(offset, leader.log_end_offset), offset, text))
     return found
-
-
-def _is_outdone(reference: Reference, leadership: Leadership | None) -> bool:
-    """True if the leader's log was not captured, and it may have been elected uncleanly without the reference's records."""
-    clean = CleanElections.of(() if leadership is None else leadership.history)
-    last_epoch = None if leadership is None else leadership.leader_epoch
-    return not is_led(reference, leadership) and _may_have_been_cut(reference.facts, last_epoch, clean)
-
-
-def _copied_mark(leader: ReplicaFacts, offset: int, segment: RemoteSegment) -> RecordedHighWatermark:
-    """The high watermark implied by a segment in remote storage, which is of the leader's epochs up to `offset`."""
-    span = name_offsets(*segment.offsets)
-    text = f"segment {segment.segment_id} in remote storage, {span}: only what is stable is copied"
-    return RecordedHighWatermark(min(offset, leader.log_end_offset), offset, text)
 
 
 def _lies_within(stretches: Iterable[OffsetRange], offset: int) -> bool:
@@ -365,11 +362,11 @@ def bound_high_watermark(
     reference: Reference,
     comparisons: Sequence[Comparison],
     *,
-    leadership: Leadership | None = None,
-    cleaner_bound: bool = False,
-    one_moment: bool = False,
-    shorter: bool = False,
-    stable: tuple[int, RemoteSegment] | None = None,
+    leadership: Leadership | None,
+    cleaner_bound: bool,
+    one_moment: bool,
+    shorter: bool,
+    stable: tuple[int, RemoteSegment] | None,
 ) -> HighWatermark:
     """Compute the interval for the reference's leadership, from all aligned replicas.
 
@@ -378,9 +375,7 @@ def bound_high_watermark(
     another replica's records past its end prove that the reference lost its tail or is not the leader. `stable`: offset up to
     which a segment in remote storage is of the reference's epochs, and that segment.
     """
-    proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound)
-    if stable is not None and not _is_outdone(reference, leadership):
-        proofs.append(_copied_mark(reference.facts, *stable))
+    proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound, stable)
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership, one_moment=one_moment)
