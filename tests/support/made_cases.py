@@ -8,6 +8,7 @@ from typing import Any
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.alignment import Alignment
+from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.compare.tallies import Tally
@@ -154,7 +155,8 @@ def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | N
     mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
     judged = (reference, *(item.follower for item in comparisons))
     tail = LeaderTail(chosen, said, options.times, state_of(chosen, judged, said, options.times))
-    return replace(Case(evidence, said, chosen, comparisons, mark, tail), **changes)
+    candidates = Candidates(chosen, judged, (), options.protocol, tiered=False)
+    return replace(Case(evidence, said, chosen, comparisons, mark, tail, candidates), **changes)
 
 
 def _taken(changes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

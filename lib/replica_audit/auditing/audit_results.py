@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
-from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with
+from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with, unplaced_codes
 from replica_audit.errors import EngineError
 from replica_audit.results import AuditObject, Results
 from replica_audit.schema import AttemptRow, FindingRow, InputRow, PartitionRow, ReportRows
@@ -34,8 +34,7 @@ def audit_results(
     }
     results = Results.of(cast(AuditObject, audit), rows.in_order(), location)
     check_losses(results.partitions, results.findings)
-    unplaced = {row.code for row in results.findings if row.topic is None}
-    audit["verdict"] = audit_verdict([row.verdict for row in results.partitions], unplaced)
+    audit["verdict"] = audit_verdict([row.verdict for row in results.partitions], unplaced_codes(results.findings))
     observed = {"observations": observations} if observations else {}
     audit["inputs"] = {**inputs, **account_for_input(results.quarantine), **observed}
     return results

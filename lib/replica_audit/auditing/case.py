@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
@@ -22,6 +21,7 @@ from replica_audit.protocol.versions import keeps_committed
 from replica_audit.text import name_source
 
 if TYPE_CHECKING:
+    from replica_audit.auditing.compare.candidates import Candidates
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.consumer_groups import Position
@@ -48,6 +48,8 @@ class Case:
     """Comparisons of the other comparable replicas with the reference, by broker id."""
     high_watermark: HighWatermark
     tail: LeaderTail
+    candidates: Candidates
+    """The judged replicas as leaders, and the copies beside them."""
     foreign: tuple[ReplicaFacts, ...] = ()
     """Replicas of another topic id, which are not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
@@ -75,8 +77,6 @@ class Case:
     """Content of `__remote_log_metadata` for the reference's topic id."""
     store: StoreDeviations = StoreDeviations()
     """Deviations of the remote store from its metadata; empty if it was not checked."""
-    planned: Candidates | None = None
-    """The plan's candidates, which differ only if nothing is concluded from one of its copies."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -102,19 +102,6 @@ class Case:
     def copies(self) -> tuple[ReplicaFacts, ...]:
         """`replicas`, then the copies in `beside`."""
         return (*self.replicas, *(item.follower for item in self.beside))
-
-    @cached_property
-    def candidates(self) -> Candidates:
-        """The replicas as leaders, and the copies beside them."""
-        replicas = (self.reference.facts, *(item.follower for item in self.comparisons))
-        found = Candidates(
-            self.reference,
-            tuple(sorted(replicas, key=lambda facts: facts.broker_id)),
-            tuple(item.follower for item in self.beside),
-            self.options.protocol,
-            self.is_tiered,
-        )
-        return self.planned if self.planned is not None and self.planned.has_just(found) else found
 
     def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
         """Comparison of a copy with the reference; None for the reference itself and for copies that were not compared."""

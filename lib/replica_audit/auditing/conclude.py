@@ -100,7 +100,7 @@ def conclude(
     evidence = plan.evidence
     grouping = plan.grouping
     reference = grouping.reference
-    if reference is None:
+    if reference is None or grouping.candidates is None:
         return _without_replicas(plan)
     leadership = None if evidence.leadership is None else evidence.leadership.believed
     pairs = list(_compare(plan, loaded, records))
@@ -159,6 +159,7 @@ def conclude(
         comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
         high_watermark=mark,
         tail=tail,
+        candidates=grouping.candidates.among({facts.key for facts in (*replicas, *(item.follower for item in copies))}),
         foreign=grouping.foreign,
         strangers=tuple(strangers),
         beside=beside,
@@ -185,7 +186,6 @@ def conclude(
                 one_moment=one_moment or evidence.was_at_rest,
             )
         ),
-        planned=grouping.candidates,
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
     findings = unsettled(case, merge_findings(judge(case)), codes_with("two_moments"))

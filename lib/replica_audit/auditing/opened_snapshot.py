@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.snapshot.broker_logs import BrokerLogEvent, read_broker_log
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.discovery import discover
-from replica_audit.snapshot.internal_topics import Each, InternalTopic
+from replica_audit.snapshot.internal_topics import Each
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
 from replica_audit.snapshot.leadership_sources import parse_leadership
@@ -253,9 +253,6 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
     )
 
 
-_Said = TypeVar("_Said")
-
-
 @dataclass(frozen=True, slots=True)
 class Examined:
     """A partition with its segments scanned, and the plan of its audit."""
@@ -345,11 +342,12 @@ class OpenedSnapshot:
             log_dirs = [log_dir.path for log_dir in inventory.log_dirs]
             unplaced = [row for row in unplaced if _may_bear_on(row, only, log_dirs)]
         _read_broker_logs(snapshot, inventory, known, unplaced)
-        observed = () if inventory.observation is None else inventory.observation.committed_offsets()
-        for one in chain(_read_internal(snapshot, inventory, GROUP_OFFSETS, unplaced), observed):
+        log_dirs = _broker_log_dirs(inventory)
+        groups, unread = GROUP_OFFSETS.read_all(snapshot, log_dirs)
+        unplaced += unread
+        for one in (*groups, *(() if inventory.observation is None else inventory.observation.committed_offsets())):
             if (place := TopicPartition(one.topic, one.partition)) in known:
                 known[place].groups.append(one)
-        log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
         remote_logs, unread = read_remote_logs(snapshot, log_dirs, inventory.remote_logs)
         unplaced += unread
         for segment in remote_logs.segments:
@@ -449,8 +447,7 @@ class OpenedSnapshot:
         self, producers: Collection[int], each: Each = map
     ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
         """Read the coordinator's latest states of `producers` (nothing for none), and quarantine rows for unreadable parts of its log."""
-        log_dirs = [one.path for one in self.inventory.log_dirs if one.kind == "broker"]
-        return read_latest_states(self.snapshot, log_dirs, producers, each)
+        return read_latest_states(self.snapshot, _broker_log_dirs(self.inventory), producers, each)
 
 
 def _read_broker_logs(
@@ -468,13 +465,8 @@ def _read_broker_logs(
                 known[place].events.append(item)
 
 
-def _read_internal(
-    snapshot: Snapshot, inventory: Inventory, topic: InternalTopic[_Said], quarantine: list[QuarantineRow]
-) -> list[_Said]:
-    """Read the records of one of Kafka's internal topics; a row is added to `quarantine` for each unreadable log."""
-    said, unread = topic.read_all(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"])
-    quarantine += unread
-    return said
+def _broker_log_dirs(inventory: Inventory) -> list[str]:
+    return [one.path for one in inventory.log_dirs if one.kind == "broker"]
 
 
 def _read_observations(

@@ -15,7 +15,7 @@ import numpy as np
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind, PairDamage
-from replica_audit.model import OffsetRange, joined
+from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches, Columns, find_rows
 
@@ -448,8 +448,3 @@ def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
     """True if a batch of an epoch below `below` follows `batch`."""
     epochs = batches.epochs[batches.starts >= batch.end_offset]
     return bool(((epochs >= 0) & (epochs < below)).any())
-
-
-def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:
-    """Ranges of conflicting records (not holes), joined if they touch; a checkpoint's proof applies to them (F.0)."""
-    return joined(item.offsets for item in differences if item.conflicting)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
@@ -125,7 +125,11 @@ class Candidates:
         marks = (facts.directory.high_watermark_checkpoint for facts in self.copies)
         return found | {mark for mark in marks if mark is not None}
 
-    def has_just(self, other: Candidates) -> bool:
-        """True if `other` has the same copies and the same reference."""
-        same = self.reference is other.reference and len(self.copies) == len(other.copies)
-        return same and all(one is two for one, two in zip(self.copies, other.copies, strict=True))
+    def among(self, keys: Collection[CopyKey]) -> Candidates:
+        """The candidates without the copies that are not in `keys`."""
+        if len(keys) == len(self.copies):
+            return self
+        replicas, beside = (
+            tuple(facts for facts in some if facts.key in keys) for some in (self.replicas, self.beside)
+        )
+        return replace(self, replicas=replicas, beside=beside)

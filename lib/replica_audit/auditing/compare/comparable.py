@@ -111,7 +111,8 @@ def other_life(
     """
     leader = reference.facts
     follower = item.follower
-    if _ids_decide(leader, follower) or not _nothing_in_common(leader, item):
+    are_both_known = None not in (leader.directory.topic_id, follower.directory.topic_id)
+    if are_both_known or not _nothing_in_common(leader, item):
         return None
     first = _first_epoch(reference)
     last = follower.last_leader_epoch
@@ -133,10 +134,6 @@ def other_life(
         f"the topic was deleted and created again: not excluded, there is no topic id and no batch in common; but the log of broker "
         f"{leader.broker_id} begins in leader epoch {first}, above all of broker {follower.broker_id}, as when an empty replica is elected",
     )
-
-
-def _ids_decide(leader: ReplicaFacts, follower: ReplicaFacts) -> bool:
-    return leader.directory.topic_id is not None and follower.directory.topic_id is not None
 
 
 def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:

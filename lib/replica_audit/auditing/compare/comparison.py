@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.aligned_pair import Records, align_pair
-from replica_audit.auditing.compare.alignment import Alignment, Difference, conflicting_ranges
+from replica_audit.auditing.compare.alignment import Alignment, Difference
 from replica_audit.auditing.compare.compacted import Compaction
 from replica_audit.auditing.compare.divergence_cause import Tail
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs_of
@@ -41,7 +41,7 @@ class Comparison(NamedTuple):
     committed_drops: Mapping[str, int]
     runs: tuple[DivergentRange, ...]
     stretches: tuple[OffsetRange, ...]
-    """Conflicting ranges, touching runs joined."""
+    """Ranges of conflicting records (not holes), joined if they touch; a checkpoint's proof applies to one (F.0)."""
     common_prefix_end: int | None
     lag: Tally
     """Records and bytes of the reference above the follower's end."""
@@ -148,7 +148,7 @@ def compare(
     reference, follower, replays, chunks = pair
     leader = reference.facts
     alignment, compaction, problems = align_pair(pair, theirs, own, records, tiered)
-    stretches = conflicting_ranges(alignment.differences)
+    stretches = joined(item.offsets for item in alignment.differences if item.conflicting)
     if not follower.knows_high_watermark:
         # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))

@@ -91,10 +91,6 @@ class DivergentRange(NamedTuple):
         """True if the reference has all of it in its own epoch."""
         return bool(self.written_again) and not self.batches
 
-    def lacks_below(self, offset: int) -> bool:
-        """True if the reference lacks a batch of the run that starts below `offset`."""
-        return bool((self.batches.starts < offset).any())
-
 
 def runs_of(
     differences: tuple[Difference, ...],

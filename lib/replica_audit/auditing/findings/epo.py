@@ -251,16 +251,12 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
     )
     known = (one.directory.log_start_checkpoint for one in case.replicas)
     is_still = case.evidence.was_at_rest or facts.killed
-    was_there = facts.killed and start <= max(_reached(one) for one in case.replicas)
+    reached = max(max(one.log_end_offset, one.directory.high_watermark_checkpoint or 0) for one in case.replicas)
+    was_there = facts.killed and start <= reached
     may_lag = not is_still or was_there or any(one is not None and one >= start for one in known)
     if is_cut and may_lag:
         return f"only the oldest epochs are missing: the log start may have moved to {start} since log-start-offset-checkpoint was written"
     return None
-
-
-def _reached(facts: ReplicaFacts) -> int:
-    """Furthest offset that the partition had reached according to a replica."""
-    return max(facts.log_end_offset, facts.directory.high_watermark_checkpoint or 0)
 
 
 def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
@@ -270,14 +266,12 @@ def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
     last. The leader's log start moves first, inside a segment of the follower: a running leader that was copied later would be
     truncated too.
     """
-    leader, times = case.reference.facts, case.evidence.options.times
+    leader = case.reference.facts
     configs = {} if case.leadership is None else case.leadership.configs
     if configs.get("cleanup.policy") == "compact" or facts.was_stopped_before_copy:
         return False
     is_later = (
-        case.reference.leader_id == leader.broker_id
-        and times.was_live(leader.broker_id, leader.directory.log_dir)
-        and times.is_later(leader, facts)
+        case.reference.leader_id == leader.broker_id and leader.is_live and case.options.times.is_later(leader, facts)
     )
     entries = leader.file_entries if leader.file_increases else ()
     return not (is_later and entries and entries[0][1] < start)

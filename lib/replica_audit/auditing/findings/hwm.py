@@ -336,7 +336,9 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     told = None
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
-        unseen = sorted({other.broker_id for other in case.set_aside if _may_reach(other, held_to)})
+        unseen = sorted(
+            {one.broker_id for one in case.set_aside if not one.end_is_known or one.log_end_offset > held_to}
+        )
         missing = facts is case.reference.facts and held_to < checkpoint
         gone = missing and not unseen and case.were_at_rest(*case.copies)
         elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
@@ -426,11 +428,6 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     item = case.comparison_of(other)
     left = item is not None and any(part.start_offset < end <= part.end_offset for part in item.stretches)
     return facts.log_end_offset if left else end
-
-
-def _may_reach(facts: ReplicaFacts, offset: int) -> bool:
-    """True if a log that was not compared may have records from `offset` on."""
-    return not facts.end_is_known or facts.log_end_offset > offset
 
 
 def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:

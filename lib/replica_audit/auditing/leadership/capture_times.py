@@ -41,7 +41,7 @@ class CaptureTimes:
 
     def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
         """(started, finished) of the copy that has a replica, in ms; None unless the manifest has both."""
-        return self.of_log_dir(facts.broker_id, facts.directory.log_dir)
+        return self.of_log_dir(*facts.key)
 
     def of_log_dir(self, broker_id: int, log_dir: str) -> tuple[int, int] | None:
         """(started, finished) of the copy of a log dir, in ms; None unless the manifest has both."""
@@ -169,7 +169,7 @@ class CaptureTimes:
     def may_be_stale(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the broker of `log_dir` was killed and that of a replica was not: it may have been down for long."""
         killed = any(one.log_dir == log_dir and one.kind == "killed" for one in self.copies)
-        return killed and not self.was_killed(facts.broker_id, facts.directory.log_dir)
+        return killed and not facts.killed
 
     def as_inputs(self) -> InputsObject:
         """Return `brokers`, with each known kind (live, stopped or killed), and `copied`, the times of their log dirs; by broker id."""

@@ -145,7 +145,7 @@ def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
 
 def proven_to(run: DivergentRange, end_offset: int, proof: CommitProof) -> DivergentRange:
     """Mark the run's records below `end_offset` as proven committed; unchanged if the reference lacks none of them."""
-    if not run.lacks_below(end_offset):
+    if not (run.batches.starts < end_offset).any():
         return run
     count = run.batches.records_between(run.start_offset, end_offset)
     return run._replace(committed_end=end_offset, committed_records=count, proof=proof)
@@ -417,13 +417,6 @@ def orphaned_marks(
             yield OrphanedMark(broker_id, log_dir, start, mark, epoch)
 
 
-class _Mark(NamedTuple):
-    """Proof that everything below `proven_end` of a log with `lineage` was committed."""
-
-    lineage: Lineage
-    proven_end: int
-
-
 def with_unproven_below_start(
     comparisons: Sequence[Comparison], reference: Reference, replicas: Sequence[ReplicaFacts], lost: Sequence[LostMark]
 ) -> tuple[Comparison, ...]:
@@ -437,14 +430,15 @@ def with_unproven_below_start(
     if not apart:
         return tuple(comparisons)
     one_history = {item.follower.key for item in comparisons if unseen_below(reference, item) < 0}
-    marks = [_Mark(one.lineage, one.proven_end) for one in lost]
+    # Each lineage with the offset below which its log is proven committed.
+    marks = [(one.lineage, one.proven_end) for one in lost]
     for facts in replicas:
         ends = [*_ends(facts), *([start] if facts.key in one_history else [])]
-        marks.append(_Mark(_lineage(facts), max(ends, default=0)))
+        marks.append((_lineage(facts), max(ends, default=0)))
     found = {}
     for item in apart:
         own = _lineage(item.follower)
-        ends = [*_ends(item.follower), *(own.shared_with(one.lineage, one.proven_end) for one in marks)]
+        ends = [*_ends(item.follower), *(own.shared_with(*mark) for mark in marks)]
         if (end := max(ends)) < start:
             found[item.follower.key] = OffsetRange(end, start)
     return tuple(item._replace(unproven_below_start=found.get(item.follower.key)) for item in comparisons)

@@ -45,7 +45,11 @@ def needed_replicas(
             return {}  # without copy and assignment there is no answer that a checkpoint file's entry could weaken
         return {broker_id: "no_history" for broker_id in sorted((named | set(orphaned)) - set(captured))}
     history = leadership.committed
-    lossy = _lossy_elections(history)
+    lossy = [
+        _Lossy(one.metadata_offset, unclean=not one.clean)
+        for one in elections(history)
+        if not one.clean or one.came_back
+    ]
     is_live = reference is not None and _leader_is_live(leadership, reference, replicas)
     if history and reference is not None and _ends_in_a_crash(leadership, reference, replicas):
         lossy.append(_Lossy(history[-1].metadata_offset + 1, unclean=False))
@@ -67,20 +71,11 @@ def _members(history: Collection[PartitionState]) -> set[int]:
 
 
 class _Lossy(NamedTuple):
-    """A state of the history since which the leader may lack committed records that earlier in-sync replicas may still have."""
+    """A state of the history since which the leader may lack committed records that earlier in-sync replicas may still have: an
+    unclean election, or a crash of the last replica in sync."""
 
     metadata_offset: int
     unclean: bool
-    """True for an unclean election, False if the last replica in sync crashed."""
-
-
-def _lossy_elections(history: Sequence[PartitionState]) -> list[_Lossy]:
-    """Unclean elections, and elections of a sole in-sync replica that returned from a crash."""
-    return [
-        _Lossy(one.metadata_offset, unclean=not one.clean)
-        for one in elections(history)
-        if not one.clean or one.came_back
-    ]
 
 
 def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
