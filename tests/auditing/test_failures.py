@@ -72,8 +72,8 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
         by_evidence = failing(conclusions.conclude, error, lambda plan: plan.evidence.topic_partition)
         monkeypatch.setattr(conclusions, "conclude", by_evidence)
     else:
-        by_place = failing(opened_snapshot.partition_evidence, error, lambda place, *_: place)
-        monkeypatch.setattr(opened_snapshot, "partition_evidence", by_place)
+        by_place = failing(opened_snapshot.plan_of, error, lambda place, *_: place)
+        monkeypatch.setattr(opened_snapshot, "plan_of", by_place)
     after = audit_all(str(FIXTURE), topics)
     holds_the_failure(tables_of(after), message, path)
     assert "Traceback" in caplog.text
@@ -94,7 +94,7 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     def fail(*_arguments, **_named):
         raise error
 
-    monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
+    monkeypatch.setattr("replica_audit.auditing.opened_snapshot.plan_of", fail)
     of_attempt = {"snapshot_id": "s"}, {"ingest_id": ["i"]}
     evidence = EvidenceRows({table: PlacedFiles(table, "nowhere", {}, *of_attempt) for table in EVIDENCE_TABLES})
     reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence, None)

@@ -11,6 +11,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import finding
 
 from replica_audit.auditing import opened_snapshot
+from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, earlier_losses
 from replica_audit.auditing.known_findings import compare_findings, parse_finding
 from replica_audit.config import Settings
@@ -57,15 +58,16 @@ def audit(name: str, seen: list[dict] = (), monkeypatch=None, change=lambda evid
     """The audit of a fixture after others that saw these rows."""
     if monkeypatch is None:
         return audit_all(str(FIXTURES / name), Settings(**settings)) if settings else audit_whole(FIXTURES / name)
-    real = opened_snapshot.partition_evidence
+    real = opened_snapshot.plan_of
 
     def with_rows(partition, *known):
         mine = [row for row in seen if (row["topic"], row["partition"]) == (partition.topic, partition.partition)]
         *others, side, options = known
-        return change(real(partition, *others, side._replace(losses=losses_of(mine)), options))
+        plan = real(partition, *others, side._replace(losses=losses_of(mine)), options)
+        return ComparisonPlan(change(plan.evidence))
 
     with monkeypatch.context() as patch:
-        patch.setattr(opened_snapshot, "partition_evidence", with_rows)
+        patch.setattr(opened_snapshot, "plan_of", with_rows)
         answer = audit_all(str(FIXTURES / name), Settings(**settings))
     assert not [row["message"] for row in answer.rows("findings") if row["code"] == "CAP-NOT-AUDITED"]
     return answer

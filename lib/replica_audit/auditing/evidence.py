@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -29,7 +29,6 @@ from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 from replica_audit.redaction import redact
 from replica_audit.results import OptionsObject
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
-from replica_audit.snapshot.log_dir_names import kind_of_copy
 
 
 class AuditOptions(NamedTuple):
@@ -182,30 +181,3 @@ def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
     if settings.since:
         given["since"] = settings.since
     return given
-
-
-def partition_evidence(
-    topic_partition: TopicPartition,
-    directories: Iterable[ReplicaDir],
-    summaries: Mapping[CopyKey, Sequence[SegmentSummary]],
-    orphans: Mapping[tuple[int, str, str], int],
-    leadership: Leadership | None,
-    side: SideEvidence,
-    options: AuditOptions,
-) -> PartitionEvidence:
-    """Gather the evidence on one partition; `summaries` are those of the segments in each of `directories`."""
-    served: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
-    put_aside: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
-    for one in directories:
-        is_served = kind_of_copy(one.path, one.log_dir) == "current"
-        copy = one, tuple(summaries.get((one.broker_id, one.log_dir), ()))
-        (served if is_served else put_aside).append(copy)
-    return PartitionEvidence(
-        topic_partition=topic_partition,
-        replicas=tuple(served),
-        leadership=leadership,
-        options=options,
-        side=side,
-        orphans=orphans,
-        put_aside=tuple(put_aside),
-    )

@@ -16,9 +16,9 @@ from replica_audit.auditing.bronze_rows import damage_rows, unreadable_row
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.evidence import (
     AuditOptions,
+    PartitionEvidence,
     SideEvidence,
     has_metadata_log,
-    partition_evidence,
     resolve_options,
 )
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
@@ -48,7 +48,12 @@ from replica_audit.snapshot.internal_topics import Each
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
 from replica_audit.snapshot.leadership_sources import parse_leadership
-from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
+from replica_audit.snapshot.log_dir_names import (
+    is_redpanda_segment,
+    kind_of_copy,
+    parse_directory_name,
+    parse_file_name,
+)
 from replica_audit.snapshot.remote_log_metadata import read_remote_logs
 from replica_audit.snapshot.remote_store import StoredSegments, read_store
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
@@ -405,19 +410,13 @@ class OpenedSnapshot:
             known.store,
             timeline=course,
         )
-        if self.options.verify_remote and self.options.remote is not None:
-            contents = read_contents(self.options.remote, known.store, known.remote, summaries)
-            side = side._replace(contents=contents)
-        leadership = leadership_of_rows(known.states)
-        evidence = partition_evidence(
-            partition, known.directories, summaries, known.orphans, leadership, side, self.options
-        )
+        plan = plan_of(partition, known.directories, summaries, known.orphans, known.states, side, self.options)
         rows = ReportRows(
             quarantine=[row.as_input() for row in quarantine],
             partition_states=known.states,
             high_watermark_timeline=timeline,
         )
-        return Examined(ComparisonPlan(evidence), rows, tuple(known.files))
+        return Examined(plan, rows, tuple(known.files))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
         """Read the batches of the chunks that a partition's audit needs by scanning their files again."""
@@ -448,6 +447,34 @@ class OpenedSnapshot:
     ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
         """Read the coordinator's latest states of `producers` (nothing for none), and quarantine rows for unreadable parts of its log."""
         return read_latest_states(self.snapshot, _broker_log_dirs(self.inventory), producers, each)
+
+
+def plan_of(
+    partition: TopicPartition,
+    directories: Iterable[ReplicaDir],
+    summaries: Mapping[CopyKey, Sequence[SegmentSummary]],
+    orphans: Mapping[tuple[int, str, str], int],
+    states: Iterable[PartitionStateRow],
+    side: SideEvidence,
+    options: AuditOptions,
+) -> ComparisonPlan:
+    """Plan of one partition's audit from what was read of it; if the options say so, segments in the remote store are read now.
+
+    `summaries` are those of the segments in each of `directories`.
+    """
+    if options.verify_remote and options.remote is not None:
+        contents = read_contents(options.remote, side.store, side.remote_segments, summaries)
+        side = side._replace(contents=contents)
+    served: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
+    put_aside: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
+    for one in directories:
+        is_served = kind_of_copy(one.path, one.log_dir) == "current"
+        copy = one, tuple(summaries.get((one.broker_id, one.log_dir), ()))
+        (served if is_served else put_aside).append(copy)
+    leadership = leadership_of_rows(states)
+    return ComparisonPlan(
+        PartitionEvidence(partition, tuple(served), leadership, options, side, orphans, tuple(put_aside))
+    )
 
 
 def _read_broker_logs(

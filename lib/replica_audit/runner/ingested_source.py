@@ -131,11 +131,7 @@ class TableReader:
     def examine(self, task: PartitionTask) -> Examined:
         from replica_audit.auditing.bronze_rows import directories_of_rows
         from replica_audit.auditing.compare.wanted_chunks import verified_copies
-        from replica_audit.auditing.comparison_plan import ComparisonPlan
-        from replica_audit.auditing.evidence import partition_evidence
-        from replica_audit.auditing.opened_snapshot import Examined
-        from replica_audit.auditing.stored_contents import read_contents
-        from replica_audit.snapshot.leadership_rows import leadership_of_rows
+        from replica_audit.auditing.opened_snapshot import Examined, plan_of
 
         own = self._of(task.partition)
         directories, orphans = directories_of_rows(own.replica_dirs, own.leader_epochs, own.offset_checkpoints)
@@ -147,12 +143,8 @@ class TableReader:
             for one in self._verified.get((task.partition.topic, task.partition.partition), ())
         )
         side = task.side._replace(verified=verified)
-        if self.options.verify_remote and self.options.remote is not None:
-            contents = read_contents(self.options.remote, side.store, side.remote_segments, summaries)
-            side = side._replace(contents=contents)
-        leadership = leadership_of_rows(own.partition_states)
-        evidence = partition_evidence(task.partition, directories, summaries, orphans, leadership, side, self.options)
-        return Examined(ComparisonPlan(evidence))
+        states = own.partition_states
+        return Examined(plan_of(task.partition, directories, summaries, orphans, states, side, self.options))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
         needed = examined.plan.batches

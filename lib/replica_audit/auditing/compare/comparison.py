@@ -117,10 +117,6 @@ class Comparison(NamedTuple):
             if (committed := run.committed_range) is not None
         )
 
-    @property
-    def conflicts(self) -> bool:
-        return bool(self.stretches)
-
     def diverging_suffix(self, reference_end: int) -> OffsetRange | None:
         """Conflicting range that contains the follower's last record below the reference's end; None without one."""
         last = min(self.follower.log_end_offset, reference_end) - 1

@@ -116,7 +116,7 @@ def overlapping(pieces: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
 
 
 def _overlapping(same: Sequence[RecordRange]) -> Iterator[list[RecordRange]]:
-    """`overlapping` of pieces of one identity."""
+    """`overlapping` of pieces of one identity, at least one."""
     cluster: list[RecordRange] = []
     end = -1
     for piece in sorted(same, key=_PLACE):
@@ -125,8 +125,7 @@ def _overlapping(same: Sequence[RecordRange]) -> Iterator[list[RecordRange]]:
             cluster = []
         cluster.append(piece)
         end = max(end, piece.end_offset)
-    if cluster:
-        yield cluster
+    yield cluster
 
 
 class ClusterCount(NamedTuple):

@@ -135,8 +135,7 @@ def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tu
         sides[side].append(batch)
         size += batch.size
         end = max(end, batch.end_offset)
-    if size:
-        yield tuple(sides[0]), tuple(sides[1])
+    yield tuple(sides[0]), tuple(sides[1])
 
 
 def unequal_offsets(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[np.int64]:

@@ -167,7 +167,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     follower = item.follower
     lower = case.high_watermark.proven_lower
     suffix = case.high_watermark.lowest_suffix
-    if not case.in_isr(follower.broker_id) or item.conflicts or follower.found_end_offset >= lower:
+    if not case.in_isr(follower.broker_id) or item.stretches or follower.found_end_offset >= lower:
         return
     if suffix is not None and suffix[0] == follower.broker_id:
         return
