@@ -98,6 +98,7 @@ def conclude(
     if rot := confirm_rot(plan.doubts, loaded):
         plan = ComparisonPlan(plan.evidence, rot)
     evidence = plan.evidence
+    options = evidence.options
     grouping = plan.grouping
     reference = grouping.reference
     if reference is None or grouping.candidates is None:
@@ -115,8 +116,8 @@ def conclude(
     events = of_present_topic(evidence.side.log_events, reference.facts.directory.topic_id)
     kept, strangers = _apart(reference, followers, leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
-    terms = sole_terms(replicas, leadership, evidence.options.kafka_version)
-    frozen = frozen_epochs(replicas, leadership, evidence.options.kafka_version)
+    terms = sole_terms(replicas, leadership, options.kafka_version)
+    frozen = frozen_epochs(replicas, leadership, options.kafka_version)
     everything = (*kept, *copies)
     lost = lost_marks(reference, replicas)
     everything = with_unproven_below_start(with_lost_marks(everything, lost), reference, replicas, lost)
@@ -124,7 +125,7 @@ def conclude(
     everything = with_uncommitted_tails(everything, reference, leadership, frozen)
     compared = everything[: len(kept)]
     beside = everything[len(kept) :]
-    tail = LeaderTail.of(reference, replicas, leadership, evidence.options.times, evidence.options.quiesced)
+    tail = LeaderTail.of(reference, replicas, leadership, options.times, options.quiesced)
     one_moment = tail.one_moment
     shorter = any(tail.is_lost(item) or (not one_moment and tail.may_be_lost(item)) for item in compared)
     store = look_into_store(evidence, reference, loaded.rows_of(reference.facts))
@@ -134,7 +135,7 @@ def conclude(
         reference,
         compared,
         leadership,
-        evidence.options.times,
+        options.times,
         store,
         one_moment=one_moment,
         state=_state_for_store(reference, grouping, evidence, "down" if one_moment else tail.state),
@@ -149,8 +150,8 @@ def conclude(
         stable=remote.stable,
     )
     mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
-    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.options.kafka_version)
-    mark = tighten_by_logs(mark, reference, leadership, events, evidence.options.kafka_version)
+    mark = narrow_high_watermark(mark, reference, compared, leadership, options.kafka_version)
+    mark = tighten_by_logs(mark, reference, leadership, events, options.kafka_version)
     lost_to_others = lost_ranges(compared) if evidence.side.group_offsets else ()
     case = Case(
         evidence=evidence,

@@ -114,40 +114,28 @@ def _files(case: Case) -> Iterator[Finding]:
 
 def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
     """Findings on missing or unreadable files of one copy."""
+    for code, text, evidence in _unusable(facts):
+        yield finding(code, f"broker {facts.broker_id}: {text}", broker_id=facts.broker_id, evidence=evidence)
+
+
+def _unusable(facts: ReplicaFacts) -> Iterator[tuple[Code, str, list[Evidence]]]:
     directory = facts.directory
-    broker_id = facts.broker_id
     if facts.unread_bases:
-        yield finding(
+        yield (
             CAP_UNREADABLE,
-            f"broker {broker_id}: {facts.unread}; its log is compared with nothing",
-            broker_id=broker_id,
-            evidence=[in_directory(facts, "see quarantine")],
+            f"{facts.unread}; its log is compared with nothing",
+            [in_directory(facts, "see quarantine")],
         )
     elif facts.unread is not None and directory.problem is None:
-        yield finding(
-            CAP_MISSING_SEGMENT,
-            f"broker {broker_id}: {facts.unread}; what its log holds is not known, and nothing is concluded from it",
-            broker_id=broker_id,
-            evidence=[
-                in_directory(facts, "as found"),
-                considered("an empty log: no, it has a .log file of 0 bytes"),
-            ],
-        )
+        text = f"{facts.unread}; what its log holds is not known, and nothing is concluded from it"
+        empty = considered("an empty log: no, it has a .log file of 0 bytes")
+        yield CAP_MISSING_SEGMENT, text, [in_directory(facts, "as found"), empty]
     if directory.problem is not None:
-        yield finding(
-            CAP_UNREADABLE,
-            f"broker {broker_id}: {directory.problem}",
-            broker_id=broker_id,
-            evidence=[in_directory(facts, directory.problem)],
-        )
+        yield CAP_UNREADABLE, directory.problem, [in_directory(facts, directory.problem)]
     for file in (directory.epoch_file, *directory.offset_files):
         if file.state == "unreadable":
-            yield finding(
-                CAP_UNREADABLE,
-                f"broker {broker_id}: {file.problem}",
-                broker_id=broker_id,
-                evidence=[Evidence("file", text="as found", broker_id=broker_id, path=file.path)],
-            )
+            place = Evidence("file", text="as found", broker_id=facts.broker_id, path=file.path)
+            yield CAP_UNREADABLE, f"{file.problem}", [place]
 
 
 def _missing_replicas(case: Case) -> Iterator[Finding]:
