@@ -110,7 +110,7 @@ def compared(
     """A follower beside the reference that the protocol `fetch` cuts at `cut`."""
     replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}
     nothing = {"fetch": Tally()}, {"fetch": 0}
-    made = Comparison(follower, alignment, replays, None, *nothing, runs, (), None, Tally())
+    made = Comparison(follower, alignment, replays, "fetch", None, *nothing, runs, (), None, Tally())
     return made._replace(**changes)
 
 

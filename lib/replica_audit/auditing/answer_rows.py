@@ -296,10 +296,8 @@ def _with_case(row: PartitionRow, audit: PartitionAudit, case: Case) -> Partitio
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
-        dropped_records=sum(item.drops[case.options.protocol].record_count for item in everything),
-        committed_dropped=sum(
-            _committed_dropped(case, item, case.options.protocol, shorter) for item in case.comparisons
-        ),
+        dropped_records=sum(item.drops[item.protocol].record_count for item in everything),
+        committed_dropped=sum(_committed_dropped(case, item, item.protocol, shorter) for item in case.comparisons),
         promised_dropped=_promised_dropped(case),
     )
 
@@ -318,7 +316,7 @@ def _promised_dropped(case: Case) -> int | None:
         run.cause
         for item in case.comparisons
         for run in item.runs
-        if run.conflicting and run.start_offset >= item.replays[case.options.protocol].kept_to
+        if run.conflicting and run.start_offset >= item.replay.kept_to
     )
 
 

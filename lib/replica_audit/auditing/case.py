@@ -219,7 +219,7 @@ class Case:
         ):
             return committed, run.end_offset
         if cause.clean:
-            whole = cause.excludes_commitment and run.committed_end is None and not self._lost_its_tail(cause.election)
+            whole = run.is_uncommitted and not self._lost_its_tail(cause.election)
             return committed, committed if whole else run.end_offset
         # A run of markers alone has no acknowledged record, so their number proves nothing.
         may_be = cause.promised_records > run.committed_records or not run.data_records
@@ -246,7 +246,7 @@ class Case:
 
     def open_question(self, item: Comparison) -> str | None:
         """Clause on what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
-        return open_question(self.reference, item, self.options.protocol, is_epoch_said=self.tail.is_epoch_said)
+        return open_question(self.reference, item, is_epoch_said=self.tail.is_epoch_said)
 
     @property
     def is_tiered(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.replays import answering_lineage
 from replica_audit.literals import GroupEffect
 from replica_audit.model import GroupOffset
@@ -117,7 +116,7 @@ def lost_ranges(comparisons: Iterable[Comparison]) -> tuple[LostRange, ...]:
         LostRange(run.start_offset, run.end_offset, _replaced_ms(item, run))
         for item in comparisons
         for run in item.runs
-        if is_lost(run) and run.data_records
+        if run.is_lost and run.data_records
     }
     return tuple(sorted(found, key=lambda part: (part.start_offset, part.end_offset, part.replaced_ms or 0)))
 

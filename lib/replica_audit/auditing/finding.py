@@ -404,14 +404,14 @@ def unusable_input(code: Code, row: QuarantineRow) -> Finding:
     return finding(code, f"{row.path}: {row.reason}", broker_id=row.broker_id, evidence=[place])
 
 
-def replay_evidence(case: Case, item: Comparison) -> Evidence:
+def replay_evidence(item: Comparison) -> Evidence:
     """Evidence of the truncation of a follower by the chosen protocol."""
-    outcome = item.replays[case.options.protocol]
+    outcome = item.replay
     return Evidence(
         "replay",
         text=f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader: {name_cut(outcome.reason)}",
         broker_id=item.follower.broker_id,
-        value=case.options.protocol,
+        value=item.protocol,
     )
 
 

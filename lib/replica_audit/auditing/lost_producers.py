@@ -8,7 +8,6 @@ from operator import itemgetter
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.tallies import Tally, tally_batches
 from replica_audit.batch_header import TRANSACTIONAL
 from replica_audit.model import TransactionState
@@ -20,7 +19,7 @@ def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
     """Yield a row for each broker with lost records and each producer of them; a null id means no idempotence."""
     for item in case.comparisons:
         written: dict[int, list[tuple[DivergentRange, Batches]]] = defaultdict(list)
-        for run in filter(is_lost, item.runs):
+        for run in (run for run in item.runs if run.is_lost):
             sent = run.batches.where(~run.batches.control & (run.batches.rows["record_count"] != 0))
             for producer in set(sent.rows["producer_id"].tolist()):
                 written[producer].append((run, sent.where(sent.rows["producer_id"] == producer)))

@@ -52,7 +52,7 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
     return None
 
 
-def open_question(reference: Reference, item: Comparison, protocol: str, is_epoch_said: bool) -> str | None:
+def open_question(reference: Reference, item: Comparison, is_epoch_said: bool) -> str | None:
     """Clause on what a comparison leaves open for lack of files, so that no verdict may rest on it; None if nothing.
 
     `is_epoch_said`: the source of leadership gives the reference's leader epoch.
@@ -71,7 +71,7 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
             f"its log and that of broker {leader.broker_id} are compacted and their batches differ: without "
             "segments nobody can see whether they hold the same latest value of each key"
         )
-    by_mark = protocol == "high-watermark" or item.replays[protocol].reason == "hw_fallback"
+    by_mark = item.protocol == "high-watermark" or item.replay.reason == "hw_fallback"
     if item.runs and by_mark and not follower.knows_high_watermark:
         return (
             "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"

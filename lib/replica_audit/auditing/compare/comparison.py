@@ -35,6 +35,8 @@ class Comparison(NamedTuple):
     follower: ReplicaFacts
     alignment: Alignment
     replays: Mapping[str, Replay]
+    protocol: str
+    """The chosen one."""
     file_replay: Replay | None
     """Replay of the chosen protocol with the lineages of the epoch files; None unless both files are usable."""
     drops: Mapping[str, Tally]
@@ -57,6 +59,11 @@ class Comparison(NamedTuple):
     """Offsets below the reference's log start that are not proven committed and may be of another history."""
     doubt: str | None = None
     """Other explanation of all differences, which makes each of them unproven; None without one."""
+
+    @property
+    def replay(self) -> Replay:
+        """Replay of the chosen protocol."""
+        return self.replays[self.protocol]
 
     @property
     def lacks_records(self) -> bool:
@@ -167,6 +174,7 @@ def compare(
         follower=follower,
         alignment=alignment,
         replays=replays,
+        protocol=protocol,
         file_replay=file_replay(reference, follower, protocol),
         drops={name: dropped[first] for name, first in firsts.items()},
         committed_drops={},

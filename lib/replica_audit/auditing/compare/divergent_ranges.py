@@ -78,6 +78,16 @@ class DivergentRange(NamedTuple):
         return OffsetRange(self.start_offset, min(self.end_offset, self.committed_end))
 
     @property
+    def is_uncommitted(self) -> bool:
+        """True if a clean election left its records behind, and nothing proves any of them committed."""
+        return self.cause is not None and self.cause.excludes_commitment and self.committed_end is None
+
+    @property
+    def is_lost(self) -> bool:
+        """True if its records count as lost: not if a clean election left them behind uncommitted."""
+        return self.kind != "hole_here" and not (self.kind == "epoch" and self.is_uncommitted)
+
+    @property
     def data_records(self) -> int:
         """Number of its records without markers."""
         return self.batches.records_between(self.start_offset, self.end_offset)

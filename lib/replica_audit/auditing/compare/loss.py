@@ -59,7 +59,7 @@ def count_loss(
     """
     if not all(_is_known(reference, item) for item in comparisons):
         return Loss(None)
-    held = [_held_in(item, run) for item in comparisons for run in item.runs if is_lost(run)]
+    held = [_held_in(item, run) for item in comparisons for run in item.runs if run.is_lost]
     held += [_ahead(reference, item) for item in comparisons if item.follower.key in shorter]
     pieces = _pieces(held, remote)
     if not pieces:
@@ -93,14 +93,8 @@ def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
 
 def count_run(item: Comparison, run: DivergentRange) -> Count:
     """Count the lost records of one row of `divergences`; rows of several brokers may count the same ones."""
-    pieces = _pieces([_held_in(item, run)]) if is_lost(run) else ()
+    pieces = _pieces([_held_in(item, run)]) if run.is_lost else ()
     return sum_counts(count_cluster(cluster).total for cluster in overlapping(pieces))
-
-
-def is_lost(run: DivergentRange) -> bool:
-    """True if the records of a run count as lost: not if a clean election left them behind uncommitted."""
-    uncommitted = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
-    return run.kind != "hole_here" and not (run.kind == "epoch" and uncommitted)
 
 
 def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:

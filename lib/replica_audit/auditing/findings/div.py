@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.distinct_records import has_data
-from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.finding import (
     Code,
     Finding,
@@ -70,8 +69,7 @@ def code_of_run(run: DivergentRange) -> Code:
         return DIV_HIDDEN
     # This includes records without epochs in a tail that will be truncated: an old leader's unreplicated end, before KIP-101. A
     # checkpoint that proves records committed contradicts that they are only an uncommitted tail.
-    pending = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
-    return DIV_TAIL_PENDING if pending else DIV_EPOCH
+    return DIV_TAIL_PENDING if run.is_uncommitted else DIV_EPOCH
 
 
 def _records(case: Case) -> Iterator[Finding]:
@@ -86,7 +84,7 @@ def _records(case: Case) -> Iterator[Finding]:
         yield from _compacted(case, item)
     for item in case.beside:
         for run in item.runs:
-            if is_lost(run) and any(has_data(batch) for batch in run.batches):
+            if run.is_lost and any(has_data(batch) for batch in run.batches):
                 yield _beside(case, item, run)
 
 
@@ -139,7 +137,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else (code.severities[0], code.verdicts[0])
     leader = case.reference.facts
     follower = item.follower
-    replay = item.replays[case.options.protocol]
+    replay = item.replay
     here = f"broker {follower.broker_id}"
     where = name_offsets(*run.offsets)
     own = f"records{_epoch(run.replica_epoch)}"
@@ -167,9 +165,9 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     if is_deleted:
         fate = f"they are deleted as broker {follower.broker_id} takes over that beginning"
     elif run.start_offset >= replay.kept_to:
-        fate = f"the {case.options.protocol} protocol cuts the log at {replay.kept_to}"
+        fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}"
     elif run.survives:
-        fate = f"the {case.options.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
+        fate = f"the {item.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     elif case.were_at_rest(*case.replicas):
         fate = f"whether this stays depends on who leads: what says that broker {leader.broker_id} does may be older than the logs"
     else:
@@ -194,7 +192,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
                 "replay",
                 text=f"truncate to {replay.truncate_to}: {name_cut(replay.reason)}",
                 broker_id=follower.broker_id,
-                value=case.options.protocol,
+                value=item.protocol,
             ),
             considered(lag),
             considered(

@@ -55,7 +55,7 @@ def judge(case: Case) -> Iterator[Finding]:
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     """TRN-BELOW-HW of a follower's next cut; undecided where its leader may have what goes."""
     follower = item.follower
-    cut = item.replays[case.options.protocol].kept_to
+    cut = item.replay.kept_to
     checkpoint = follower.directory.high_watermark_checkpoint
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return
@@ -77,11 +77,11 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         )
     is_known = later is None and not case.may_be_on_leader(cut)
     goes, go = ("goes", "go") if is_known else ("would go", "would go")
-    lost = item.committed_drops[case.options.protocol]
+    lost = item.committed_drops[item.protocol]
     if later is None:
         unsure = [run for run in cut_runs if run.start_offset in doubts]
-        lost -= item.committed_drops_of(unsure, case.options.protocol)
-    dropped = item.drops[case.options.protocol].record_count
+        lost -= item.committed_drops_of(unsure, item.protocol)
+    dropped = item.drops[item.protocol].record_count
     gone = f"the end of a committed transaction {goes} with it"
     if lost:
         gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
@@ -94,7 +94,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         broker_id=follower.broker_id,
         offsets=(cut, checkpoint),
         evidence=[
-            replay_evidence(case, item),
+            replay_evidence(item),
             marked(follower),
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
@@ -202,21 +202,21 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
 
 
 def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
-    outcome = item.replays[case.options.protocol]
+    outcome = item.replay
     prefix = item.common_prefix_end
     if prefix is None or outcome.reason in ("full_truncate", "tiered_restart"):
         return
     follower = item.follower
     if outcome.truncate_to > prefix:
-        if keeps_committed(case.options.protocol) and not any(run.survives for run in item.runs):
+        if keeps_committed(item.protocol) and not any(run.survives for run in item.runs):
             return  # by an older copy of the leader's log
         yield finding(
             TRN_REPLAY_GAP,
-            f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {case.options.protocol}, but agrees with broker "
+            f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {item.protocol}, but agrees with broker "
             f"{case.reference.facts.broker_id} only up to {prefix}: the difference stays for good",
             broker_id=follower.broker_id,
             offsets=(prefix, outcome.truncate_to),
-            evidence=[replay_evidence(case, item)],
+            evidence=[replay_evidence(item)],
         )
     elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not any(
         gap.covers(outcome.truncate_to, prefix) for gap in follower.gaps
@@ -224,32 +224,32 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         # The topic still has them: if the leader's log starts above the cut, the follower's is emptied (TRN-FULL).
         yield finding(
             TRN_OVER_TRUNCATE,
-            f"{_cut_by(case, item)}, though it agrees up to {prefix}; it fetches the same records again",
+            f"{_cut_by(item)}, though it agrees up to {prefix}; it fetches the same records again",
             broker_id=follower.broker_id,
             offsets=(outcome.truncate_to, prefix),
-            evidence=[replay_evidence(case, item)],
+            evidence=[replay_evidence(item)],
         )
 
 
-def _cut_by(case: Case, item: Comparison) -> str:
+def _cut_by(item: Comparison) -> str:
     follower = item.follower
-    outcome = item.replays[case.options.protocol]
+    outcome = item.replay
     if outcome.reason == "recovery":
         place = f"{follower.loaded.cut_path} at byte {follower.loaded.cut_position}"
         return f"broker {follower.broker_id} was killed, and its next start will cut its log at {outcome.truncate_to} ({place})"
-    return f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {case.options.protocol}"
+    return f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {item.protocol}"
 
 
 def _how(case: Case, item: Comparison) -> Iterator[Finding]:
     broker_id = item.follower.broker_id
-    cut = item.replays[case.options.protocol].truncate_to
+    cut = item.replay.truncate_to
     for code, clause in _effects(case, item):
         yield finding(
             code,
             f"broker {broker_id} {clause}",
             broker_id=broker_id,
             offsets=(cut, None),
-            evidence=[replay_evidence(case, item)],
+            evidence=[replay_evidence(item)],
         )
 
 
@@ -257,11 +257,11 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     """Codes for the way in which the chosen protocol truncates a follower's log, each with the predicate of a sentence on it."""
     follower = item.follower
     leader = case.reference.facts
-    outcome = item.replays[case.options.protocol]
+    outcome = item.replay
     cut = outcome.truncate_to
     reason = outcome.reason
-    drops = item.drops[case.options.protocol].record_count
-    is_fallback = reason == "hw_fallback" and case.options.protocol != "high-watermark"
+    drops = item.drops[item.protocol].record_count
+    is_fallback = reason == "hw_fallback" and item.protocol != "high-watermark"
     if is_fallback and (follower.needed_lineage or drops) and follower.knows_high_watermark:
         yield (
             TRN_HW_FALLBACK,
