@@ -89,8 +89,8 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
     `rot`: batches whose epoch is known to be changed, by copy.
     """
     leadership = evidence.leadership
-    at_rest = bool(evidence.options.quiesced)
-    copies, before = _of_each_moment(_facts_of(evidence, evidence.replicas, rot), evidence.options.times)
+    at_rest, times = bool(evidence.options.quiesced), evidence.options.times
+    copies, before = _of_each_moment(_facts_of(evidence, evidence.replicas, rot), times)
     present = _present_topic_id(copies, leadership)
 
     def of_topic(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:

@@ -45,7 +45,7 @@ from replica_audit.auditing.leadership.uncommitted import (
 )
 from replica_audit.auditing.looked_into_store import look_into_store
 from replica_audit.auditing.remote_facts import remote_facts
-from replica_audit.auditing.replicas.reference import Reference, log_epoch
+from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, RemoteSegment, TransactionState
@@ -218,7 +218,7 @@ def _is_leaders_log(
     led = reference.leader_epoch
     if led is None or leadership.leader_epoch is None:
         return False
-    own = log_epoch(facts)
+    own = facts.log_epoch
     if own >= led or _took_part_in(reference, own):
         return True
     of_leader = [one for one in segments if one.topic_id == facts.directory.topic_id and one.epochs[-1][0] >= led]

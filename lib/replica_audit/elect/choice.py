@@ -13,7 +13,6 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
-from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
@@ -104,7 +103,7 @@ def choose(
             cost.lost_records,
             bool(damaged.get(broker)),
             STANDINGS.index(standings[broker]),
-            -log_epoch(facts),
+            -facts.log_epoch,
             -facts.following_end_offset,
             facts.log_start_offset,
             place,
@@ -174,10 +173,10 @@ def _advantage(
         return "is in sync" if own == "isr" else "is eligible"
     if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
         return "led last"
-    if all(log_epoch(cost.facts) < log_epoch(best.facts) for cost in equals):
+    if all(cost.facts.log_epoch < best.facts.log_epoch for cost in equals):
         return "has the later leader epoch"
     end = best.facts.following_end_offset
-    if all((log_epoch(cost.facts), cost.facts.following_end_offset) < (log_epoch(best.facts), end) for cost in equals):
+    if all((cost.facts.log_epoch, cost.facts.following_end_offset) < (best.facts.log_epoch, end) for cost in equals):
         return "has the longer log of that epoch"
     return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
 

@@ -14,7 +14,6 @@ from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs
 from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
 from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
-from replica_audit.auditing.replicas.later_files import is_at_rest
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import RecordProblemKind
 from replica_audit.model import OffsetRange, joined
@@ -133,7 +132,7 @@ class Comparison(NamedTuple):
 def _start_by_epoch_file(facts: ReplicaFacts) -> int:
     """The log start to which a running broker has cut its epoch file, inside an epoch, before it wrote the log-start checkpoint;
     else `log_start_offset`, at which one that was down begins again."""
-    if is_at_rest(facts):
+    if facts.is_at_rest:
         return facts.log_start_offset
     epoch, start = (facts.file_entries or ((-1, -1),))[0]
     is_cut = (epoch, start) not in facts.lineage and facts.lineage.epoch_for_offset(start) == epoch

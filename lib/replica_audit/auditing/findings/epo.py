@@ -17,7 +17,7 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
-from replica_audit.auditing.replicas.later_files import emptied_by, is_at_rest, later_entry
+from replica_audit.auditing.replicas.later_files import emptied_by, later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage
@@ -229,7 +229,7 @@ def _may_be_of_other_moment(
 
 def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:
     """True if leaders of epochs after those of the batches began at the entries `claimed`, by the source of leadership."""
-    if case.evidence.was_at_rest or is_at_rest(facts) or not case.tail.is_epoch_said:
+    if case.evidence.was_at_rest or facts.is_at_rest or not case.tail.is_epoch_said:
         return False
     known = {case.reference.leader_epoch, *(state.leader_epoch for state in case.reference.history)}
     last = or_absent(facts.last_leader_epoch)

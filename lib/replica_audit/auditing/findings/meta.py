@@ -20,7 +20,6 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.auditing.leadership.broker_log_evidence import place, unclean_elections
 from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
-from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.text import count, name_brokers, name_source, render_time
@@ -356,7 +355,7 @@ def overtaken_text(case: Case, older: Leadership) -> str:
     said = "names no leader" if older.leader_id is None else f"names broker {older.leader_id}"
     in_epoch = "" if older.leader_epoch is None else f" in leader epoch {older.leader_epoch}"
     return (
-        f"{name_source(older.source)} {said}{in_epoch}; broker {facts.broker_id} knows leader epoch {log_epoch(facts)}, "
+        f"{name_source(older.source)} {said}{in_epoch}; broker {facts.broker_id} knows leader epoch {facts.log_epoch}, "
         f"which came later: what {name_source(older.source)} says is older than the logs, so broker {facts.broker_id} counts as the leader, "
         "and the in-sync replicas as unknown"
     )
@@ -369,10 +368,10 @@ def _overtaken(case: Case, older: Leadership) -> Finding:
         overtaken_text(case, older),
         verdict="WILL_LOSE_ON_TRUNCATION" if older.source in _ELECTS_BY else "INCONCLUSIVE",
         broker_id=facts.broker_id,
-        replica_epoch=log_epoch(facts),
+        replica_epoch=facts.log_epoch,
         evidence=[
             Evidence("leadership", text=name_source(older.source)),
-            in_epoch_file(facts, f"leader epoch {log_epoch(facts)}"),
+            in_epoch_file(facts, f"leader epoch {facts.log_epoch}"),
             considered("skew of the copies: no, they are of one moment"),
         ],
     )

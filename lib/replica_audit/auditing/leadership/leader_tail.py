@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.auditing.replicas.reference import Reference, log_epoch
+from replica_audit.auditing.replicas.reference import Reference
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -98,7 +98,7 @@ def _are_of_one_moment(replicas: Sequence[ReplicaFacts], leadership: Leadership 
     """
     if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
         return False
-    latest = max((log_epoch(one) for one in replicas), default=-1)
+    latest = max((one.log_epoch for one in replicas), default=-1)
     return latest <= leadership.leader_epoch and all(one.was_stopped_before_copy for one in replicas)
 
 

@@ -28,7 +28,7 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     not say what another broker has. A broker that was down has cut nothing between them. An entry of an epoch that the log has gone
     past is not later than it: only an unclean election takes a log back to that, and then its records were lost.
     """
-    if not facts.file_increases or is_at_rest(facts):
+    if not facts.file_increases or facts.is_at_rest:
         return None
     entries = facts.file_entries
     last = or_absent(facts.last_leader_epoch)
@@ -48,7 +48,7 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
 
     A later epoch begins there at or below the first offset of the log, or that replica begins at or above its end.
     """
-    if is_at_rest(facts):
+    if facts.is_at_rest:
         return None
     last = or_absent(facts.last_leader_epoch)
     for other in replicas:
@@ -58,8 +58,3 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
         if other is not facts and (cuts or max(begins, other.log_start_offset) >= facts.log_end_offset):
             return other
     return None
-
-
-def is_at_rest(facts: ReplicaFacts) -> bool:
-    """True if a replica's files are of one moment, since its broker was down when they were copied."""
-    return facts.was_down or facts.killed or facts.was_stopped_before_copy

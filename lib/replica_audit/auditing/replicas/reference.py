@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.replicas.later_files import LaterEntry, is_at_rest, later_entry
-from replica_audit.batch_header import or_absent
+from replica_audit.auditing.replicas.later_files import LaterEntry, later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
 from replica_audit.protocol.election import first_known_epoch, last_led
@@ -186,7 +185,7 @@ def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -
 
 def _known_epoch(facts: ReplicaFacts) -> int:
     """Latest epoch in a replica's log or epoch file; -1 without one."""
-    return max(log_epoch(facts), max((epoch for epoch, _ in facts.file_entries), default=-1))
+    return max(facts.log_epoch, max((epoch for epoch, _ in facts.file_entries), default=-1))
 
 
 def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -> bool:
@@ -202,7 +201,7 @@ def _led_before_it_went(facts: ReplicaFacts, last: PartitionState | None, leader
     had not heard of its election."""
     if last is None or last.leader_id != facts.broker_id or facts.broker_id not in (leadership.fenced or ()):
         return False
-    return not is_at_rest(facts) and _predates(facts, last.leader_epoch, leadership)
+    return not facts.is_at_rest and _predates(facts, last.leader_epoch, leadership)
 
 
 def _of_later_epochs(
@@ -220,7 +219,7 @@ def _of_later_epochs(
     said = leadership.leader_epoch
     if not led or (said is None and NOT_CAPTURED in led[0].unproven):
         return []
-    known = max(log_epoch(led[0]), _epoch_past_end(led[0])) if said is None else said
+    known = max(led[0].log_epoch, _epoch_past_end(led[0])) if said is None else said
 
     def shows(facts: ReplicaFacts) -> bool:
         began_below = facts.log_end_offset < led[0].log_end_offset
@@ -248,17 +247,17 @@ def _written_epoch(facts: ReplicaFacts) -> int:
 def _sure_epoch(facts: ReplicaFacts) -> int:
     """Latest epoch in the replica's own epoch file that its log confirms, by its last record or by starting at its end."""
     last = facts.last_leader_epoch
-    epoch = log_epoch(facts)
+    epoch = facts.log_epoch
     return epoch if last is None or epoch > last else _written_epoch(facts)
 
 
 def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
-    """`log_epoch`, ignoring one changed header at the log's end, which must neither make nor depose a leader.
+    """`ReplicaFacts.log_epoch`, ignoring one changed header at the log's end, which must neither make nor depose a leader.
 
     That is a single last batch of an epoch that the replica's own epoch file does not give for it: too high and on no other
     replica, or lower than the file's.
     """
-    epoch = log_epoch(facts)
+    epoch = facts.log_epoch
     written = facts.found_lineage
     if not written or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
         return epoch
@@ -269,19 +268,6 @@ def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> in
 
 
 def log_epoch_as_leader(facts: ReplicaFacts, led_in: int | None) -> int | None:
-    """`log_epoch` of a replica that led, or leads, in the epoch `led_in`; None without any epoch."""
-    epoch = max(log_epoch(facts), -1 if led_in is None else led_in)
+    """`ReplicaFacts.log_epoch` of a replica that led, or leads, in the epoch `led_in`; None without any epoch."""
+    epoch = max(facts.log_epoch, -1 if led_in is None else led_in)
     return epoch if epoch >= 0 else None
-
-
-def log_epoch(facts: ReplicaFacts) -> int:
-    """Epoch in which this replica would lead: that of a last file entry without data at its log end, else of its last batch; -1 for none.
-
-    The file counts as found, before the loader drops such an entry, and only if it increases throughout: `9 33` or `6 999999`
-    in a damaged file does not count.
-    """
-    last = or_absent(facts.last_leader_epoch)
-    entries = facts.file_entries
-    if entries and facts.file_increases and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
-        return entries[-1][0]
-    return last

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
-from replica_audit.batch_header import ABSENT, Batch
+from replica_audit.batch_header import ABSENT, Batch, or_absent
 from replica_audit.literals import Confidence, TailKind
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
 from replica_audit.protocol.lineage import Lineage, increases
@@ -307,6 +307,11 @@ class ReplicaFacts:
         return self.directory.clean_shutdown is True and not self.in_any_order
 
     @property
+    def is_at_rest(self) -> bool:
+        """True if the files are of one moment, since the broker was down when they were copied."""
+        return self.was_down or self.killed or self.was_stopped_before_copy
+
+    @property
     def file_entries(self) -> tuple[tuple[int, int], ...]:
         """(leader epoch, start offset) in leader-epoch-checkpoint as found; empty without a usable file."""
         return self.directory.checkpoint_epochs or ()
@@ -506,6 +511,18 @@ class ReplicaFacts:
     def last_leader_epoch(self) -> int | None:
         """Leader epoch of the last batch with one."""
         return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
+
+    @cached_property
+    def log_epoch(self) -> int:
+        """Epoch in which this replica would lead: that of a last file entry without data at its log end, else of its last batch; -1
+        for none.
+
+        The file counts as found, before the loader drops such an entry, and only if it increases throughout: `9 33` or `6 999999`
+        in a damaged file does not count.
+        """
+        last = or_absent(self.last_leader_epoch)
+        epoch, start = (self.file_entries or ((-1, -1),))[-1]
+        return epoch if self.file_increases and start == self.log_end_offset and epoch > last else last
 
     def state(self, lineage: Lineage) -> ReplicaState:
         """State of a leader's log for truncation, with the lineage to be replayed.
