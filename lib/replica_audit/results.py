@@ -260,27 +260,21 @@ class Results(ReportRows):
         """The segments in it were read."""
         return bool(self.options.get("verify_remote"))
 
-    def bring(self, brokers: Iterable[int]) -> tuple[str, ...]:
+    def bring(self, brokers: Sequence[int]) -> tuple[str, ...]:
         """Commands that bring missing evidence of brokers; the user fills in their log dirs."""
         found = (self.audit.get("inputs") or {}).get("brokers") or ()
         kinds = {one.get("broker_id"): one.get("kind") for one in found if one.get("kind") != "live"}
-        commands = [self.command("show", "--wanted", WANTED_FILE)]
-        by_kind: dict[str, list[int]] = defaultdict(list)
-        for broker in brokers:
-            by_kind[kinds.get(broker) or ""].append(broker)
-        for kind, some in sorted(by_kind.items()):
-            dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in some]
-            said, name = (["--kind", kind], f"bring-{kind}.sh") if kind else ([], "bring.sh")
-            script = ["replica-audit", "capture-plan", "--wanted", WANTED_FILE, *said, *dirs, "--to", self._place]
-            commands += [f"{shlex.join(script)} > {name}", f"bash {name}"]
-        return tuple(commands)
+        script = ["capture-plan", "--wanted", WANTED_FILE, *_with_kinds(brokers, kinds), "--to", self._place]
+        return (
+            self.command("show", "--wanted", WANTED_FILE),
+            f"{shlex.join(['replica-audit', *script])} > bring.sh",
+            "bash bring.sh",
+        )
 
-    def copy_again(self, brokers: Iterable[int], *, are_down: bool) -> tuple[str, ...]:
-        """Commands that copy the log dirs of brokers, which all `are_down` or not, to a new snapshot and make the plan from it; the
-        user fills in the log dirs."""
-        dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in brokers]
-        kind = ["--kind", "killed"] if are_down else []
-        script = ["replica-audit", "capture-plan", *kind, *dirs, "--to", COPIED_AGAIN]
+    def copy_again(self, brokers: Sequence[int], kinds: Mapping[int, CaptureKind]) -> tuple[str, ...]:
+        """Commands that copy the log dirs of brokers, in this order, to a new snapshot and make the plan from it; the user fills in
+        the log dirs. `kinds`: the states of those that do not run. What an earlier try copied is moved aside."""
+        script = ["replica-audit", "capture-plan", "--move-aside", *_with_kinds(brokers, kinds), "--to", COPIED_AGAIN]
         return (
             f"{shlex.join(script)} > copy-again.sh",
             "bash copy-again.sh",
@@ -313,6 +307,16 @@ class Results(ReportRows):
     @cached_property
     def _placed(self) -> list[dict[FindingPlace, list[Any]]]:
         return [by_place(self.table(table)) for table in PartitionRows._fields]
+
+
+def _with_kinds(brokers: Sequence[int], kinds: Mapping[int, CaptureKind]) -> list[str]:
+    """Arguments of `capture-plan`: brokers, each with a placeholder for its log dirs, and the kinds of those that do not run."""
+    dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in brokers]
+    of_brokers = [kinds.get(broker, "live") for broker in brokers]
+    if len({*of_brokers}) == 1:
+        return dirs if "live" in of_brokers else ["--kind", of_brokers[0], *dirs]
+    said = [f"{broker}={kind}" for broker, kind in zip(brokers, of_brokers, strict=True) if kind != "live"]
+    return [*(word for one in said for word in ("--kind", one)), *dirs]
 
 
 def _itself(part: Results, _: None) -> Results:

@@ -94,6 +94,42 @@ def test_several_disks_of_one_broker(capsys, tmp_path):
     assert inventory.manifest.quiesced is True and {one.kind for one in inventory.manifest.brokers} == {"stopped"}
 
 
+@pytest.mark.parametrize(
+    ("kinds", "found", "quiesced"),
+    [
+        ((), [None, None], None),
+        (("2=killed",), [None, "killed"], None),
+        (("killed", "1=live"), ["live", "killed"], None),
+        (("killed", "1=stopped"), ["stopped", "killed"], True),
+    ],
+)
+def test_brokers_that_are_down_beside_others(capsys, tmp_path, kinds, found, quiesced):
+    brokers = [f"{number}={SAMPLE / f'broker-{number}'}" for number in (1, 2)]
+    options = [word for kind in kinds for word in ("--kind", kind)]
+    script = plan(capsys, *brokers, "--to", str(tmp_path / "copy"), *options)
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True)
+    manifest = parse_manifest((tmp_path / "copy" / "manifest.json").read_bytes(), "manifest.json")
+    assert ([one.kind for one in manifest.brokers], manifest.quiesced) == (found, quiesced)
+    steps = json.loads(plan(capsys, *brokers, *options, "--format", "json"))
+    assert [one["kind"] for one in steps["copies"]] == found
+
+
+def test_what_an_earlier_try_copied_is_refused_or_moved_aside(capsys, tmp_path):
+    to = tmp_path / "copy"
+    source = [f"1={SAMPLE / 'broker-1'}", "--to", f"{to}/"]
+    for options, status in (((), 0), ((), 2), (("--move-aside",), 0)):
+        script = plan(capsys, *source, *options)
+        assert subprocess.run(["bash", "-c", script], check=False, capture_output=True).returncode == status
+        if status == 0:
+            (to / "of this try").touch()
+    (aside,) = tmp_path.glob("copy-until-*")
+    assert (aside / "of this try").exists() and read_directory(aside / "broker-1") == read_directory(to / "broker-1")
+    # Nothing is moved where nothing can be copied.
+    script = plan(capsys, f"1={tmp_path}/nothing", "--to", str(to), "--move-aside")
+    assert subprocess.run(["bash", "-c", script], check=False, capture_output=True).returncode == 3
+    assert read_directory(to / "broker-1") == read_directory(SAMPLE / "broker-1")
+
+
 def test_a_directory_that_is_not_there_stops_the_script(capsys, tmp_path):
     script = plan(capsys, f"1={tmp_path}/nothing", "--to", str(tmp_path / "copy"))
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
@@ -148,6 +184,11 @@ def test_the_steps_as_json(capsys):
         ("1@-oProxyCommand=/data",),
         ("1=/data", "--describe", "/no/such/file"),
         ("1=/data", "--kind", "asleep"),
+        ("1=/data", "--kind", "1=asleep"),
+        ("1=/data", "--kind", "one=killed"),
+        ("1=/data", "--kind", "2=killed"),
+        ("1=/data", "--evidence", "--move-aside"),
+        ("1=/data", "--kind", "killed", "--kind", "stopped"),
     ],
 )
 def test_what_is_no_plan_is_an_error_of_usage(capsys, arguments):

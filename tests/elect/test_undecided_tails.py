@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.snapshots import DESCRIBE, TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -49,15 +52,17 @@ def test_what_no_copy_has_is_copied_again_before_anybody_is_elected(
     assert shlex.split(first["commands"][0])[:5] == [
         "replica-audit",
         "capture-plan",
-        *(f"{broker}=LOG_DIR_OF_{broker}" for broker in (1, 2, 3)),
+        "--move-aside",
+        *(["1=LOG_DIR_OF_1", "2=LOG_DIR_OF_2"] if leader is None else ["2=LOG_DIR_OF_2", "3=LOG_DIR_OF_3"]),
     ]
     assert not [step for step in plan["steps"] if step["action"] in ("start", "stop", "elect", "check")]
     # Whether anything is to be mended is told by the next audit, on the new copies.
     assert not [step for step in plan["steps"] if "-ABOVE-LEO" in step["text"]]
     assert [_OPEN in one["reason"] for one in plan["conflicts"]] == [True]
-    for text in (_said(capsys, "elect", path), _said(capsys, "show", path)):
-        told = " ".join(text.split())
-        assert _OPEN in told and "loses nothing;" not in told and "loses nothing." not in told
+    # Do first says it once, the plan for the partition, too.
+    for times, text in ((2, _said(capsys, "elect", path)), (1, _said(capsys, "show", path))):
+        told = " ".join(text.split()).replace("39 of orders-0", "39")
+        assert told.count(_OPEN) == times and "loses nothing;" not in told and "loses nothing." not in told
         assert told.index("Copy the log directories of brokers 1, 2 and 3 again") < len(told)
         assert "kafka-leader-election" not in told
         assert "On the broker" not in told, "the script is made where replica-audit is, and reads there or through ssh"
@@ -146,27 +151,87 @@ def test_a_topic_that_was_deleted_is_not_copied_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("up", "kind", "said"),
+    ("up", "kinds", "said"),
     [
+        ((), [], "who was down: add --kind ID=killed for each of brokers 1, 2 and 3 that is down, or ID=stopped if it"),
+        (("1",), ["2=killed", "3=killed"], "who was down: write stopped in place of killed for one that was"),
+        (("1,2,3",), [], "who was down. Before that"),
         (
-            (),
-            [],
-            "give it --kind killed or stopped if the brokers are down, and write the kind there if only some are",
+            ("9",),
+            ["killed"],
+            "who was down: write stopped in place of killed for one that was stopped in order. Before",
         ),
-        (("1",), [], "write there the kind killed or stopped for brokers 2 and 3, which are down"),
-        (("1,2",), [], "write there the kind killed or stopped for broker 3, which is down"),
-        (("9",), ["--kind", "killed"], "give it --kind stopped in place of killed if all were stopped in order"),
+        (("2", "--stopped-cleanly", "1"), ["3=killed", "1=stopped"], "write stopped in place of killed for one"),
+        (("2", "--stopped-cleanly", "1,3"), ["3=stopped", "1=stopped"], "who was down. Before that"),
     ],
 )
 def test_brokers_that_are_down_are_not_copied_as_running_ones(
-    up: tuple[str, ...], kind: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    up: tuple[str, ...], kinds: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The kind of a copy is live unless capture-plan is told otherwise, and then nothing that the log lacks counts as lost."""
+    """Nothing that the log of a running broker lacks counts as lost. The leader's is copied last."""
     audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT))
-    step = _plan(capsys, tmp_path / "copied", *(word for one in up for word in ("--up", one)))["steps"][0]
+    step = _plan(capsys, tmp_path / "copied", *(["--up", *up] if up else ()))["steps"][0]
     assert said in step["text"], step["text"]
-    assert shlex.split(step["commands"][0])[2 : 2 + len(kind)] == kind
-    assert ("--kind" in step["commands"][0]) is bool(kind)
+    assert shlex.split(step["commands"][0])[2:] == [
+        "--move-aside",
+        *(word for kind in kinds for word in ("--kind", kind)),
+        *(f"{broker}=LOG_DIR_OF_{broker}" for broker in (2, 3, 1)),
+        *("--to", "copied-again", ">", "copy-again.sh"),
+    ]
+
+
+def test_the_commands_of_the_step_serve_as_they_are_printed_as_often_as_they_are_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers that were killed lost it; with that in manifest.json there is a plan."""
+    path = tmp_path / "copied"
+    audit(path, dict.fromkeys((1, 2, 3), _CUT), leader=None)
+    step = _plan(capsys, path, "--up", "")["steps"][0]
+    monkeypatch.chdir(tmp_path)
+    assert "Put the listing of the topics into copied-again, too: no broker has that" in step["text"]
+    for _ in range(2):
+        script, run, elect = step["commands"]
+        words = shlex.split(re.sub(r"LOG_DIR_OF_(\d)", rf"{path}/broker-\1", script))
+        (tmp_path / words[-1]).write_text(_said(capsys, *words[1:-2]))
+        subprocess.run(["bash", "-c", run], check=True, capture_output=True)
+        shutil.copy(path / DESCRIBE, "copied-again")
+        plan = json.loads(_said(capsys, *shlex.split(elect)[1:], "--format", "json"))
+        assert plan["decisions"] and not plan["conflicts"]
+    assert len([*tmp_path.glob("copied-again*")]) == 2
+
+
+_PARTED = {
+    1: Replica([*written(0, 20, 0), *written(20, 40, 1)], partition=1),
+    2: Replica(written(0, 20, 0), partition=1),
+    3: Replica(written(0, 20, 0), partition=1),
+}
+
+
+@pytest.mark.parametrize("asked", [(), ("orders-1",)])
+def test_no_broker_is_started_for_another_partition_meanwhile(
+    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To elect broker 1 for orders-1 it is started first, leads orders-0, too, and cuts whoever still has the end of it."""
+    listed = [Listed(1, (1, 2, 3), (1, 2, 3)), Listed(None, (1, 2, 3), (1,), partition=1)]
+    calm = {broker: Replica(written(0, 30, 0)) for broker in (1, 2, 3)}
+    path = write_snapshot(tmp_path / "calm", {one: [calm[one], _PARTED[one]] for one in (1, 2, 3)}, listed)
+    assert {"start", "elect"} <= {step["action"] for step in _plan(capsys, path, *asked, "--up", "")["steps"]}
+    path = write_snapshot(tmp_path / "open", {one: [_CUT, _PARTED[one]] for one in (1, 2, 3)}, listed)
+    plan = _plan(capsys, path, *asked, "--up", "")
+    # Nor is what is copied anyway copied twice.
+    assert [(step["action"], step["brokers"]) for step in plan["steps"]] == [("capture", [1, 2, 3])]
+    why = {(one["topic"], one["partition"]): one["reason"] for one in plan["conflicts"]}
+    assert "its brokers have orders-0, too, and starting or stopping one may cut" in why["orders", 1]
+    told = " ".join(_said(capsys, "show", path).split())
+    assert told.count("nothing shows whether") == 1 and "orders-1: No plan: its brokers have orders-0" in told
+
+
+def test_where_it_is_on_other_brokers_nothing_is_held_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = [Listed(4, (4, 5), (4, 5)), Listed(None, (1, 2, 3), (1,), partition=1)]
+    path = write_snapshot(tmp_path / "apart", {4: _CUT, 5: _CUT, **_PARTED}, listed)
+    plan = _plan(capsys, path, "--up", "")
+    assert [one["partition"] for one in plan["conflicts"]] == [0]
+    assert {"capture", "copy", "start", "elect"} <= {step["action"] for step in plan["steps"]}
 
 
 def test_one_offset_is_one_whatever_the_topic_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,13 +10,14 @@ import re
 import shlex
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from replica_audit.cli.output import print_note, print_result
 from replica_audit.collect import collect
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.literals import CaptureKind
 from replica_audit.report.capture_script import STEPS, CapturedBroker, render_capture_script
 from replica_audit.report.evidence_script import render_evidence_script
 from replica_audit.report.layout import render_object
@@ -44,11 +45,14 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(
             f"capture-plan: broker {again[0]} twice; give its log dirs together, as in {again[0]}=/disk1,/disk2"
         )
+    brokers = list(_with_kinds(brokers, arguments.kind))
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)
     if arguments.evidence or arguments.goes_on or arguments.wanted is not None:
         if settings.format == "json":
             raise UsageError("capture-plan: evidence has a script only, no --format json")
+        if arguments.move_aside:
+            raise UsageError("capture-plan: --move-aside: not with evidence")
         print_result(_evidence_script(brokers, arguments).rstrip("\n"))
         return 0
     if arguments.sudo is not None:
@@ -59,9 +63,9 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
     script = render_capture_script(
         brokers,
         arguments.to,
-        kind=arguments.kind,
         kafka_version=settings.kafka_version,
         bootstrap=arguments.bootstrap_server,
+        moves_aside=arguments.move_aside,
     )
     print_result(script.rstrip("\n"))
     return 0
@@ -69,8 +73,7 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespace) -> str:
     try:
-        kind = [] if arguments.kind is None else ["--kind", arguments.kind]
-        options = [*kind, *shlex.split(arguments.collect_options)]
+        options = shlex.split(arguments.collect_options)
     except ValueError as error:
         raise UsageError(f"capture-plan: --collect-options {arguments.collect_options}: {error}") from error
     if arguments.goes_on and arguments.wanted is not None:
@@ -151,6 +154,21 @@ def parse_broker(text: str) -> CapturedBroker:
     return CapturedBroker(int(found["id"]), tuple(log_dirs), found["host"])
 
 
+def _with_kinds(
+    brokers: Sequence[CapturedBroker], kinds: Sequence[tuple[int | None, CaptureKind]]
+) -> Iterator[CapturedBroker]:
+    """Brokers with their kinds: (broker id, kind), or None and that of all others. Raises UsageError."""
+    known = dict(kinds)
+    if len(known) < len(kinds):
+        raise UsageError("capture-plan: --kind: give one for a broker, and one for all others")
+    for broker_id in known.keys() - {None, *(one.broker_id for one in brokers)}:
+        raise UsageError(
+            f"capture-plan: --kind {broker_id}={known[broker_id]}: no directory of broker {broker_id} is given"
+        )
+    for one in brokers:
+        yield one._replace(kind=known.get(one.broker_id, known.get(None)))
+
+
 def order_brokers(brokers: list[CapturedBroker], describe: str) -> list[CapturedBroker]:
     """Brokers in order of the number of partitions that they lead in the listing, fewest first. Raises UsageError."""
     try:
@@ -167,10 +185,10 @@ def order_brokers(brokers: list[CapturedBroker], describe: str) -> list[Captured
 def _plan(brokers: list[CapturedBroker], arguments: argparse.Namespace) -> dict:
     return {
         "to": arguments.to,
-        "kind": arguments.kind,
         "copies": [
             {
                 "broker_id": broker.broker_id,
+                "kind": broker.kind,
                 "host": broker.host,
                 "log_dir": path,
                 "to": f"{arguments.to.rstrip('/')}/{name}",

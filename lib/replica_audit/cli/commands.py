@@ -139,6 +139,16 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
+#: Metavar of a kind of copy: KIND of all brokers, ID=KIND of one.
+KIND_OF_BROKER = "[ID=]KIND"
+
+
+def kind_of_broker(text: str) -> tuple[int | None, str]:
+    """(broker id, kind) in `2=killed`; the id is None in `killed`."""
+    broker, has_id, kind = text.rpartition("=")
+    return (broker_id(broker) if has_id else None), one_of(CAPTURE_KINDS)(kind)
+
+
 def broker_id(text: str) -> int:
     """A broker id."""
     if not text.isascii() or not text.isdigit():
@@ -339,14 +349,16 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     arguments.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
     text = "directory to copy the snapshot to (default: %(default)s)"
     command.add_argument("--to", metavar="DIR", default=DEFAULT_TARGET, help=text)
+    text = "rename what DIR has from an earlier try, in place of refusing it"
+    command.add_argument("--move-aside", action="store_true", help=text)
     text = "topic listing: brokers that lead fewer partitions are copied first (default: the order given)"
     command.add_argument("--describe", metavar="FILE", help=text)
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="have the script take the topic listing")
     text = (
-        f"state of all brokers during the copy: {', '.join(CAPTURE_KINDS)} (default: live where the script sees that a broker "
-        "runs, else unknown)"
+        f"state of the brokers during the copy, {', '.join(CAPTURE_KINDS)}, or of one of them (default: live where the script sees "
+        "that a broker runs, else unknown)"
     )
-    command.add_argument("--kind", metavar="KIND", type=one_of(CAPTURE_KINDS), choices=CAPTURE_KINDS, help=text)
+    command.add_argument("--kind", metavar=KIND_OF_BROKER, type=kind_of_broker, action="append", default=[], help=text)
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
     text = (

@@ -7,10 +7,11 @@ import argparse
 import shtab
 
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES
+from replica_audit.cli.commands import KIND_OF_BROKER
 from replica_audit.cli.output import print_result
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.config import Settings
-from replica_audit.literals import VERDICTS
+from replica_audit.literals import CAPTURE_KINDS, VERDICTS
 
 #: Metavars that are completed as paths.
 _PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}
@@ -31,6 +32,8 @@ def render_completion(shell: str) -> str:
                 action.complete = getattr(shtab, kind)  # type: ignore[attr-defined]
             elif _name_of(action) == "CODE":
                 action.choices = (*CATALOGUE, *FAMILIES, *VERDICTS)
+            elif _name_of(action) == KIND_OF_BROKER:
+                action.choices = CAPTURE_KINDS
     return shtab.complete(parser, shell=shell)
 
 

@@ -6,7 +6,6 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
@@ -198,6 +197,11 @@ class Matrix:
         row = None if chosen is None else self.row(place, chosen, chosen)
         return open_tails(tails, None if row is None or row.standing != "leader" else (row.broker_id, row.kept_to))
 
+    def all_open_tails(self, candidate_id: int | None) -> dict[Place, list[UnseenTail]]:
+        """`open_tails` of each partition that has some, in order."""
+        found = ((place, self.open_tails(place, candidate_id)) for place in sorted(self.unseen_tails))
+        return {place: tails for place, tails in found if tails}
+
     def harmful(self, decisions: Iterable[Decision]) -> dict[Place, frozenset[tuple[int, int]]]:
         """Pairs (leader, follower) in which the follower is cut and loses the last copy of records that the choice keeps, of each
         partition that has some; equal ones are one object."""
@@ -240,16 +244,6 @@ class Matrix:
             if one.log_dir not in self.earlier
         )
         return (*_replica_sources(candidate_id, rows, self.replicas[place]), *beside)
-
-    def is_moving(self, place: Place) -> bool:
-        """True if one of its brokers has a partition that has to be collected again, before which the broker is neither stopped
-        nor started."""
-        return bool(self.moved) and not self._moving.isdisjoint(self.replicas[place])
-
-    @cached_property
-    def _moving(self) -> frozenset[int]:
-        """Brokers of the partitions that have to be collected again."""
-        return frozenset(broker for place in self.moved for broker in self.replicas[place])
 
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""

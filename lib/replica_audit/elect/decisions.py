@@ -12,12 +12,13 @@ from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_damage, say_unseen_tails
 from replica_audit.elect.plan_model import Candidate, Conflict, Decision, SalvageSource
+from replica_audit.elect.step_list import list_places
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results, by_place, place_of
-from replica_audit.text import count, name_brokers
+from replica_audit.text import count, name_brokers, verb
 
 
 class CommittedOffset(NamedTuple):
@@ -117,9 +118,40 @@ def _say_unseen(brokers: Mapping[str, Sequence[int]], tails: Sequence[UnseenTail
 
 
 _MOVED = "it moved while it was collected, and what looks wrong may be due to that: collect it again, and elect on that"
-MOVES_BESIDE = (
+_MOVES_BESIDE = (
     "its brokers have a partition that moved while it was collected: collect that again first, and elect on that"
 )
+
+
+def held_back(
+    matrix: Matrix, decisions: Iterable[Decision], tails: Mapping[Place, Sequence[UnseenTail]]
+) -> dict[Place, str]:
+    """Partitions that wait for others on their brokers, with the reason: no broker is stopped or started before what moved is
+    collected again, nor before the copies that decide who has the open `tails`. A follower that is started beside a leader that
+    lost them, to serve another partition, is cut to it."""
+    moving = {broker for place in matrix.moved for broker in matrix.replicas[place]}
+    open_on: dict[int, list[Place]] = defaultdict(list)
+    for place in tails:
+        for broker in matrix.replicas[place]:
+            open_on[broker].append(place)
+
+    @cache
+    def why(brokers: frozenset[int]) -> str | None:
+        if not moving.isdisjoint(brokers):
+            return _MOVES_BESIDE
+        beside = sorted({place for broker in brokers for place in open_on.get(broker, ())})
+        if not beside:
+            return None
+        it = verb(len(beside), "it", "them")
+        return (
+            f"its brokers have {list_places(beside)}, too, and starting or stopping one may cut the last log that has the end of {it}: "
+            "copy the brokers again first (capture-plan), and elect on that"
+        )
+
+    if not moving and not open_on:
+        return {}
+    found = ((one, why(frozenset(matrix.replicas[place_of(one)]))) for one in decisions if one.procedure != "none")
+    return {place_of(one): reason for one, reason in found if reason is not None}
 
 
 def _say_awaited(wanted: Mapping[int, int]) -> str:

@@ -10,13 +10,13 @@ from replica_audit import __version__
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
-from replica_audit.elect.decisions import MOVES_BESIDE, committed_offsets, decide
+from replica_audit.elect.decisions import committed_offsets, decide, held_back
 from replica_audit.elect.election_steps import make_steps
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps, unread_records
+from replica_audit.elect.safeguards import CopiedAgain, copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
 from replica_audit.results import Results, place_of
@@ -148,17 +148,22 @@ def plan_elections(
     about = frozenset(asked) or _Everything()
     copies = Copies()
     outcome = make_steps(state, matrix, decisions, tools)
-    if held := {
-        place_of(one) for one in outcome.decisions if one.procedure != "none" and matrix.is_moving(place_of(one))
-    }:
+    tails = matrix.all_open_tails(candidate_id)
+    held = held_back(matrix, outcome.decisions, tails)
+    if held:
         unplanned = [one.by("unplanned") for one in outcome.decisions if place_of(one) in held]
-        conflicts += [Conflict(*place, MOVES_BESIDE) for place in sorted(held)]
+        conflicts += [Conflict(*place, held[place]) for place in sorted(held)]
         outcome = make_steps(state, matrix, [one for one in decisions if place_of(one) not in held], tools)
         outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
+    holding = {broker for place in held for broker in matrix.replicas[place]}
+    tails = {place: some for place, some in tails.items() if place in about or holding & matrix.replicas[place].keys()}
+    again = CopiedAgain.of(matrix, state, tails, held if tails else ())
     first = [
         *(
             replace(step, files=copies.files_of(step.commands))
-            for step in safeguard_steps(results, matrix, state, outcome.decisions, tools, copies, about, candidate_id)
+            for step in safeguard_steps(
+                results, matrix, state, outcome.decisions, tools, copies, about, candidate_id, again
+            )
         ),
         *copy_of_outrun(outcome.outrun),
         *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from replica_audit.auditing.finding import Code
+from replica_audit.auditing.finding import Code, UnseenTail
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
-from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, newest_states, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import hold_until_brought, name_unseen, say_uncaptured, say_unread, say_unseen_tails
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
+from replica_audit.literals import CaptureKind
 from replica_audit.model import Place
-from replica_audit.results import Results, place_of, present, with_places
+from replica_audit.results import COPIED_AGAIN, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
-from replica_audit.text import count, name_brokers, verb
+from replica_audit.text import count, listed, name_brokers, name_source, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 
@@ -35,13 +36,16 @@ _FATE = {
 _FATE_OF_A_SECOND_DISK = "a broker does not start with two directories of one partition"
 
 
-def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
-    """A step for each directory with records that a choice loses, then one for each broker with such `.deleted` files."""
+def copy_put_aside(
+    state: PresentState, decisions: Sequence[Decision], copies: Copies, again: Collection[int] = ()
+) -> Iterator[Step]:
+    """A step for each directory with records that a choice loses, then one for each broker with such `.deleted` files; none of brokers
+    that are copied `again` as they are."""
     deleted: dict[int, list[tuple[Place, SalvageSource, str]]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
         for one in decision.salvage:
-            if one.directory is None or one.name is None:
+            if one.directory is None or one.name is None or one.broker_id in again:
                 continue
             if directory := directory_of_deleted(one.directory):
                 deleted[one.broker_id].append((place, one, directory))
@@ -81,6 +85,9 @@ def _copy_deleted(
     )
 
 
+_Found = TypeVar("_Found")
+
+
 class RecordsAtRisk(NamedTuple):
     """Records of one partition that a broker loses once it follows the log that the others are compared with."""
 
@@ -100,6 +107,7 @@ def safeguard_steps(
     copies: Copies,
     about: Container[Place],
     candidate_id: int | None,
+    again: CopiedAgain,
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete,
     what was not captured, what only one broker holds, who has to stay up. `candidate_id`: the candidate asked for."""
@@ -112,9 +120,12 @@ def safeguard_steps(
     yield from _copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
-    yield from _copy_again(results, matrix, state, about, candidate_id)
+    # Some of it goes within a minute, and whole brokers take longer.
+    yield from copy_put_aside(state, decisions, copies, state.down.intersection(again.brokers))
+    if again.tails:
+        yield again.step(results, state)
     yield from _capture(matrix, state, copies, about, candidate_id)
-    yield from _copy(results, matrix, state, decisions, copies, about)
+    yield from _copy(results, matrix, state, decisions, copies, about, again.brokers)
     yield from _keep_up(results, state, about)
 
 
@@ -278,38 +289,63 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
         )
 
 
-def _kind_of_copies(brokers: Sequence[int], down: Sequence[int]) -> str:
-    """Clause on the kind that manifest.json has to give of copies of `brokers`, of which `down` are known to be down: of a running
-    broker the log counts as older than what others have past its end (C.2)."""
-    if down == brokers:
-        return "give it --kind stopped in place of killed if all were stopped in order"
-    if down:
-        are = verb(len(down), "is", "are")
-        return f"write there the kind killed or stopped for {name_brokers(down)}, which {are} down"
-    return "give it --kind killed or stopped if the brokers are down, and write the kind there if only some are"
+class CopiedAgain(NamedTuple):
+    """Partitions with logs that lost their end or were copied before it was written, and the brokers whose copies tell which."""
 
+    tails: Mapping[Place, Sequence[UnseenTail]]
+    brokers: tuple[int, ...]
+    """In the order in which they are to be copied: who leads most of these partitions comes last (C.2)."""
 
-def _copy_again(
-    results: Results, matrix: Matrix, state: PresentState, about: Container[Place], candidate_id: int | None
-) -> Iterator[Step]:
-    """A step for logs that lost their end or were copied before it was written: copies of all replicas that tell the two apart."""
-    found = ((place, matrix.open_tails(place, candidate_id)) for place in sorted(matrix.unseen_tails) if place in about)
-    tails = {place: some for place, some in found if some}
-    if not tails:
-        return
-    brokers = sorted({broker for place in tails for broker in matrix.replicas[place]})
-    what = list_names(f"{name_unseen(some)} of {topic}-{number}" for (topic, number), some in tails.items())
-    open_question = say_unseen_tails([one for some in tails.values() for one in some], what, len(tails))
-    down = [one for one in brokers if one in state.down]
-    yield Step(
-        action="capture",
-        text=f"Copy the log directories of {name_brokers(brokers)} again, and audit again: {open_question}. capture-plan copies the "
-        f"checkpoints first, and writes when into manifest.json; {_kind_of_copies(brokers, down)}. "
-        f"Before that start and stop no broker of {list_places(tails)}, and elect none",
-        brokers=tuple(brokers),
-        partitions=tuple(tails),
-        commands=results.copy_again(brokers, are_down=down == brokers),
-    )
+    @classmethod
+    def of(
+        cls,
+        matrix: Matrix,
+        state: PresentState,
+        tails: Mapping[Place, Sequence[UnseenTail]],
+        waiting: Iterable[Place],
+    ) -> CopiedAgain:
+        """Of partitions with open `tails`, and of those `waiting` for them, for which the next plan needs all copies, too."""
+        places = {*tails, *waiting}
+        registered = (state.partitions.get(place) for place in places)
+        led = Counter(one.leader_id for one in registered if one is not None)
+        brokers = {broker for place in places for broker in matrix.replicas[place]}
+        return cls(tails, tuple(sorted(brokers, key=lambda broker: (led[broker], broker))))
+
+    def step(self, results: Results, state: PresentState) -> Step:
+        """Copies of the brokers, and the plan made from them."""
+        what = list_names(f"{name_unseen(some)} of {topic}-{number}" for (topic, number), some in self.tails.items())
+        question = say_unseen_tails([one for some in self.tails.values() for one in some], what, len(self.tails))
+        kinds: dict[int, CaptureKind] = {
+            one: "stopped" if one in state.clean else "killed" for one in self.brokers if one in state.down
+        }
+        return Step(
+            action="capture",
+            text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
+            f"copies the checkpoints first, and writes into manifest.json when it copied, and who was down{self._ask_kinds(state, kinds)}. "
+            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{self._ask_leaders(results)}",
+            brokers=tuple(sorted(self.brokers)),
+            partitions=tuple(self.tails),
+            commands=results.copy_again(self.brokers, kinds),
+        )
+
+    def _ask_leaders(self, results: Results) -> str:
+        """A sentence on sources of leadership that are on no broker; "" without one."""
+        newest = newest_states(results)
+        sources = {newest[place].source for place in self.tails if place in newest} - {"metadata_log", "inferred"}
+        told = listed([name_source(one) for one in sorted(sources)])
+        return f". Put {told} into {COPIED_AGAIN}, too: no broker has that" if sources else ""
+
+    def _ask_kinds(self, state: PresentState, kinds: Mapping[int, CaptureKind]) -> str:
+        """Clause on what the user has to add to the command: of a broker that runs a log counts as older than what others have past its
+        end (C.2)."""
+        unsure = sorted(set(self.brokers) - state.up - state.down)
+        if unsure:
+            each = f"each of {name_brokers(unsure)}" if len(unsure) > 1 else name_brokers(unsure)
+            that = "that is down" if len(unsure) > 1 else "if it is down"
+            return f": add --kind ID=killed for {each} {that}, or ID=stopped if it was stopped in order"
+        if "killed" in kinds.values():
+            return ": write stopped in place of killed for one that was stopped in order"
+        return ""
 
 
 def _capture(
@@ -348,9 +384,11 @@ def _copy(
     decisions: Sequence[Decision],
     copies: Copies,
     about: Container[Place],
+    again: Collection[int],
 ) -> Iterator[Step]:
-    """Steps to copy records that a broker deletes as soon as it follows, then those that exist once or that the choice loses."""
-    holdings = _find_holdings(matrix, about)
+    """Steps to copy records that a broker deletes as soon as it follows, then those that exist once or that the choice loses; none of
+    brokers that are copied `again` as a whole."""
+    holdings = _without(again, _find_holdings(matrix, about))
     groups: dict[tuple, list[int]] = defaultdict(list)
     for broker, held in holdings.items():
         numbers = tuple((one.place, one.records, one.committed) for one in held)
@@ -368,12 +406,11 @@ def _copy(
             snapshot=tuple(f"{one.log_dir}/{one.place[0]}-{one.place[1]}" for one in held if one.log_dir is not None),
         )
     copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
-    doubted = _find_doubted(results, copied, about)
+    doubted = _without(again, _find_doubted(results, copied, about))
     copied |= {(broker, place) for broker, places in doubted.items() for place in places}
-    others = _find_other(matrix, state, decisions, copied)
-    cut = _find_cut(
-        matrix, decisions, copied | {(broker, place) for broker, places in others.items() for place in places}
-    )
+    others = _without(again, _find_other(matrix, state, decisions, copied))
+    copied |= {(broker, place) for broker, places in others.items() for place in places}
+    cut = _without(again, _find_cut(matrix, decisions, copied))
     if doubted:
         why = "what they have is gone as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
         yield _copy_other(matrix, doubted, copies, why)
@@ -386,7 +423,10 @@ def _copy(
         )
     if cut:
         yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
-    yield from copy_put_aside(state, decisions, copies)
+
+
+def _without(brokers: Collection[int], found: Mapping[int, _Found]) -> dict[int, _Found]:
+    return {broker: some for broker, some in found.items() if broker not in brokers}
 
 
 def _find_doubted(

@@ -38,6 +38,15 @@ STEPS = (
     ),
 )
 
+#: Where an earlier try left the target, the script ends at its beginning, or renames it once it has reached all log dirs.
+_REFUSE = """\
+if [ -e "$TO" ] && [ -n "$(ls -A "$TO")" ]; then
+  echo "$TO is not empty: give a new directory, so that two captures are not mixed" >&2
+  exit 2
+fi
+"""
+_MOVE_ASIDE = '[ ! -e "$TO" ] || mv "$TO" "${TO%/}-until-$(date -u +%Y%m%dT%H%M%SZ)"'
+
 #: Commands after a step: `settle` handles segments that vanished; its second argument selects the files of a partition that is
 #: copied again.
 _THEN = {
@@ -55,11 +64,7 @@ set -euo pipefail
 exec </dev/null
 export LC_ALL=C
 TO={quoted_to}
-if [ -e "$TO" ] && [ -n "$(ls -A "$TO")" ]; then
-  echo "$TO is not empty: give a new directory, so that two captures are not mixed" >&2
-  exit 2
-fi
-WORK=$(mktemp -d)
+{check}WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 partial=0
 
@@ -185,16 +190,23 @@ copied_files() {{
           comma = "," }}'
 }}
 
-# copy_log_dir BROKER HOST DIR NAME: one log dir, in the order in which nothing is proven too much.
+# copy_log_dir BROKER HOST DIR NAME KIND: one log dir, in the order in which nothing is proven too much. Without a kind the broker ran
+# only if it is seen to run before the copy and after it.
 copy_log_dir() {{
-  local broker=$1 host=$2 from=$3 name=$4 started finished files missing vanished=() again=()
-  local kind={kind}
+  local broker=$1 host=$2 from=$3 name=$4 said=$5 started finished files missing vanished=() again=()
+  local kind=null
   started=$(now)
-{at_start}  mkdir -p "$TO/$name"
+  if [ -n "$said" ]; then kind="\\"$said\\""
+  elif runs "$host" "$from"; then kind='"live"'; fi
+  mkdir -p "$TO/$name"
   : >"$WORK/incomplete"
 {steps}
   finished=$(now)
-{at_end}  files=$(copied_files)
+  if [ -z "$said" ]; then
+    runs "$host" "$from" || kind=null
+    [ "$kind" != null ] || echo "broker $broker, $from" >>"$WORK/unseen"
+  fi
+  files=$(copied_files)
   missing=$(sort -u "$WORK/incomplete" \\
     | sed 's/[^\\t -~]/?/g; s/["\\\\]/\\\\&/g; s|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
   if [ -n "$missing" ]; then
@@ -211,15 +223,6 @@ copy_log_dir() {{
 : >"$WORK/entries"
 : >"$WORK/told"
 : >"$WORK/unseen"
-"""
-
-#: Without a kind that is given, a log dir's broker ran only if it is seen to run before the copy and after it.
-_AT_START = """\
-  ! runs "$host" "$from" || kind='"live"'
-"""
-_AT_END = """\
-  runs "$host" "$from" || kind=null
-  [ "$kind" != null ] || echo "broker $broker, $from" >>"$WORK/unseen"
 """
 
 _TAIL = """
@@ -251,6 +254,8 @@ class CapturedBroker(NamedTuple):
     broker_id: int
     log_dirs: tuple[str, ...]
     host: str | None = None
+    kind: CaptureKind | None = None
+    """None where nothing says whether it runs: the script looks."""
 
     def copies(self) -> list[tuple[str, str]]:
         """Pairs of a log dir and the directory of the snapshot that it is copied to."""
@@ -264,14 +269,14 @@ def render_capture_script(
     brokers: Sequence[CapturedBroker],
     to: str,
     *,
-    kind: CaptureKind | None,
     kafka_version: str | None,
     bootstrap: str | None,
+    moves_aside: bool = False,
 ) -> str:
     """Render the script that copies `brokers`, in the given order, to the directory `to` and writes manifest.json there.
 
-    With `bootstrap` it also takes a listing of the topics. Without `kind` the script looks which brokers run. If all brokers are
-    said to be stopped or killed the snapshot is quiesced; otherwise the manifest leaves that unknown.
+    With `bootstrap` it also takes a listing of the topics. If all brokers are said to be stopped or killed the snapshot is
+    quiesced; otherwise the manifest leaves that unknown. A directory that is not empty is refused, or with `moves_aside` renamed.
     """
     remote = any(broker.host for broker in brokers)
     steps = [
@@ -279,11 +284,15 @@ def render_capture_script(
         for number, (title, why, select) in enumerate(STEPS, 1)
     ]
     ssh = ", and ssh" if remote else ""
-    looks = {"kind": "null", "at_start": _AT_START, "at_end": _AT_END}
-    known = {"kind": shlex.quote(f'"{kind}"'), "at_start": "", "at_end": ""} if kind else looks
-    parts = [_HEAD.format(to=to, quoted_to=shlex.quote(to), ssh=ssh, steps="\n".join(steps), **known)]
-    copies = [(str(one.broker_id), one.host or "-", path, name) for one in brokers for path, name in one.copies()]
-    parts += [shlex.join(("reach", broker_id, host, path)) for broker_id, host, path, _ in copies]
+    check = "" if moves_aside else _REFUSE
+    parts = [_HEAD.format(to=to, quoted_to=shlex.quote(to), ssh=ssh, steps="\n".join(steps), check=check)]
+    copies = [
+        (str(one.broker_id), one.host or "-", path, name, one.kind or "")
+        for one in brokers
+        for path, name in one.copies()
+    ]
+    parts += [shlex.join(("reach", broker_id, host, path)) for broker_id, host, path, _, _ in copies]
+    parts += [_MOVE_ASIDE] if moves_aside else []
     parts.append('mkdir -p "$TO"')
     parts += [shlex.join(("copy_log_dir", *copy)) for copy in copies]
     command = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap or 'HOST:9092')} --describe"
@@ -292,7 +301,7 @@ def render_capture_script(
     tail = _TAIL.format(
         describe=describe,
         version=f' "kafka_version": "{kafka_version}",' if kafka_version else "",
-        quiesced="true" if kind in ("stopped", "killed") else "null",
+        quiesced="true" if all(one.kind in ("stopped", "killed") for one in brokers) else "null",
     )
     if bootstrap:
         failed = 'echo "incomplete: no listing of the topics" >>"$WORK/told"'

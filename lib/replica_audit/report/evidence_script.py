@@ -150,7 +150,8 @@ def render_evidence_script(
     for broker in brokers:
         host = broker.host or "-"
         given = [part for path, name in broker.copies() for part in ("--log-dir", f"{path}={name}")]
-        command = shlex.join([*by, "python3", "-I", "-B", "-", *given, "--broker-id", str(broker.broker_id), *options])
+        given += ["--broker-id", str(broker.broker_id), *(["--kind", broker.kind] if broker.kind else [])]
+        command = shlex.join([*by, "python3", "-I", "-B", "-", *given, *options])
         names = ["(", "-name", "*.log", "-o", "-name", "*.log.deleted", "-o", "-name", "*.log.swap", ")"]
         find = shlex.join([*by, "find", "-L", *broker.log_dirs, "-type", "f", *names, "-printf", "%s\\n"])
         measures.append("  " + shlex.join(["measure", str(broker.broker_id), host, find]))

@@ -47,8 +47,9 @@ def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
         waits = bool(decision.depends_on) and not decision.asked
         asks = decision.procedure != "none" or decision.loses_acknowledged or decision.chosen.cut_transactions > 0
         said[sentence, not waits and asks].append(place)
+    copied = {place for step in plan.steps if step.action == "capture" for place in step.partitions}
     for place, conflict in unplanned.items():
-        said[_tell_conflict(conflict), True].append(place)
+        said[_tell_conflict(conflict), place not in copied].append(place)
     for (sentence, asks), places in said.items():
         yield ToldDecision(tuple(places), sentence, asks)
 
