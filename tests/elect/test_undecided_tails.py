@@ -126,7 +126,10 @@ def test_what_was_deleted_since_leaves_nothing_open(
 ) -> None:
     """Broker 3 was away while retention deleted what it had had, and what it would have fetched."""
     rest = Replica(written(begins, 140, 0))
-    audit(tmp_path / "copied", {1: rest, 2: rest, 3: Replica(written(0, 30, 0), **marks)})
+    answer = audit(tmp_path / "copied", {1: rest, 2: rest, 3: Replica(written(0, 30, 0), **marks)})
+    assert [row["severity"] for row in answer.tables["findings"] if row["code"].endswith("-ABOVE-LEO")] == [
+        "medium" if begins < 40 else "info"
+    ], answer
     plan = _plan(capsys, tmp_path / "copied", "orders-0")
     assert [one["candidate_id"] for one in plan["decisions"]] == [1] and not plan["conflicts"]
     assert "capture" not in {step["action"] for step in plan["steps"]}

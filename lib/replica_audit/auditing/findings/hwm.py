@@ -361,10 +361,12 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
         told = _unless_older(case, facts, found, checkpoint)
         yield told
-    if recovery_point is not None and recovery_point > end:
+    # A log that ends below its own start restarts there (A.9).
+    if recovery_point is not None and recovery_point > max(end, facts.log_start_offset):
         found = finding(
             HWM_RP_ABOVE_LEO,
-            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}",
+            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}"
+            + _deleted_since(case.reference.facts, recovery_point),
             broker_id=facts.broker_id,
             offsets=(end, recovery_point),
             evidence=[
@@ -390,10 +392,13 @@ def _unless_older(
     `told_before`: a clause that refers to another finding of the same log for the reason and for what decides it.
 
     It is no more than that if the broker ran by the manifest and another log has the range: a broker that comes back without its
-    tail writes its checkpoints anew, but one below which a segment is deleted goes on.
+    tail writes its checkpoints anew, but one below which a segment is deleted goes on. Nothing depends on it where the leader has deleted
+    the range since.
     """
     if not facts.in_any_order:
         return found
+    if _deleted_since(case.reference.facts, mark):
+        return found._replace(severity="info", verdict=None, confidence="suspect")
     held_to = max((_held_to(case, facts, other, mark) for other in case.copies), default=facts.log_end_offset)
     if facts.is_live and held_to >= mark:
         text = f"{found.message}; the broker ran, and its log was copied before its checkpoints"
@@ -430,10 +435,17 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     return facts.log_end_offset if left else end
 
 
+def _deleted_since(reference: ReplicaFacts, mark: int) -> str:
+    """Clause on the records between a log's end and `mark` if the reference's log begins above them; else empty."""
+    if reference.log_start_offset < mark:
+        return ""
+    return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
+
+
 def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
     """Clause on the records past `end` that no replica has; empty if some replica has all."""
-    if reference.log_start_offset >= checkpoint:
-        return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
+    if deleted := _deleted_since(reference, checkpoint):
+        return deleted
     if held_to >= checkpoint:
         return ""
     if held_to <= end:
