@@ -11,7 +11,8 @@ from typing import Any
 _STEP = re.compile(r"(\d+)\. ")
 _INDENT = "   "
 _COMMAND = re.compile(
-    r"(tar|printf|kill|tail|mkdir|mv|sed|cp|kafka-[a-z-]+\.sh|replica-audit (elect|quorum|salvage|show|restore|verify)) |# "
+    r"(tar|printf|kill|tail|mkdir|mv|sed|cp|bash|kafka-[a-z-]+\.sh|"
+    r"replica-audit (capture-plan|elect|quorum|salvage|show|restore|verify)) |# "
 )
 _LABEL = re.compile(r"# (?:before Kafka (?P<before>[\d.]+)|Kafka (?P<since>[\d.]+) and later|every version):")
 

@@ -168,6 +168,47 @@ def test_a_disk_from_a_backup(tmp_path: Path) -> None:
         _carry_out(cluster, before, "4.3.1", acked)
 
 
+@pytest.mark.slow
+def test_what_one_broker_alone_still_has_is_copied_before_another_partition_is_served(tmp_path: Path) -> None:
+    """The site lost power. Copies of orders-0 are of before its last records, and only broker 2 still has these; of orders-1 only broker
+    0 has all. A plan for that alone would start broker 0 first, which leads orders-0, too, and cuts broker 2."""
+    names = ["orders-0", "orders-1"]
+    with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        time.sleep(_SETTLE_SECONDS)
+        early = cluster.snapshot("early")
+        for number in (0, 1):
+            produce_values(cluster.bootstrap, "orders", number, [f"{number}-{one}" for one in range(20)])
+        acked = {name: _seen(cluster.bootstrap, name) for name in names}
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*cluster.up)
+        for partition, short in (("orders-0", (0, 1)), ("orders-1", (1, 2))):
+            for broker in short:
+                cut_tail(cluster.directories[broker] / partition, 20)
+        before = cluster.snapshot("before")
+        for broker in cluster.brokers:
+            shutil.rmtree(before / f"broker-{broker}" / "orders-0")
+            shutil.copytree(early / f"broker-{broker}" / "orders-0", before / f"broker-{broker}" / "orders-0")
+        file = cluster.out / "first.json"
+        text = run("elect", str(before), *names, "--up", "", "--plan", str(file), status=1)
+        plan = json.loads(file.read_text())
+        assert [step["action"] for step in plan["steps"]] == ["capture"] and len(plan["conflicts"]) == 2
+        operator = Operator(cluster, "4.3.1", before)
+        brokers = [cluster.directories[broker] for broker in cluster.brokers]
+        disks = digests(brokers)
+        assert operator.carry_out(text, plan) == []
+        assert digests(brokers) == disks
+        # The second copy moves the first aside.
+        assert operator.carry_out(text, plan) == []
+        again = operator.home / "copied-again"
+        assert len([*operator.home.glob("copied-again*")]) == 2
+        leads = {
+            one["partition"]: one["candidate_id"] for one in _carry_out(cluster, again, "4.3.1", acked)["decisions"]
+        }
+        assert (leads[0], leads[1]) == (2, 0)
+
+
 def test_where_only_copies_come_first_no_disk_changes(snapshots: Path, tmp_path: Path) -> None:
     """A controller from a backup: which metadata log is right is for people, and nothing is started meanwhile."""
     told, before = SNAPSHOTS["controller-from-backup"], snapshots / "controller-from-backup"
