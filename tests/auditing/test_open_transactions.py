@@ -160,6 +160,17 @@ def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs,
         assert said_of(answer).endswith(f"; the log knows an election of {TIMESTAMP_MS + elected} ms, after that")
 
 
+def test_another_isr_in_the_same_epoch_is_no_election(tmp_path):
+    """A leader that was copied before the marker came, and a follower that left the ISR since: nothing hung."""
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    metadata = {100: write.history(begin, write.change(TOPIC_ID, isr=(1,)))}
+    log = [*written(0, 10, 0), sent(10)]
+    marked = Replica([*log, encode_marker(15, "COMMIT", 0, producer_id=PRODUCER, producer_epoch=0)])
+    ended = coordinator(tmp_path, _ended(0, TIMESTAMP_MS + 500))
+    answer = audit(tmp_path, {1: Replica(log), 2: marked}, metadata=metadata, in_order=True, before_audit=ended)
+    assert hanging(answer) == [], answer
+
+
 def test_what_is_said_of_a_producer_that_went_on_in_a_later_epoch(tmp_path):
     (row,) = _audit(tmp_path, [*written(0, 10, 0), _batch(10), _batch(15, epoch=1)]).found("TXN-HANGING")
     assert row["message"] == (

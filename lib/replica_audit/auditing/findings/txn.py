@@ -105,11 +105,11 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     if case.evidence.was_at_rest:
         return "proven", "nothing was written while the copies were made"
     facts = case.reference.facts
-    history = case.leadership.history if case.leadership else ()
-    epochs = {epoch for epoch, _ in facts.lineage}
-    elected = min(
-        (one.time_ms for one in history if one.leader_epoch in epochs and one.time_ms > state.updated_ms), default=None
-    )
+    begun: dict[int, int] = {}
+    for one in case.leadership.history if case.leadership else ():
+        # A later state of an epoch, such as a smaller ISR, is not an election; that of a snapshot may be a later one.
+        begun.setdefault(one.leader_epoch, -1 if one.occasion == "snapshot" else one.time_ms)
+    elected = min((begun[epoch] for epoch, _ in facts.lineage if begun.get(epoch, -1) > state.updated_ms), default=None)
     if elected is not None:
         return "proven", f"the log knows an election of {elected} ms, after that"
     latest = max(segment.last_timestamp_ms or 0 for segment in facts.segments)
