@@ -74,6 +74,7 @@ def test_findings_and_the_options_of_the_answer_are_of_the_chosen_version() -> N
     found = audit_one(str(SAMPLES / "kip279-1-before"), KIP279, Settings(kafka_version="1.1.1", fail_on="low"))
     assert found.audit["options"] == {
         "protocol": "kip-101", "kafka_version": "1.1.1", "topics": [], "quiesced": None, "fail_on": "low",
+        "given": {"kafka_version": ["--kafka-version", "1.1.1"]},
     }  # fmt: skip
     gap = next(row for row in found.rows("findings") if row["code"] == "TRN-REPLAY-GAP")
     assert "under kip-101" in gap["message"]
