@@ -20,6 +20,7 @@ from tests.support.samples import SAMPLES
 
 from replica_audit.api.elected import write_plan_files
 from replica_audit.elect import kafka_commands, simulation, step_list
+from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import MOST_NAMES, Copies
 from replica_audit.elect.plan_model import Plan, Step, plan_object
@@ -60,6 +61,13 @@ def test_partitions_of_other_epochs_are_alike_and_their_predictions_are_not(monk
     init = simulation.Kinds.__init__
     monkeypatch.setattr(simulation.Kinds, "__init__", lambda self, state, treatment: init(self, state, lambda one: one))
     assert plan_object(plan_elections(results)) == together
+
+
+def test_registrations_share_equal_sets_of_brokers() -> None:
+    """A set takes more memory than all else of a registration, and every partition has four."""
+    registered = present_state(large(60)).partitions.values()
+    sets = [brokers for one in registered for brokers in (one.isr, one.elr, one.adding, one.removing)]
+    assert len({*map(id, sets)}) == len({*sets}) < 20 < len(sets)
 
 
 def test_what_an_event_makes_of_a_registration_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
@@ -295,15 +295,21 @@ def _registration(state: PartitionStateRow, answer: PartitionRow | None, *, has_
         replicas=tuple(state.replicas or ()),
         leader_id=state.leader_id,
         leader_epoch=or_absent(epoch),
-        isr=frozenset(state.isr or ()),
-        elr=frozenset(state.elr or ()),
+        isr=_members(tuple(state.isr or ())),
+        elr=_members(tuple(state.elr or ())),
         last_known=tuple(state.last_known_elr or ()),
         min_isr=int(least) if least.isdigit() else 1,
         unclean=configs.get(UNCLEAN) == "true",
         has_elr=has_elr,
-        adding=frozenset(state.adding or ()),
-        removing=frozenset(state.removing or ()),
+        adding=_members(tuple(state.adding or ())),
+        removing=_members(tuple(state.removing or ())),
     )
+
+
+@lru_cache(maxsize=1 << 12)
+def _members(brokers: tuple[int, ...]) -> frozenset[int]:
+    """The brokers as a set. Of equal sets one object is held, which most partitions share with others."""
+    return frozenset(brokers)
 
 
 def _without_epoch(one: Registration) -> tuple[object, ...]:

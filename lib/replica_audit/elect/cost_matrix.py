@@ -1,4 +1,4 @@
-"""The cost matrix as a plan reads it: rows of `elections` by partition, candidate and replica, and the rows of the replicas."""
+"""The cost matrix as a plan reads it: what each candidate of a partition costs, the cuts of all logs under it, and the replicas' rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
@@ -16,22 +18,41 @@ from replica_audit.literals import COMPARED
 from replica_audit.model import Place
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
-from replica_audit.row_classes import AnyRow, Row, rows_of_columns
+from replica_audit.row_classes import AnyRow, rows_of_columns
 from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
 UNSEEN_TRAITS = ("unseen_tail", "unseen_head", "unchecked")
 
-#: Rows of a partition by candidate and broker; empty for other candidates.
-_Costs = defaultdict[int, dict[int, ElectionRow]]
 _OfPlace = TypeVar("_OfPlace")
+
+
+class Cut(NamedTuple):
+    """What a replica keeps and drops under a candidate: the columns of `elections` that differ by replica and that a plan reads."""
+
+    topic: str
+    partition: int
+    candidate_id: int
+    broker_id: int
+    kept_to: int
+    dropped_records: int
+    lost_held: int
+
+
+#: A row of `elections` as a `Cut`.
+_cut = attrgetter(*Cut._fields)
+
+#: Of a partition: the cuts by candidate and broker, the candidate's own included; empty for other candidates.
+_Cuts = defaultdict[int, dict[int, Cut]]
 
 
 class PackedCosts(NamedTuple):
     """Packed rows of those partitions of a part that have costs."""
 
     places: tuple[Place, ...]
-    elections: bytes
+    candidates: bytes
+    """Rows of `elections` in which the replica is the candidate."""
+    cuts: bytes
     replicas: bytes
     """Rows of compared replicas."""
 
@@ -40,7 +61,8 @@ def pack_costs(part: ReportRows, _: None) -> PackedCosts:
     """The rows of a part that `Matrix` holds."""
     places = dict.fromkeys(map(place_of, part.elections))
     replicas = [row for row in part.replicas if row.role in COMPARED and place_of(row) in places]
-    return PackedCosts(tuple(places), _packed(part.elections), _packed(replicas))
+    own = [row for row in part.elections if row.broker_id == row.candidate_id]
+    return PackedCosts(tuple(places), _packed(own), _packed(map(_cut, part.elections)), _packed(replicas))
 
 
 def remember_costs(results: Results, parts: list[PackedCosts]) -> None:
@@ -53,7 +75,7 @@ def _costs(results: Results) -> Iterable[PackedCosts]:
     return found if isinstance(found, list) else results.map_parts(pack_costs, nothing_given, ("elections", "replicas"))
 
 
-def _packed(rows: Sequence[Row]) -> bytes:
+def _packed(rows: Iterable[Iterable[object]]) -> bytes:
     """Rows of one class, packed column by column: a fifth of the size of packed rows, and unpacked in two thirds of the time."""
     return zlib.compress(pickle.dumps(list(zip(*rows)), pickle.HIGHEST_PROTOCOL), 1)
 
@@ -73,7 +95,8 @@ class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace]):
         unpack: Callable[[bytes], dict[Place, _OfPlace]],
         others: Mapping[Place, _OfPlace],
     ) -> None:
-        """`part` has for each partition the index in `packed` of its rows; rows of `others` are not packed."""
+        """`part` has for each partition the index in `packed` of its rows; `others` are further partitions, with rows that are
+        not packed."""
         self._part, self._packed, self._unpack, self._others = part, packed, unpack, others
         self._open: tuple[int, dict[Place, _OfPlace]] = (-1, {})
 
@@ -86,19 +109,27 @@ class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace]):
         return self._open[1][place]
 
     def __contains__(self, place: object) -> bool:
-        return place in self._part
+        return place in self._part or place in self._others
 
     def __iter__(self) -> Iterator[Place]:
-        return iter(self._part)
+        return chain(self._part, self._others)
 
     def __len__(self) -> int:
-        return len(self._part)
+        return len(self._part) + len(self._others)
 
 
-def _by_candidate(rows: Iterable[ElectionRow]) -> dict[Place, _Costs]:
-    found: dict[Place, _Costs] = defaultdict(lambda: defaultdict(dict))
+def _by_candidate(rows: Iterable[ElectionRow]) -> dict[Place, dict[int, ElectionRow]]:
+    found: dict[Place, dict[int, ElectionRow]] = defaultdict(dict)
     for row in rows:
-        found[place_of(row)][row.candidate_id][row.broker_id] = row
+        if row.broker_id == row.candidate_id:
+            found[place_of(row)][row.candidate_id] = row
+    return found
+
+
+def _cuts_by_candidate(cuts: Iterable[Cut]) -> dict[Place, _Cuts]:
+    found: dict[Place, _Cuts] = defaultdict(lambda: defaultdict(dict))
+    for one in cuts:
+        found[one[:2]][one.candidate_id][one.broker_id] = one
     return found
 
 
@@ -111,27 +142,30 @@ def _by_broker(rows: Iterable[ReplicaRow]) -> dict[Place, dict[int, ReplicaRow]]
 
 
 class Matrix:
-    """The rows of `elections` by partition, candidate and broker, and the replicas' rows by partition and broker."""
+    """What each candidate costs, by partition; the cuts of logs under it; and the replicas' rows, by partition and broker."""
 
     def __init__(self, results: Results) -> None:
-        self.rows: Mapping[Place, _Costs]
+        self.rows: Mapping[Place, dict[int, ElectionRow]]
+        """Each candidate's own row of `elections`."""
+        self.cuts: Mapping[Place, _Cuts]
         self.replicas: Mapping[Place, dict[int, ReplicaRow]]
         """Rows of partitions with costs, and of others as far as they are reported."""
         if results.stored is not None:
             parts = [part for part in _costs(results) if part.places]
             numbers = {place: number for number, part in enumerate(parts) for place in part.places}
-            told = _by_broker(results.replicas)
+            told = _by_broker(row for row in results.replicas if place_of(row) not in numbers)
             self.rows = _Packed(
-                numbers, [part.elections for part in parts], lambda one: _by_candidate(unpacked(one, ElectionRow)), {}
+                numbers, [part.candidates for part in parts], lambda one: _by_candidate(unpacked(one, ElectionRow)), {}
+            )
+            self.cuts = _Packed(
+                numbers, [part.cuts for part in parts], lambda one: _cuts_by_candidate(unpacked(one, Cut)), {}
             )
             self.replicas = _Packed(
                 numbers, [part.replicas for part in parts], lambda one: _by_broker(unpacked(one, ReplicaRow)), told
             )
         else:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
-        held = (row for row in results.replicas if row.lost_held and row.role in COMPARED)
-        self.holding = sorted(held, key=lambda row: (place_of(row), row.broker_id))
-        """Rows of the replicas that hold records which the reference lacks."""
+            self.cuts = _cuts_by_candidate(map(Cut._make, map(_cut, results.elections)))
         self.partitions = {place_of(row): row for row in results.partitions}
         self.needed: dict[Place, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
@@ -174,18 +208,26 @@ class Matrix:
     def places(self) -> list[Place]:
         return sorted(self.rows)
 
-    def row(self, place: Place, candidate_id: int, broker_id: int) -> ElectionRow | None:
-        """The row of a replica under a candidate; None if there is none."""
-        costs = self.rows.get(place)
-        return None if costs is None else costs.get(candidate_id, {}).get(broker_id)
+    def holding(self) -> Iterator[ReplicaRow]:
+        """Rows of the replicas that hold records which the reference lacks, by partition and broker."""
+        for place in sorted(self.replicas):
+            yield from (row for _, row in sorted(self.replicas[place].items()) if row.lost_held)
+
+    def row(self, place: Place, candidate_id: int | None) -> ElectionRow | None:
+        """The candidate's own row; None if there is none."""
+        return None if candidate_id is None else self.rows.get(place, {}).get(candidate_id)
+
+    def cut(self, place: Place, candidate_id: int, broker_id: int) -> Cut | None:
+        """The cut of a replica under a candidate; None if unknown."""
+        return self.cuts[place].get(candidate_id, {}).get(broker_id) if place in self.cuts else None
 
     def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
         """Offset at which a replica's log is cut under a candidate (for the candidate, its own log end); None if unknown."""
-        row = self.row(place, candidate_id, broker_id)
-        return None if row is None else row.kept_to
+        cut = self.cut(place, candidate_id, broker_id)
+        return None if cut is None else cut.kept_to
 
     def best(self, place: Place) -> int | None:
-        return next((one for one, rows in self.rows[place].items() if rows[one].choice == "best"), None)
+        return next((one for one, row in self.rows[place].items() if row.choice == "best"), None)
 
     def open_tails(self, place: Place, candidate_id: int | None) -> list[UnseenTail]:
         """Ends of logs that leave open what the candidate asked for loses, if the partition has it, else the best. None for a
@@ -194,7 +236,7 @@ class Matrix:
         if not tails or place not in self.rows:
             return []
         chosen = candidate_id if candidate_id in self.rows[place] else self.best(place)
-        row = None if chosen is None else self.row(place, chosen, chosen)
+        row = self.row(place, chosen)
         return open_tails(tails, None if row is None or row.standing != "leader" else (row.broker_id, row.kept_to))
 
     def all_open_tails(self, candidate_id: int | None) -> dict[Place, list[UnseenTail]]:
@@ -210,12 +252,11 @@ class Matrix:
         for decision in decisions:
             least = decision.chosen.loss
             worse = {one.candidate_id for one in decision.candidates if one.loss > least}
-            rows = self.rows[place_of(decision)]
             pairs = frozenset(
                 (leader, follower)
                 for leader in worse
-                for follower, row in rows[leader].items()
-                if follower != leader and row.lost_held
+                for follower, cut in self.cuts[place_of(decision)][leader].items()
+                if follower != leader and cut.lost_held
             )
             if pairs:
                 found[place_of(decision)] = known.setdefault(pairs, pairs)
@@ -223,7 +264,7 @@ class Matrix:
 
     def cuts_transactions(self, place: Place, candidate_id: int) -> bool:
         """True if another log has the marker of a transaction and the candidate's does not."""
-        row = self.row(place, candidate_id, candidate_id)
+        row = self.row(place, candidate_id)
         return row is not None and bool(row.cut_transactions)
 
     def cut_logs(self, place: Place, candidate_id: int) -> list[int]:
@@ -231,19 +272,22 @@ class Matrix:
         ends = {broker: row.log_end_offset for broker, row in self.replicas[place].items()}
         return [
             broker
-            for broker, row in self.rows[place][candidate_id].items()
-            if broker != candidate_id and (end := ends.get(broker)) is not None and row.kept_to < end
+            for broker, cut in self.cuts[place][candidate_id].items()
+            if broker != candidate_id and (end := ends.get(broker)) is not None and cut.kept_to < end
         ]
 
     def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
         """Logs from which the records that a candidate loses can be taken: replicas first, then other copies."""
-        rows = self.rows[place][candidate_id]
+        row = self.rows[place][candidate_id]
         beside = (
             SalvageSource(one.broker_id, one.log_dir, one.start_offset, one.end_offset, one.lost_held, one.log_dir)
-            for one in rows[candidate_id].beside or ()
+            for one in row.beside or ()
             if one.log_dir not in self.earlier
         )
-        return (*_replica_sources(candidate_id, rows, self.replicas[place]), *beside)
+        if not row.lost_records:
+            return tuple(beside)
+        cuts = self.cuts[place][candidate_id].values()
+        return (*_replica_sources(candidate_id, cuts, self.replicas[place], row.lost_records), *beside)
 
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""
@@ -257,7 +301,7 @@ class Matrix:
 
 
 def _replica_sources(
-    candidate_id: int, rows: Mapping[int, ElectionRow], replicas: Mapping[int, ReplicaRow]
+    candidate_id: int, cuts: Iterable[Cut], replicas: Mapping[int, ReplicaRow], lost_records: int
 ) -> list[SalvageSource]:
     """Replicas that together hold what is lost, those with the most first; the same records are taken from one only."""
     found: list[SalvageSource] = []
@@ -267,18 +311,18 @@ def _replica_sources(
         own, begin = _lineage(candidate.epochs or candidate.checkpoint_epochs or ()), candidate.log_start_offset or 0
     seen = set()
     taken = 0
-    for row in sorted(rows.values(), key=lambda row: (-row.lost_held, row.broker_id)):
-        replica = replicas.get(row.broker_id)
-        if not row.lost_held or taken >= row.lost_records or replica is None or replica.log_end_offset is None:
+    for cut in sorted(cuts, key=lambda cut: (-cut.lost_held, cut.broker_id)):
+        replica = replicas.get(cut.broker_id)
+        if not cut.lost_held or taken >= lost_records or replica is None or replica.log_end_offset is None:
             continue
         lacked = own.lacked_from(_lineage(replica.epochs))
-        kept_to = row.kept_to if lacked is None or lacked >= begin else min(row.kept_to, lacked)
+        kept_to = cut.kept_to if lacked is None or lacked >= begin else min(cut.kept_to, lacked)
         start = max(kept_to, replica.log_start_offset, replica.local_start_offset or 0)
         end = replica.log_end_offset
-        if (start, end, row.lost_held) not in seen:
-            seen.add((start, end, row.lost_held))
-            taken += row.lost_held
-            found.append(SalvageSource(row.broker_id, replica.log_dir, start, end, row.lost_held))
+        if (start, end, cut.lost_held) not in seen:
+            seen.add((start, end, cut.lost_held))
+            taken += cut.lost_held
+            found.append(SalvageSource(cut.broker_id, replica.log_dir, start, end, cut.lost_held))
     return found
 
 

@@ -53,10 +53,9 @@ def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
         for candidate in sorted(matrix.rows[place]):
-            if candidate in matrix.rows[place][candidate]:
-                hit = groups_hit(matrix, place, candidate, leader, of_place[place])
-                if hit is not None:
-                    found[place][candidate] = hit
+            hit = groups_hit(matrix, place, candidate, leader, of_place[place])
+            if hit is not None:
+                found[place][candidate] = hit
     return found
 
 
@@ -64,7 +63,7 @@ def groups_hit(
     matrix: Matrix, place: Place, candidate_id: int, leader: int | None, groups: Iterable[CommittedOffset]
 ) -> frozenset[str] | None:
     """The groups of a partition that a candidate affects, if they read from `leader` so far; None without the candidate's log."""
-    row = matrix.rows[place][candidate_id][candidate_id]
+    row = matrix.rows[place][candidate_id]
     replica = matrix.replicas[place].get(candidate_id)
     if replica is None:
         return None
@@ -234,7 +233,7 @@ def _stays_as_it_is(matrix: Matrix, state: PresentState, place: Place) -> bool:
     registration = state.partitions.get(place)
     if best is None or registration is None or registration.leader_id != best or best in state.down:
         return False
-    row = matrix.rows[place][best][best]
+    row = matrix.rows[place][best]
     loses = row.lost_records or row.cut_transactions or row.hidden_records
     return not loses and set(matrix.unseen[place]) == {"unchecked"}
 
@@ -294,15 +293,14 @@ def _decision(
     alive = state.up | state.unknown
     kafka = None if registration is None else next_leader(registration, alive, unclean=registration.unclean)
     leader = None if registration is None else registration.leader_id
-    own = rows[chosen][chosen]
-    reason = own.reason
+    reason = rows[chosen].reason
     if reason is None:
         best = matrix.best(place)
         of_best = f"broker {best} would lose the least"
         if matrix.open_tails(place, best):
             of_best = f"what broker {best} would lose is not known"
         reason = f"broker {chosen} was asked for" + ("" if best is None else f"; {of_best}")
-    candidates = tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one])
+    candidates = tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows))
     candidates, salvage = shared((candidates, matrix.sources(place, chosen)))
     return Decision(
         topic=place[0],
@@ -323,7 +321,7 @@ def _decision(
 def _candidate(
     matrix: Matrix, place: Place, broker_id: int, leader: int | None, groups: Sequence[CommittedOffset] | None
 ) -> Candidate:
-    row = matrix.rows[place][broker_id][broker_id]
+    row = matrix.rows[place][broker_id]
     hits = None if groups is None else groups_hit(matrix, place, broker_id, leader, groups)
     return Candidate(
         candidate_id=broker_id,

@@ -456,7 +456,7 @@ def _find_other(
             sources |= set(matrix.cut_logs(place, decision.candidate_id))
         if not stays or decision.loses_acknowledged or decision.chosen.hidden_records:
             sources |= {one.broker_id for one in decision.salvage if one.directory is None}
-            sources |= {broker for broker, rows in matrix.rows[place].items() if rows[broker].only_here}
+            sources |= {broker for broker, row in matrix.rows[place].items() if row.only_here}
         for broker in sorted(sources):
             if (broker, place) not in copied:
                 wanted[broker].append(place)
@@ -474,7 +474,7 @@ def _find_cut(
         followed = next((one for one in decision.candidates if one.candidate_id == matrix.reference(place)), None)
         if followed is None or followed.loss[:3] <= decision.chosen.loss[:3] or (choice, place) in copied:
             continue
-        if (cut := matrix.rows[place][followed.candidate_id].get(choice)) is not None and cut.lost_held:
+        if (cut := matrix.cut(place, followed.candidate_id, choice)) is not None and cut.lost_held:
             wanted[choice].append(place)
     return wanted
 
@@ -532,12 +532,12 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
 def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[RecordsAtRisk]]:
     """By broker, what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
-    for row in matrix.holding:
+    for row in matrix.holding():
         place, broker = place_of(row), row.broker_id
         reference = matrix.reference(place)
         if place not in about or broker == reference:
             continue
-        cut = None if reference is None else matrix.row(place, reference, broker)
+        cut = None if reference is None else matrix.cut(place, reference, broker)
         # Without costs any of it may be cut.
         if row.lost_held and (cut is None or cut.lost_held):
             here = None if row.clean_shutdown is None else row.log_dir

@@ -168,8 +168,10 @@ class StepList:
     def start(self, after: Scenarios, broker: int, text: str, before: Sequence[str] = ()) -> None:
         gone = []
         for place, decision in self._decisions.items():
-            row = self._matrix.row(place, decision.candidate_id, broker)
-            if row is not None and row.dropped_records and after.leader(place) == decision.candidate_id:
+            if after.leader(place) != decision.candidate_id:
+                continue
+            cut = self._matrix.cut(place, decision.candidate_id, broker)
+            if cut is not None and cut.dropped_records:
                 gone.append(place)
         self._add(
             after,
@@ -329,8 +331,8 @@ class StepList:
             for broker in self._replicas(place):
                 if broker in leaving:
                     continue
-                row = self._matrix.row(place, choice, broker)
-                if broker not in after.up or row is None or (place, broker) in self._told:
+                cut = self._matrix.cut(place, choice, broker)
+                if broker not in after.up or cut is None or (place, broker) in self._told:
                     continue
                 self._told.add((place, broker))
                 epoch = self._state.partitions[place].leader_epoch + gained(kinds.first(place))
@@ -339,8 +341,8 @@ class StepList:
                     broker_id=broker,
                     leader_id=choice,
                     leader_epoch=epoch if place in self._state.epoch_said else None,
-                    truncate_to=None if broker == choice else row.kept_to,
-                    dropped_records=row.dropped_records,
+                    truncate_to=None if broker == choice else cut.kept_to,
+                    dropped_records=cut.dropped_records,
                     log_end_offset=end,
                 )
 

@@ -20,6 +20,7 @@ from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
+from replica_audit.literals import COMPARED
 from replica_audit.results import Results
 from replica_audit.row_classes import Row
 from replica_audit.schema import (
@@ -91,10 +92,12 @@ class ToldRows:
         return pc.or_(lacking, self._first("captures", rows, ("broker_id",)))
 
     def _replicas(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        """Replicas whose place a plan names, and one row for each broker's copies."""
+        """Copies whose place a plan names, besides replicas that come with the costs, and one row for each broker's copies."""
         holding = numbers_to_arrow(arrow_to_numbers(rows["lost_held"], 0) > 0)
-        told = pc.and_(pc.is_null(rows["clean_shutdown"]), pc.is_in(keys, self._decided))
-        return pc.or_(pc.or_(holding, told), self._first("replicas", rows, ("broker_id", "clean_shutdown")))
+        decided = pc.is_in(keys, self._decided)
+        costed = pc.and_(decided, pc.is_in(rows["role"], values_to_arrow(COMPARED, pa.string())))
+        told = pc.or_(pc.and_not(holding, costed), pc.and_(decided, pc.is_null(rows["clean_shutdown"])))
+        return pc.or_(told, self._first("replicas", rows, ("broker_id", "clean_shutdown")))
 
     def _group_offsets(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
         hit = pc.is_in(rows["effect"], values_to_arrow(_EFFECTS, pa.string()))
