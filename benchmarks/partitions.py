@@ -78,8 +78,10 @@ def two_logs(seed: int) -> tuple[bytes, bytes]:
     return prefix + with_epoch(logs[0][cut:], 1), prefix + with_epoch(logs[1][cut:], 0)
 
 
-def write_snapshot(directory: Path, partitions: int, every: int = 2) -> None:
-    """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones in every n-th partition, the last of n."""
+def write_snapshot(directory: Path, partitions: int, every: int = 2, *, is_listed: bool = False) -> None:
+    """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones in every n-th partition, the last of n. With
+    `is_listed` there is a listing of the topics, which tells the assignment too, in place of leadership.json.
+    """
     end = COMMON + OWN
     kinds = [two_logs(seed) for seed in range(1, 2 * KINDS, 2)]
     names = [("orders", number) for number in range(partitions)]
@@ -97,6 +99,12 @@ def write_snapshot(directory: Path, partitions: int, every: int = 2) -> None:
         for file, value in (("replication-offset-checkpoint", COMMON), ("recovery-point-offset-checkpoint", end)):
             lines = "".join(f"{topic} {number} {value}\n" for topic, number in names)
             (root / file).write_text(f"0\n{partitions}\n{lines}")
+    if is_listed:
+        lines = (
+            f"\tTopic: {topic}\tPartition: {number}\tLeader: 0\tReplicas: 0,1,2\tIsr: 0,1\n" for topic, number in names
+        )
+        (directory / "kafka-topics-describe.txt").write_text("".join(lines))
+        return
     leadership = [
         {"topic": topic, "partition": number, "leader": 0, "leader_epoch": 1, "isr": [0, 1]} for topic, number in names
     ]

@@ -1,9 +1,10 @@
-"""Measures what the driver does and holds itself: `.venv/bin/python benchmarks/serial.py [--partitions 2000] [--twice] [--bounded]`.
+"""Measures what the driver does and holds itself: `.venv/bin/python benchmarks/serial.py [--partitions 2000] [--twice] [--bounded] [--listed]`.
 
 Ingest, audit and report of the partitions of `partitions.py`, each task in a process of its own that ends with it, as on Spark's executors,
 but without a JVM. Prints of each step the driver's processor time a partition, the peak of its memory, and the time of tasks by function;
 with --twice also of twice as many partitions, and what a further partition adds. With --bounded the report is bounded as above 10,000
-partitions: a fifth of the fewer partitions are told in detail.
+partitions: a fifth of the fewer partitions are told in detail. With --listed the snapshot tells the assignment, from which the plan works out
+who would be elected.
 """
 
 from __future__ import annotations
@@ -106,13 +107,13 @@ class Watch:
         self.peaks[self._step] = max(self.peaks.get(self._step, 0), pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int], Counter[str]]]:
+def measure(partitions: int, *, is_listed: bool) -> Iterator[tuple[str, float, float, list[int], Counter[str]]]:
     """Each step with its processor time, its peak, and what `Forked` counted, in a process of its own: memory of a step before would
     hide what it needs.
     """
     settings = Settings()
     with tempfile.TemporaryDirectory() as directory:
-        write_snapshot(Path(directory, "snapshot"), partitions)
+        write_snapshot(Path(directory, "snapshot"), partitions, is_listed=is_listed)
         steps = {
             "ingest": lambda executor, warehouse: ingest(
                 executor, warehouse, f"{directory}/snapshot", settings, SilentProgress()
@@ -141,6 +142,7 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=2000)
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("--bounded", action="store_true")
+    parser.add_argument("--listed", action="store_true")
     arguments = parser.parse_args()
     if arguments.bounded:
         from replica_audit.auditing import detailed_partitions
@@ -148,7 +150,7 @@ def main() -> int:
         detailed_partitions.WHOLE = detailed_partitions.DETAILED = arguments.partitions // 5
     seen = []
     for partitions in (arguments.partitions, 2 * arguments.partitions)[: 1 + arguments.twice]:
-        found = list(measure(partitions))
+        found = list(measure(partitions, is_listed=arguments.listed))
         seconds = {step: took for step, took, *_ in found}
         peaks = {step: peak for step, _, peak, *_ in found}
         sent, got, tasks = (sum(numbers) for numbers in zip(*(counts for *_, counts, _ in found)))
