@@ -61,14 +61,14 @@ def salvage_steps(
 
 
 def restore_steps(
-    results: Results, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
+    results: Results, matrix: Matrix, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
 ) -> Iterator[Step]:
     """A step that produces the salvaged records again; none while one of their partitions has no plan."""
     places = tuple(map(place_of, _worth_it(decisions, results.remote_store)))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
-        compacted = {place_of(row) for row in results.replicas if row.compacted}
-        skip = [] if compacted.isdisjoint(places) else ["--skip-superseded"]
+        is_compacted = any(row.compacted for place in places for row in matrix.replicas[place].values())
+        skip = ["--skip-superseded"] if is_compacted else []
         command = [
             "replica-audit",
             "restore",
@@ -169,7 +169,7 @@ def plan_elections(
         *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),
     ]
     last = [
-        *restore_steps(results, outcome.decisions, bootstrap, client_config),
+        *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
         *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted),
     ]
     return Plan(
