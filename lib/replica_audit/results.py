@@ -230,15 +230,16 @@ class Results(ReportRows):
         Credentials in a URI are left out, since a report is passed on. If a partition's name begins with a dash, options come first.
         """
         place = self._place
-        given = (self.options.get("given") or {}).items()
-        options = (
-            *options,
-            *(word for setting, words in given if name in (SETTINGS[setting].commands or ()) for word in words),
-        )
+        options = (*options, *self._given(name))
         words = [place, *partitions, *map(str, options)]
         if any(one.startswith("-") for one in partitions):
             words = [*map(str, options), place, "--", *partitions]
         return shlex.join(["replica-audit", name, *words])
+
+    def _given(self, name: str) -> list[str]:
+        """Options that the answers rest on and that the command `name` takes."""
+        given = (self.options.get("given") or {}).items()
+        return [word for setting, words in given if name in (SETTINGS[setting].commands or ()) for word in words]
 
     @property
     def options(self) -> OptionsObject:
@@ -274,11 +275,13 @@ class Results(ReportRows):
     def copy_again(self, brokers: Sequence[int], kinds: Mapping[int, CaptureKind]) -> tuple[str, ...]:
         """Commands that copy the log dirs of brokers, in this order, to a new snapshot and make the plan from it; the user fills in
         the log dirs. `kinds`: the states of those that do not run. What an earlier try copied is moved aside."""
-        script = ["replica-audit", "capture-plan", "--move-aside", *_with_kinds(brokers, kinds), "--to", COPIED_AGAIN]
+        version = self.options.get("kafka_version")
+        known = ["--kafka-version", version] if version else []
+        script = ["capture-plan", "--move-aside", *_with_kinds(brokers, kinds), *known, "--to", COPIED_AGAIN]
         return (
-            f"{shlex.join(script)} > copy-again.sh",
+            f"{shlex.join(['replica-audit', *script])} > copy-again.sh",
             "bash copy-again.sh",
-            shlex.join(["replica-audit", "elect", COPIED_AGAIN]),
+            shlex.join(["replica-audit", "elect", COPIED_AGAIN, *self._given("elect")]),
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -65,6 +66,64 @@ def test_only_a_broker_that_is_seen_to_run_is_said_to_be_live(capsys, tmp_path):
     manifest = parse_manifest((tmp_path / "copy" / "manifest.json").read_bytes(), "manifest.json")
     assert [(one.broker_id, one.kind) for one in manifest.brokers] == [(1, "live"), (2, None)]
     assert "broker 2, " in done.stderr and '"stopped" or "killed"' in done.stderr and "broker 1" not in done.stderr
+
+
+def test_an_inode_of_another_device_with_the_same_number_is_no_lock_of_the_broker(capsys, tmp_path):
+    """The disk of a broker that is down, mounted beside one that runs: fresh file systems give files the same numbers."""
+    shutil.copytree(SAMPLE / "broker-1", tmp_path / "disk")
+    (tmp_path / "disk" / ".lock").touch()
+    inode = (tmp_path / "disk" / ".lock").stat().st_ino
+    (tmp_path / "locks").write_text(f"1: POSIX  ADVISORY  WRITE 10192 00:00:{inode} 0 EOF\n")
+    script = plan(capsys, f"1={tmp_path}/disk", "--to", str(tmp_path / "copy"))
+    script = script.replace("/proc/locks'", f"{tmp_path}/locks'")
+    assert f"{tmp_path}/locks" in script
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True)
+    assert parse_manifest((tmp_path / "copy" / "manifest.json").read_bytes(), "manifest.json").brokers[0].kind is None
+
+
+def test_a_broker_that_runs_is_not_said_to_be_down(capsys, tmp_path):
+    """Its supervisor had started it again, and its log been cut; the manifest had it killed and the snapshot at rest."""
+    shutil.copytree(SAMPLE / "broker-1", tmp_path / "disk")
+    lock = tmp_path / "disk" / ".lock"
+    lock.touch()
+    script = plan(capsys, f"1={tmp_path}/disk", "--to", str(tmp_path / "copy"), "--kind", "killed")
+    with lock.open("r+") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True)
+    assert done.returncode == 3 and "broker 1 runs" in done.stderr and not (tmp_path / "copy").exists()
+    # It starts while it is copied.
+    begin = "import fcntl, time; f = open(%r, 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
+    hold = f'python3 -c {shlex.quote(begin % str(lock))} > >(cat >"$WORK/held") & HELD=$!; while [ ! -s "$WORK/held" ]; do sleep 0.1; done'
+    script = script.replace("\ncopy_log_dir 1", f"\n{hold}\ncopy_log_dir 1").replace(
+        "\nexit 0\n", "\nkill $HELD\nexit 0\n"
+    )
+    done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    manifest = parse_manifest((tmp_path / "copy" / "manifest.json").read_bytes(), "manifest.json")
+    assert (manifest.brokers[0].kind, manifest.quiesced) == (None, None)
+    assert "was started while it was copied" in done.stderr
+
+
+def test_a_log_dir_is_not_moved_aside_nor_copied_into_itself(capsys, tmp_path):
+    shutil.copytree(SAMPLE / "broker-1", tmp_path / "kafka" / "data")
+    (tmp_path / "link").symlink_to(tmp_path / "kafka")
+    for to in ("kafka", "kafka/data", "kafka/data/copy", "link"):
+        script = plan(capsys, f"1={tmp_path}/kafka/data", "--to", f"{tmp_path}/{to}", "--move-aside")
+        done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True)
+        assert done.returncode == 3 and "lies in the other" in done.stderr
+    assert read_directory(tmp_path / "kafka" / "data") == read_directory(SAMPLE / "broker-1")
+    script = plan(capsys, f"1={tmp_path}/kafka/data", "--to", f"{tmp_path}/kafka/data-copy")
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True)
+
+
+def test_what_a_script_leaves_that_was_killed_is_no_whole_copy(capsys, tmp_path):
+    brokers = [f"{number}={SAMPLE / f'broker-{number}'}" for number in (2, 1)]
+    script = plan(capsys, *brokers, "--to", str(tmp_path / "copy")).replace("\ncopy_log_dir 1", "\nkill -KILL $$\n")
+    assert subprocess.run(["bash", "-c", script], check=False, capture_output=True).returncode == -9
+    _, inventory = open_snapshot(str(tmp_path / "copy"), (), None)
+    assert inventory.replicas and {one.broker_id for one in inventory.manifest.brokers} == {1, 2}
+    audit = audit_one(str(tmp_path / "copy"), TopicPartition("orders", 0), Settings())
+    assert {row.verdict for row in audit.partitions} == {"INCONCLUSIVE"}
 
 
 def test_the_audit_of_the_copy_is_that_of_the_original(capsys, tmp_path):

@@ -203,6 +203,15 @@ def test_the_commands_of_the_step_serve_as_they_are_printed_as_often_as_they_are
     assert len([*tmp_path.glob("copied-again*")]) == 2
 
 
+def test_the_next_plan_rests_on_the_same_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without its version the manifest of the new copies had the rules of another one, and elect looked at all topics."""
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT))
+    given = ("--kafka-version", "2.8.1", "--topic", "orders*")
+    script, _, elect = _plan(capsys, tmp_path / "copied", *given)["steps"][0]["commands"]
+    assert "--kafka-version 2.8.1 --to copied-again > copy-again.sh" in script
+    assert elect == "replica-audit elect copied-again --topic 'orders*' --kafka-version 2.8.1"
+
+
 _PARTED = {
     1: Replica([*written(0, 20, 0), *written(20, 40, 1)], partition=1),
     2: Replica(written(0, 20, 0), partition=1),

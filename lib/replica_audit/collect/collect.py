@@ -1359,8 +1359,10 @@ def is_seen_running(log_dirs: List[CollectedDir]) -> bool:
     """True if a process holds the lock that a broker takes on a log dir. False proves nothing: that process may be out of sight."""
     try:
         with open("/proc/locks") as file:
-            held = {line.split()[-3].rpartition(":")[2] for line in file}
-        return any(str(os.stat(os.path.join(one.path, ".lock")).st_ino) in held for one in log_dirs)
+            held = {line.split()[-3] for line in file}
+        locks = (os.stat(os.path.join(one.path, ".lock")) for one in log_dirs)
+        # Inodes of other devices have the same numbers.
+        return any("%02x:%02x:%d" % (os.major(one.st_dev), os.minor(one.st_dev), one.st_ino) in held for one in locks)
     except (OSError, IndexError):
         return False
 

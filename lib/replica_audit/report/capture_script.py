@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -45,7 +46,7 @@ if [ -e "$TO" ] && [ -n "$(ls -A "$TO")" ]; then
   exit 2
 fi
 """
-_MOVE_ASIDE = '[ ! -e "$TO" ] || mv "$TO" "${TO%/}-until-$(date -u +%Y%m%dT%H%M%SZ)"'
+_MOVE_ASIDE = '[ ! -e "$TO" ] || mv -T "$TO" "${TO%/}-until-$(date -u +%Y%m%dT%H%M%SZ)"'
 
 #: Commands after a step: `settle` handles segments that vanished; its second argument selects the files of a partition that is
 #: copied again.
@@ -77,8 +78,23 @@ on() {{
   else ssh -n "$1" "env LC_ALL=C bash -o pipefail -c $(quote "$command")"; fi
 }}
 
-# reach BROKER HOST DIR: stops where a log dir cannot be entered, before anything is copied.
-reach() {{ on "$2" "$3" true || {{ echo "broker $1: $3 cannot be entered; where its disk has failed, leave it out" >&2; exit 3; }}; }}
+# reach BROKER HOST DIR KIND: stops before anything is copied where a log dir cannot be entered, or its broker runs though KIND says
+# that it is down, or where its copy would lie in it, or it in what is moved aside.
+reach() {{
+  on "$2" "$3" true || {{ echo "broker $1: $3 cannot be entered; where its disk has failed, leave it out" >&2; exit 3; }}
+  if is_down "$4" && runs "$2" "$3"; then
+    echo "broker $1 runs, for $3/.lock is held, but --kind says that it is $4: give the kind that holds now" >&2
+    exit 3
+  fi
+  [ "$2" = - ] || return 0
+  local from to
+  from=$(realpath "$3")
+  to=$(realpath -m "$TO")
+  [[ $from/ == "${{to%/}}"/* || $to/ == "${{from%/}}"/* ]] || return 0
+  echo "broker $1: one of $3 and $TO lies in the other: give another directory with --to" >&2
+  exit 3
+}}
+is_down() {{ [ "$1" = stopped ] || [ "$1" = killed ]; }}
 
 # note PATH REASON: the copy of this log dir is incomplete in PATH.
 note() {{ printf '%s\\t%s\\n' "$1" "$2" >>"$WORK/incomplete"; }}
@@ -176,8 +192,11 @@ put_aside() {{
 now() {{ date -u +%Y-%m-%dT%H:%M:%S.%3NZ; }}
 
 # runs HOST DIR: a process holds the lock that a broker takes on its log dir, so the broker runs. That none is seen proves nothing:
-# the broker may be in a container, or the disk mounted elsewhere.
-runs() {{ on "$1" "$2" 'inode=$(stat -L -c %i .lock) && grep -q ":$inode " /proc/locks' 2>/dev/null; }}
+# the broker may be in a container, or the disk mounted elsewhere. Inodes of other devices have the same numbers.
+runs() {{
+  on "$1" "$2" 'set -- $(stat -L -c "%d %i" .lock) && [ $# = 2 ] &&
+    grep -q "$(printf " %02x:%02x:%d " $(($1 >> 8 & 4095)) $(($1 & 255 | $1 >> 12 & 1048320)) "$2")" /proc/locks' 2>/dev/null
+}}
 
 # copied_files: each file of the copy with its size and SHA-256, as JSON; names that no file of Kafka has are left out.
 copied_files() {{
@@ -204,7 +223,12 @@ copy_log_dir() {{
   finished=$(now)
   if [ -z "$said" ]; then
     runs "$host" "$from" || kind=null
-    [ "$kind" != null ] || echo "broker $broker, $from" >>"$WORK/unseen"
+    [ "$kind" != null ] || echo "broker $broker, $from: not seen to run while it was copied. If it was down, give its kind in" \\
+      'manifest.json: "stopped" or "killed"' >>"$WORK/unsure"
+  elif is_down "$said" && runs "$host" "$from"; then
+    kind=null
+    quiesced=null
+    echo "broker $broker, $from: it was started while it was copied, so manifest.json has no kind of it" >>"$WORK/unsure"
   fi
   files=$(copied_files)
   missing=$(sort -u "$WORK/incomplete" \\
@@ -222,7 +246,7 @@ copy_log_dir() {{
 }}
 : >"$WORK/entries"
 : >"$WORK/told"
-: >"$WORK/unseen"
+: >"$WORK/unsure"
 """
 
 _TAIL = """
@@ -230,13 +254,11 @@ _TAIL = """
 #    {describe}
 # 7. The times of the copies tell a replica that was copied early from one that lost records.
 {{
-  printf '{{"schema_version": 1, "quiesced": %s,{version} "brokers": [\\n' {quiesced}
+  printf '{{"schema_version": 1, "quiesced": %s,{version} "brokers": [\\n' "$quiesced"
   cat "$WORK/entries"
   printf '\\n]}}\\n'
 }} >"$TO/manifest.json"
-if [ -s "$WORK/unseen" ]; then
-  sed 's/$/: not seen to run while it was copied. If it was down, give its kind in manifest.json: "stopped" or "killed"/' "$WORK/unseen" >&2
-fi
+cat "$WORK/unsure" >&2
 if [ "$partial" = 1 ]; then
   cat "$WORK/told" >&2
   echo "copied to $TO, but not all of it: copy these again; the audit says what it cannot know without them" >&2
@@ -291,9 +313,11 @@ def render_capture_script(
         for one in brokers
         for path, name in one.copies()
     ]
-    parts += [shlex.join(("reach", broker_id, host, path)) for broker_id, host, path, _, _ in copies]
+    parts += [shlex.join(("reach", broker_id, host, path, kind)) for broker_id, host, path, _, kind in copies]
     parts += [_MOVE_ASIDE] if moves_aside else []
     parts.append('mkdir -p "$TO"')
+    parts.append(f"printf '%s\\n' {shlex.quote(_manifest_of_none(copies))} >\"$TO/manifest.json\"")
+    parts.append(f"quiesced={'true' if all(one.kind in ('stopped', 'killed') for one in brokers) else 'null'}")
     parts += [shlex.join(("copy_log_dir", *copy)) for copy in copies]
     command = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap or 'HOST:9092')} --describe"
     listing = '"$TO/kafka-topics-describe.txt"'
@@ -301,10 +325,16 @@ def render_capture_script(
     tail = _TAIL.format(
         describe=describe,
         version=f' "kafka_version": "{kafka_version}",' if kafka_version else "",
-        quiesced="true" if all(one.kind in ("stopped", "killed") for one in brokers) else "null",
     )
     if bootstrap:
         failed = 'echo "incomplete: no listing of the topics" >>"$WORK/told"'
         taken = f"{describe} || {{ partial=1; rm -f {listing}; {failed}; }}"
         tail = tail.replace(f"#    {describe}", taken)
     return "\n".join(parts) + "\n" + tail
+
+
+def _manifest_of_none(copies: Sequence[tuple[str, str, str, str, str]]) -> str:
+    """The manifest until all is copied: what a script that was killed leaves is no copy of any log dir."""
+    cut = [{"path": ".", "reason": "the copy broke off"}]
+    brokers = [{"broker_id": int(one), "log_dir": name, "incomplete": cut} for one, _, _, name, _ in copies]
+    return json.dumps({"schema_version": 1, "brokers": brokers})
