@@ -75,7 +75,7 @@ def test_an_inode_of_another_device_with_the_same_number_is_no_lock_of_the_broke
     inode = (tmp_path / "disk" / ".lock").stat().st_ino
     (tmp_path / "locks").write_text(f"1: POSIX  ADVISORY  WRITE 10192 00:00:{inode} 0 EOF\n")
     script = plan(capsys, f"1={tmp_path}/disk", "--to", str(tmp_path / "copy"))
-    script = script.replace("/proc/locks'", f"{tmp_path}/locks'")
+    script = script.replace('/proc/locks"', f'{tmp_path}/locks"')
     assert f"{tmp_path}/locks" in script
     subprocess.run(["bash", "-c", script], check=True, capture_output=True)
     assert parse_manifest((tmp_path / "copy" / "manifest.json").read_bytes(), "manifest.json").brokers[0].kind is None

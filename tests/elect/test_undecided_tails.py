@@ -212,6 +212,17 @@ def test_the_next_plan_rests_on_the_same_options(tmp_path: Path, capsys: pytest.
     assert elect == "replica-audit elect copied-again --topic 'orders*' --kafka-version 2.8.1"
 
 
+def test_the_partition_states_of_zookeeper_are_put_into_the_new_copies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file, not ZooKeeper, can be put into a directory."""
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT))
+    state = {"controller_epoch": 1, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
+    (tmp_path / "copied" / "zookeeper.json").write_text(json.dumps({f"{TOPIC}-0": state}))
+    text = _plan(capsys, tmp_path / "copied")["steps"][0]["text"]
+    assert text.endswith("Put zookeeper.json into copied-again, too: no broker has that")
+
+
 _PARTED = {
     1: Replica([*written(0, 20, 0), *written(20, 40, 1)], partition=1),
     2: Replica(written(0, 20, 0), partition=1),

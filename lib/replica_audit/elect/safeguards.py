@@ -332,7 +332,7 @@ class CopiedAgain(NamedTuple):
         """A sentence on sources of leadership that are on no broker; "" without one."""
         newest = newest_states(results)
         sources = {newest[place].source for place in self.tails if place in newest} - {"metadata_log", "inferred"}
-        told = listed([name_source(one) for one in sorted(sources)])
+        told = listed(["zookeeper.json" if one == "zookeeper" else name_source(one) for one in sorted(sources)])
         return f". Put {told} into {COPIED_AGAIN}, too: no broker has that" if sources else ""
 
     def _ask_kinds(self, state: PresentState, kinds: Mapping[int, CaptureKind]) -> str:

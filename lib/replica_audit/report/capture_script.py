@@ -194,8 +194,9 @@ now() {{ date -u +%Y-%m-%dT%H:%M:%S.%3NZ; }}
 # runs HOST DIR: a process holds the lock that a broker takes on its log dir, so the broker runs. That none is seen proves nothing:
 # the broker may be in a container, or the disk mounted elsewhere. Inodes of other devices have the same numbers.
 runs() {{
-  on "$1" "$2" 'set -- $(stat -L -c "%d %i" .lock) && [ $# = 2 ] &&
-    grep -q "$(printf " %02x:%02x:%d " $(($1 >> 8 & 4095)) $(($1 & 255 | $1 >> 12 & 1048320)) "$2")" /proc/locks' 2>/dev/null
+  local number='$(($1 >> 8 & 4095)) $(($1 & 255 | $1 >> 12 & 1048320)) $2'
+  local lock="set -- \\$(stat -L -c '%d %i' .lock) && [ \\$# = 2 ] && printf ' %02x:%02x:%d ' $number"
+  on "$1" "$2" "lock=\\$($lock) && grep -q \\"\\$lock\\" /proc/locks" 2>/dev/null
 }}
 
 # copied_files: each file of the copy with its size and SHA-256, as JSON; names that no file of Kafka has are left out.
@@ -334,7 +335,7 @@ def render_capture_script(
 
 
 def _manifest_of_none(copies: Sequence[tuple[str, str, str, str, str]]) -> str:
-    """The manifest until all is copied: what a script that was killed leaves is no copy of any log dir."""
+    """The manifest until all is copied: if the script is killed, every copy is incomplete."""
     cut = [{"path": ".", "reason": "the copy broke off"}]
     brokers = [{"broker_id": int(one), "log_dir": name, "incomplete": cut} for one, _, _, name, _ in copies]
     return json.dumps({"schema_version": 1, "brokers": brokers})
