@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.encoder import flip
 from tests.support.scenario import audit, written
 from tests.support.snapshots import DESCRIBE, TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 
@@ -247,6 +248,22 @@ def test_no_broker_is_started_for_another_partition_meanwhile(
     assert "its brokers have orders-0, too, and starting or stopping one may cut" in why["orders", 1]
     told = " ".join(_said(capsys, "show", path).split())
     assert told.count("nothing shows whether") == 1 and "orders-1: No plan: its brokers have orders-0" in told
+
+
+@pytest.mark.parametrize("asked", [(), ("orders-1",)])
+def test_no_broker_is_restarted_to_mend_another_partition_before_it_is_copied_again(
+    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Asked for orders-1 alone, the plan began with a restart of broker 2, which may cut the last end of orders-0."""
+    sound = written(0, 20, 0)
+    listed = [Listed(1, (1, 2, 3), (1, 2, 3), partition=one) for one in (0, 1)]
+    other = {broker: Replica(sound, partition=1) for broker in (1, 3)}
+    other[2] = Replica([sound[0], flip(sound[1], 80), *sound[2:]], partition=1)
+    path = write_snapshot(tmp_path / "copied", {one: [_CUT, other[one]] for one in (1, 2, 3)}, listed)
+    plan = _plan(capsys, path, *asked, "--up", "1,2,3")
+    first, *rest = plan["steps"]
+    assert (first["action"], first["brokers"]) == ("capture", [1, 2, 3])
+    assert rest and {(step["action"], *step["brokers"]) for step in rest} == {("mend", 2)}
 
 
 def test_where_it_is_on_other_brokers_nothing_is_held_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

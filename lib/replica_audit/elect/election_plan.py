@@ -155,7 +155,13 @@ def plan_elections(
         conflicts += [Conflict(*place, held[place]) for place in sorted(held)]
         outcome = make_steps(state, matrix, [one for one in decisions if place_of(one) not in held], tools)
         outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
-    holding = {broker for place in held for broker in matrix.replicas[place]}
+    last = [
+        *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
+        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted),
+    ]
+    # Who mends a replica restarts its broker.
+    holding = {broker for step in last if step.action == "mend" for broker in step.brokers}
+    holding |= {broker for place in held for broker in matrix.replicas[place]}
     tails = {place: some for place, some in tails.items() if place in about or holding & matrix.replicas[place].keys()}
     again = CopiedAgain.of(matrix, state, tails, held if tails else ())
     first = [
@@ -167,10 +173,6 @@ def plan_elections(
         ),
         *copy_of_outrun(outcome.outrun),
         *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),
-    ]
-    last = [
-        *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
-        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted),
     ]
     return Plan(
         cluster_id=results.audit.get("cluster_id"),
