@@ -143,3 +143,24 @@ def test_a_later_leader_of_earlier_epochs_lacks_what_another_committed_below_its
     assert asked_costs(tmp_path) == {1: (3, 3, 0), 2: (8, 8, 0)}
     (found,) = answer.found("DIV-EPOCH")
     assert "at offsets 20 to 22, which broker 1 never had" in found["message"]
+
+
+#: Epoch 1 up to 25, then epoch 2.
+DELETED = [*written(0, 20, 0), *written(20, 25, 1), *written(25, 40, 2)]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        Replica(DELETED[:5], log_start=30, epochs=[(0, 0), (1, 20)]),
+        Replica([], log_start=30, first_base_offset=30, epochs=[(0, 0), (1, 20)]),
+    ],
+    ids=["ends below it", "empty"],
+)
+def test_a_log_that_is_not_known_up_to_its_start_may_have_had_what_was_deleted_there(
+    tmp_path: Path, log: Replica
+) -> None:
+    """Log or epoch file may be of before epoch 2: what DeleteRecords had removed was said to be lost."""
+    answer = audit(tmp_path, {1: Replica(DELETED, high_watermark=40), 2: log}, leader=2, isr=(2,))
+    assert not [one for one in answer.found("DIV-EPOCH") if "never had" in one["message"]]
+    assert asked_costs(tmp_path)[2][0] <= 10

@@ -93,11 +93,13 @@ def test_histories_that_were_once_said_to_have_lost_records(seed: int, was: str)
         (706, "a checkpoint of a follower was later than its log, which was cut since: HWM-LOSS"),
         (928, "the leader was copied before it led, and a follower goes on past its end: TRN-BELOW-HW"),
         (1388, "the leader was copied while its log and its epoch file were empty: HWM-LOSS"),
+        (1547, "the leader's log was older than its log start, and had earlier epochs: HWM-LOSS"),
         (
             2131,
             "the leader's log was older than its epoch file, and ends below what a follower had committed: HWM-LOSS",
         ),
         (2391, "the same, and the checkpoint that proves it is a follower's: TRN-BELOW-HW"),
+        (2714, "an empty log's epoch file was older than its last records: HWM-ABOVE-ISR-PREFIX"),
         (3336, "the leader's log was several elections older than its epoch file: HWM-LOSS"),
         (3980, "a member of the ISR had a log that was older than its epoch file: HWM-ABOVE-ISR-PREFIX"),
     ],
