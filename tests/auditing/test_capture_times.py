@@ -24,12 +24,24 @@ from replica_audit.text import render_time
 SHARED = written(0, 30, 1)
 
 
-def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, led=1, log_dirs=None, own=SHARED, **named):
+def scene(
+    tmp_path,
+    leader_copied,
+    follower_copied,
+    *,
+    ahead=None,
+    epoch=1,
+    led=1,
+    log_dirs=None,
+    own=SHARED,
+    brokers=None,
+    **named,
+):
     """Leader 1 of epoch `led` to 30, follower 2 with more after it, and when each was copied (minutes); `log_dirs`: their names in the
     manifest."""
     tmp_path.mkdir(exist_ok=True)
     if leader_copied is not None:
-        brokers = [
+        copied = [
             {
                 "broker_id": broker,
                 "log_dir": f"broker-{broker}" if log_dirs is None else log_dirs[broker],
@@ -38,11 +50,11 @@ def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, led=
             }
             for broker, (begin, end) in ((1, leader_copied), (2, follower_copied))
         ]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": brokers}))
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": copied}))
     more = written(30, 40, epoch) if ahead is None else ahead
     return audit(
         tmp_path,
-        {1: Replica(own), 2: Replica([*SHARED, *more], high_watermark=30)},
+        brokers or {1: Replica(own), 2: Replica([*SHARED, *more], high_watermark=30)},
         source="user",
         leader_epoch=led,
         **named,
@@ -71,6 +83,24 @@ def test_nor_was_its_file_copied_before_it_led_where_others_had_records_of_its_e
     assert not answer.found("CAP-SKEW") and answer.cut(2)["truncate_to"] == gone, answer
     earlier = scene(tmp_path / "earlier", (0, 4), (5, 9), epoch=2, led=2, own=own)
     assert earlier.one("CAP-SKEW", 1)[0] == "medium" and not earlier.codes("high"), earlier
+
+
+def test_a_follower_in_place_of_an_absent_leader_may_have_been_cut_after_its_log_was_copied(tmp_path):
+    """Others had records of that leader by then, but its own log was not the leader's: DIV-HIDDEN."""
+    epochs = [(1, 0), (2, 25)]
+    other = Replica([*SHARED[:5], *written(25, 30, 2, "x ")], epochs=epochs, high_watermark=30)
+    answer = scene(
+        tmp_path,
+        (5, 9),
+        (0, 4),
+        brokers={1: Replica(SHARED, epochs=epochs, high_watermark=25), 2: other},
+        led=2,
+        leader=9,
+        isr=(9, 1),
+        replicas=(1, 2, 9),
+    )
+    assert answer.verdict == "INCONCLUSIVE" and not answer.codes("critical"), answer
+    assert "its log was copied before it was cut there" in answer.found("CAP-SKEW")[0]["message"]
 
 
 @pytest.mark.parametrize("log_dirs", [{1: "/var/lib/kafka", 2: "/var/lib/kafka"}, {1: "", 2: ""}])

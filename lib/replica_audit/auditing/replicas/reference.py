@@ -137,7 +137,7 @@ def choose_reference(
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     is_older = bool(led) and _predates(facts, given.leader_epoch, given)
-    term = given.leader_epoch if led or last is None else last.leader_epoch
+    term = given.leader_epoch if led else last.leader_epoch if stopped and last is not None else None
     # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
     had_led = any(
         is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
