@@ -110,6 +110,12 @@ def test_histories_whose_files_in_any_order_were_once_said_to_have_lost_records(
     assert not [one for one in found.audit.findings if one.severity == "critical"], f"{was}\n{found.story}"
 
 
+def test_a_log_start_that_is_later_than_the_log_shows_nothing_of_the_records_below_it():
+    """The leader's log was copied before it was cut, and what it got in place of its records was deleted since: HWM-LOSS."""
+    found = copy_live(5787, any_order=True)
+    assert not found.lost and found.audit.verdict not in ALARMS, found.story
+
+
 def test_a_checkpoint_or_an_epoch_file_of_another_moment_than_its_log_decides_nothing():
     """Where the broker may have run. The end of the log, and what lies past it, are named."""
     told = Counter()

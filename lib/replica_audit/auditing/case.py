@@ -168,9 +168,11 @@ class Case:
         `offset` on, that of a follower.
 
         False if the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
+        A log start that is later than the log does not show that the log's records below it were.
         """
-        leader = self.reference.leader_id
-        keeps = self.tail.is_epoch_said and self.high_watermark.proven_lower > offset
+        leader, facts = self.reference.leader_id, self.reference.facts
+        is_deleted = facts.in_any_order and offset < facts.log_start_offset
+        keeps = self.tail.is_epoch_said and self.high_watermark.proven_lower > offset and not is_deleted
         return (leader is not None or self.reference.is_replaced) and not (self.is_leaders or keeps)
 
     def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
