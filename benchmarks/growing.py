@@ -1,9 +1,10 @@
 """Processor time beside the size of a snapshot, where it once grew with the square: `.venv/bin/python benchmarks/growing.py [--before REVISION]`.
 
 Discovery of clusters of 2,500, 5,000 and 10,000 partitions, all of which once had a leader alone in the ISR (copies of a real
-capture), and the part of it that works out what such a leader knew; the plan for as many bad partitions, in memory; and the
-audit of three replicas of ten batches, one of which has a leader-epoch-checkpoint of 10,000, 100,000 and 1,000,000 lines.
-Each in a process of its own; with --before in turns with the code of that revision, which gets the first epoch file only.
+capture), and the part of it that works out what such a leader knew; the plan for as many bad partitions, in memory, and that
+for partitions each on three of twelve brokers, a third of them bad; and the audit of three replicas of ten batches, one of which
+has a leader-epoch-checkpoint of 10,000, 100,000 and 1,000,000 lines. Each in a process of its own; with --before in turns with
+the code of that revision, without scattered partitions and epoch files.
 Ends with status 1 when a goal is missed.
 """
 
@@ -63,6 +64,15 @@ before = time.process_time()
 audit_all(sys.argv[1], Settings())
 print(time.process_time() - before)
 """
+SCATTERED = """
+import sys, time
+from tests.elect.clusters import BROKERS, results_of, scattered
+from replica_audit.elect.election_plan import plan_elections
+results = results_of(scattered(int(sys.argv[1]), 4), None, "metadata_log")
+before = time.process_time()
+plan_elections(results, up=BROKERS)
+print(time.process_time() - before)
+"""
 PLAN = """
 import sys, time
 from replica_audit.config import Settings
@@ -100,12 +110,15 @@ def run(code: Path, program: str, *arguments: object) -> list[float]:
     return [float(word) for word in ran.stdout.split()]
 
 
-def measure(code: Path, place: Path, bad_copies: int, *, epochs: bool) -> dict[str, float]:
-    """Seconds of all that is measured at one size."""
+def measure(code: Path, place: Path, partitions: int, *, whole: bool) -> dict[str, float]:
+    """Seconds of all that is measured at one size; unless `whole`, without what earlier revisions never ended."""
     discovery, alone = run(code, DISCOVER, place / "cluster")
     seconds = {"discovery": discovery, "alone in the ISR": alone}
-    seconds["plan"] = run(code, PLAN, place / "one", bad_copies)[0]
-    return {**seconds, "epoch file": run(code, AUDIT, place / "epochs")[0]} if epochs else seconds
+    seconds["plan"] = run(code, PLAN, place / "one", partitions // BAD_PER_COPY // 2)[0]
+    if whole:
+        seconds["plan for scattered partitions"] = run(code, SCATTERED, partitions)[0]
+        seconds["epoch file"] = run(code, AUDIT, place / "epochs")[0]
+    return seconds
 
 
 def main() -> int:
@@ -125,9 +138,7 @@ def main() -> int:
             run(ROOT, WRITE, "cluster", place / "one", 2)
             run(ROOT, WRITE, "epochs", place / "epochs", lines)
             for name, code in codes.items():
-                # A hundred thousand lines once took minutes.
-                epochs = name == "now" or lines == LINES[0]
-                seconds = measure(code, place, partitions // BAD_PER_COPY // 2, epochs=epochs)
+                seconds = measure(code, place, partitions, whole=name == "now")
                 told = ", ".join(f"{what} {took:.2f} s" for what, took in seconds.items())
                 print(f"{partitions} partitions, {lines} lines, {name}: {told}", flush=True)
                 largest = seconds if name == "now" else largest

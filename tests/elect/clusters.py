@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,13 @@ from replica_audit.elect.plan_model import Plan
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES, CaptureRow
 
+#: Those of `scattered` partitions.
+BROKERS = range(12)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A partition 0 whose choice loses one committed record as leader, and every other replica two."""
+    """A partition 0 whose choice loses one committed record as leader, as its equals do, and every other replica two."""
 
     topic: str
     replicas: tuple[int, ...]
@@ -27,6 +31,19 @@ class Part:
     """Without a cost matrix."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    equals: tuple[int, ...] = ()
+
+
+def scattered(count: int, seed: int) -> list[Part]:
+    """Partitions, each on three of `BROKERS`; every third is to be led by a replica that is not in sync."""
+    found = []
+    chance = random.Random(seed)
+    for number in range(count):
+        leader, follower, other = chance.sample(BROKERS, 3)
+        is_lost = number % 3 == 0
+        choice, equals = (other, (follower,) if chance.random() < 0.5 else ()) if is_lost else (leader, (follower,))
+        found.append(Part(f"t{number}", (leader, follower, other), leader, (leader, follower), choice, equals=equals))
+    return found
 
 
 def _row(table: str, **values: object) -> dict:
@@ -63,7 +80,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
             for broker in brokers:
                 other = broker != candidate
                 numbers = {"dropped_records": int(other), "lost_held": int(other), "kept_to": 10 if other else 11}
-                lost = 1 if candidate == part.choice else 2
+                lost = 1 if candidate in (part.choice, *part.equals) else 2
                 loss = {"lost_records": lost, "lost_committed": lost, "lost_possible": 0, "lost_at_most": False}
                 said = {
                     "standing": "out_of_sync",

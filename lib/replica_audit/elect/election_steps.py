@@ -35,6 +35,21 @@ _OVERTAKEN = "what says who leads and who is in sync is older than the logs: mak
 
 #: Most conditions of one kind in a step.
 _MOST_CONDITIONS = 40
+#: No further candidates are tried after so many tries in which as many registrations were simulated, those of all scenarios.
+ENOUGH_TRIES, ENOUGH_SIMULATED = 3, 50_000
+
+
+class _Effort:
+    """What was simulated for a plan so far. Tries multiply with equal candidates, and would go on for hours in a large cluster
+    whose partitions have each their own assignment."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self.simulated = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.tries >= ENOUGH_TRIES and self.simulated >= ENOUGH_SIMULATED
 
 
 class PlannedDecisions(NamedTuple):
@@ -52,18 +67,21 @@ class PlannedDecisions(NamedTuple):
 def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> PlannedDecisions:
     """All steps for all decisions, in one order; a decision that no order serves is a conflict.
 
-    If the best candidate has no order, or stops leaders of more partitions, an equal one is tried.
+    If the best candidate has no order, or stops leaders of more partitions, an equal one is tried, until `_Effort` is over.
     """
-    outcome, stopped = _serve(state, matrix, decisions, tools)
+    effort = _Effort()
+    outcome, stopped = _serve(state, matrix, decisions, tools, effort)
     if stopped:
         for candidate, places in sorted(_alternatives(outcome.decisions).items()):
+            if effort.is_over:
+                break
             others = [
                 _instead(one, candidate, matrix, "fewer leaders have to be stopped for it")
                 if place_of(one) in places
                 else one
                 for one in outcome.decisions
             ]
-            other, fewer = _serve(state, matrix, others, tools)
+            other, fewer = _serve(state, matrix, others, tools, effort)
             if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
                 outcome = other
                 stopped = fewer
@@ -86,13 +104,17 @@ def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
 
 
 def _serve(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, effort: _Effort
 ) -> tuple[PlannedDecisions, frozenset[Place]]:
-    """The outcome for these candidates, or for equal ones if they have no order, and the partitions whose leader should stay
-    but is stopped."""
+    """The outcome for these candidates, or for equal ones if they have no order, whichever serves more, and the partitions whose
+    leader should stay but is stopped."""
     tried = {(place_of(one), one.candidate_id) for one in decisions}
+    best: tuple[PlannedDecisions, frozenset[Place]] | None = None
+    fewest = 0
     while True:
-        outcome, unserved, stopped = _try(state, matrix, decisions, tools)
+        outcome, unserved, stopped = try_order(state, matrix, decisions, tools, effort)
+        if best is None or len(unserved) < fewest:
+            best, fewest = (outcome, stopped), len(unserved)
         others = {
             place_of(one): equal
             for one in outcome.decisions
@@ -100,8 +122,8 @@ def _serve(
             for equal in one.equals
             if (place_of(one), equal) not in tried
         }
-        if not others:
-            return outcome, stopped
+        if not others or effort.is_over:
+            return best
         tried |= set(others.items())
         decisions = [
             one
@@ -111,10 +133,11 @@ def _serve(
         ]
 
 
-def _try(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
+def try_order(
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, effort: _Effort
 ) -> tuple[PlannedDecisions, frozenset[Place], frozenset[Place]]:
     """The outcome for exactly these candidates, the partitions that no order serves, and those that lose a leader on the way."""
+    effort.tries += 1
     sorted_out = [sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
@@ -133,6 +156,7 @@ def _try(
             forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
         attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
         attempt.carry_out()
+        effort.simulated += attempt.size
         decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
         if not attempt.dragged and (attempt.risky <= forbidden or way is None):
             new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
@@ -288,6 +312,11 @@ class _Attempt:
         if decision is None:
             return is_forbidden
         return is_forbidden, decision.candidate_id, decision.equals, decision.procedure, self._harmful.get(place)
+
+    @property
+    def size(self) -> int:
+        """Number of registrations that it simulates, those of all scenarios."""
+        return len(self._now.ways) * len(self._kinds.firsts)
 
     def carry_out(self) -> None:
         """Make all steps, in order."""
