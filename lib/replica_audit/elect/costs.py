@@ -197,8 +197,8 @@ def follow(
         if lacked := lacked_below_start(candidate, log.facts):
             # A follower takes over its leader's log start.
             floor = lacked.start_offset
-            lost = [item for item in kept if floor <= item.piece.start_offset < lacked.end_offset]
-            kept, gone = [item for item in kept if item not in lost], [*lost, *gone]
+            gone = [*(item for item in kept if lacked.holds(item.piece.start_offset)), *gone]
+            kept = [item for item in kept if not lacked.holds(item.piece.start_offset)]
         stranded, kept = in_holes(case, candidate, kept)
         if cut < candidate.local_start_offset:
             gone = gone + stranded
