@@ -14,6 +14,7 @@ from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.distinct_records import Count
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
 from replica_audit.auditing.compare.loss import Loss, committed_ahead, count_loss, count_run
+from replica_audit.auditing.compare.remote_storage import place_segment
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
@@ -22,12 +23,20 @@ from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.lost_producers import lost_producer_rows
-from replica_audit.auditing.remote_segments import remote_segment_rows
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-from replica_audit.literals import PROTOCOLS, PUT_ASIDE, SEVERITIES, CaptureState, NamedBy, Role
-from replica_audit.model import OffsetRange, TopicPartition, without
+from replica_audit.literals import (
+    PROTOCOLS,
+    PUT_ASIDE,
+    SEVERITIES,
+    CaptureState,
+    NamedBy,
+    RemoteBasis,
+    RemoteLineage,
+    Role,
+)
+from replica_audit.model import OffsetRange, RemoteSegment, TopicPartition, without
 from replica_audit.schema import (
     CaptureRow,
     DivergenceRow,
@@ -35,6 +44,7 @@ from replica_audit.schema import (
     HighWatermarkRow,
     LostHolder,
     PartitionRow,
+    RemoteSegmentRow,
     ReplicaRow,
     ReportRows,
     SeverityCounts,
@@ -43,6 +53,7 @@ from replica_audit.schema import (
 )
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, NOT_CAPTURED
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, STATES
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -171,7 +182,7 @@ def report_rows(audit: PartitionAudit) -> ReportRows:
     rows = ReportRows(
         partitions=[_partition_row(audit, topic_id, loss)],
         captures=list(capture_rows(audit)),
-        remote_segments=list(remote_segment_rows(audit)),
+        remote_segments=list(_remote_segment_rows(audit)),
         findings=[
             finding_row(item, evidence.topic_partition, topic_id, evidence.options.cluster_id)
             for item in audit.findings
@@ -475,6 +486,47 @@ def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int
 
 _LOG = logging.getLogger(__name__)
 _GREATEST_TEXT = 300
+
+
+def _remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
+    """Yield a row for each segment in `__remote_log_metadata` of a topic with that name, of any id."""
+    case = audit.case
+    known = {one.segment_id for one in case.remote.segments} if case is not None else set()
+    for segment in audit.evidence.side.remote_segments:
+        place: tuple[RemoteLineage, int | None] = ("unknown", None)
+        if case is not None:
+            place = ("other_topic", None)
+            if segment.segment_id in known:
+                place = place_segment(case.reference.facts, case.remote.lineage, segment, case.remote.start_offset)
+        yield RemoteSegmentRow(
+            topic=segment.topic,
+            partition=segment.partition,
+            topic_id=segment.topic_id,
+            segment_id=segment.segment_id,
+            start_offset=segment.start_offset,
+            end_offset=segment.end_offset,
+            epochs=segment.epochs,
+            state=STATES[segment.state],
+            lineage=place[0],
+            parted_at=place[1],
+            size_bytes=segment.size_bytes,
+            copied_by=segment.broker_id,
+            started_ms=segment.started_ms,
+            copied_ms=segment.copied_ms,
+            deleting_ms=segment.deleting_ms,
+            updated_by=segment.updated_by,
+            updated_ms=segment.updated_ms,
+            max_timestamp_ms=None if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms,
+            told_in=segment.told_in,
+            told_whole=segment.is_whole,
+            stored=None if case is None else case.store.forms.get(segment.segment_id),
+            basis=None if case is None else _remote_basis(case, segment),
+        )
+
+
+def _remote_basis(case: Case, segment: RemoteSegment) -> RemoteBasis | None:
+    is_there = segment.state == COPY_FINISHED and segment.segment_id not in case.store.gone
+    return case.store.basis_of(segment.segment_id) if is_there else None
 
 
 def failure_rows(

@@ -43,8 +43,7 @@ from replica_audit.auditing.leadership.uncommitted import (
     frozen_epochs,
     with_uncommitted_tails,
 )
-from replica_audit.auditing.looked_into_store import look_into_store
-from replica_audit.auditing.remote_facts import remote_facts
+from replica_audit.auditing.remote_facts import look_into_store, remote_facts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
@@ -130,12 +129,10 @@ def conclude(
     shorter = any(tail.is_lost(item) or (not one_moment and tail.may_be_lost(item)) for item in compared)
     store = look_into_store(evidence, reference, loaded.rows_of(reference.facts))
     remote = remote_facts(
-        evidence.side.remote_segments,
-        evidence.side.remote_logs if evidence.is_tiered else None,
+        evidence,
         reference,
         compared,
         leadership,
-        options.times,
         store,
         one_moment=one_moment,
         state=_state_for_store(reference, grouping, evidence, "down" if one_moment else tail.state),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
 from replica_audit.auditing.replicas.replica_facts import CopyKey, is_left_by_stop
-from replica_audit.auditing.tiering import Tiering, decide_tiering
 from replica_audit.config import Settings, given_words
 from replica_audit.errors import UsageError
 from replica_audit.model import (
@@ -29,6 +28,10 @@ from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 from replica_audit.redaction import redact
 from replica_audit.results import OptionsObject
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
+from replica_audit.snapshot.remote_log_metadata import DELETE_FINISHED
+
+#: Of a topic: it is tiered, or not; None where nothing decides it.
+Tiering = bool | None
 
 
 class AuditOptions(NamedTuple):
@@ -115,15 +118,58 @@ class PartitionEvidence:
 
     @cached_property
     def tiering(self) -> Tiering:
-        """True if older segments of the topic may be in remote storage only; None if undecided."""
-        return decide_tiering(
-            self.replicas, self._stopped_before_copy, self.leadership, self.side.remote_segments, self.side.store
-        )
+        """True if older segments of the topic may be in remote storage only: by its configs, else by segments of its id in
+        remote storage, else by what its copies show (J)."""
+        if self.leadership is not None and self.leadership.said_tiered is not None:
+            return self.leadership.said_tiered
+        ids = {directory.topic_id for directory, _ in self.replicas}
+        stored = {one.topic_id for one in self.side.remote_segments if one.state != DELETE_FINISHED}
+        if self.side.store is not None:
+            stored |= {one.topic_id for one in self.side.store.objects}
+        if ids & stored:
+            return True
+        shown = {
+            _shows_tiering(*one, was_stopped)
+            for one, was_stopped in zip(self.replicas, self._stopped_before_copy, strict=True)
+        }
+        if True in shown:
+            return True
+        return None if None in shown else False
 
     @cached_property
     def is_tiered(self) -> bool:
         """True if older segments of the topic are known to be in remote storage, if anywhere."""
         return self.tiering is True
+
+
+def _shows_tiering(directory: ReplicaDir, segments: Sequence[SegmentSummary], was_stopped: bool) -> Tiering:
+    """Evidence of one copy: its checkpoint of the log start, and where its epoch file begins, beside its first file.
+
+    Kafka writes the start of a log that is not tiered only while it is inside its first segment, so never 0, and all starts
+    again as it stops cleanly (`LogManager.checkpointLogStartOffsetsInDir`). In between, retention may have moved it past the
+    segment since, and then has cut the epoch file there (`UnifiedLog.maybeIncrementLogStartOffset`): a copy made meanwhile, or
+    after a crash, has the old entry of one, of the other, or of both.
+    """
+    base = min((one.base_offset for one in segments), default=0)
+    first = min((start for _, start in directory.checkpoint_epochs or ()), default=None)
+    start = directory.log_start_checkpoint
+    if start is None:
+        # A start is missing from a file that is here only where the log begins with its files.
+        is_here = directory.log_start_file.state == "present"
+        return False if is_here or first is None or first >= base else None
+    if start >= base:
+        return False
+    # Files of a segment without its .log show that it was not copied, and not that it is in remote storage only.
+    is_whole = all(one >= base for one in directory.index_bases)
+    if was_stopped and is_whole:
+        return True
+    if first is None:
+        may_begin_below = any(one.has_epochs for one in segments)
+    else:
+        may_begin_below = first < base
+    if start == 0 and (first is None or may_begin_below):
+        return True
+    return None if may_begin_below else False
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:

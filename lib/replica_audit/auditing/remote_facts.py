@@ -1,13 +1,22 @@
-"""Segments of one partition in `__remote_log_metadata`, and what they show beyond its replicas (F.7, J)."""
+"""Remote storage of one partition, by `__remote_log_metadata` and the store, beside the log of the reference (F.7, J)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.comparison import Comparison
-from replica_audit.auditing.compare.remote_objects import StoreDeviations
+from replica_audit.auditing.compare.remote_contents import check_contents
+from replica_audit.auditing.compare.remote_objects import (
+    StoreDeviations,
+    StoreMoments,
+    find_deviations,
+    find_leaked,
+    seen_in_store,
+)
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts, find_early_deletion, find_unfinished
 from replica_audit.auditing.compare.remote_storage import (
     RemoteHoles,
@@ -21,33 +30,82 @@ from replica_audit.auditing.compare.remote_storage import (
     without_orphans,
 )
 from replica_audit.auditing.compare.replays import whole_lineage
+from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, CopiedState
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-from replica_audit.model import Leadership, OffsetRange, RemoteSegment
+from replica_audit.model import Leadership, OffsetRange, RemoteListing, RemoteSegment
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_STARTED, DELETE_STARTED
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def look_into_store(evidence: PartitionEvidence, reference: Reference, local: NDArray[np.void]) -> StoreDeviations:
+    """Find deviations of the segments with the reference's topic id, and leaked objects of all topics of that name; empty if
+    the store was not checked. `local` are the batches of the reference's log that the plan asked for."""
+    listing = evidence.side.store
+    if listing is None:
+        return StoreDeviations()
+    by_topic: dict[str, list[RemoteSegment]] = defaultdict(list)
+    for one in evidence.side.remote_segments:
+        by_topic[one.topic_id].append(one)
+    moments = {topic_id: _moments(evidence, of_id, listing) for topic_id, of_id in by_topic.items()}
+    leaked = find_leaked(moments.values())
+    topic_id = reference.facts.directory.topic_id or ""
+    own = moments.get(topic_id)
+    if own is None:
+        return StoreDeviations(leaked=leaked)
+    facts, lineage = reference.facts, whole_lineage(reference)
+    read = [one for one in evidence.side.contents if one.segment.topic_id == topic_id]
+    contents = check_contents(facts, lineage, read, local)
+    # Offsets do not identify the content of a contradictory segment.
+    unclear = {one.segment_id for one in find_contradictory(lineage, own.segments)}
+    sound = [one for one in own.segments if one.segment_id not in unclear]
+    found = find_deviations(facts, lineage, sound, own)
+    read_whole = {one.segment.segment_id for one in read if one.summary is not None}
+    seen = seen_in_store(own.segments, listing, contents, read_whole)
+    return replace(found, leaked=leaked, contents=contents, forms=own.forms(), seen=seen)
+
+
+def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:
+    begun = [evidence.options.times.heard_until(one.told_in) for one in segments]
+    known = [one for one in begun if one is not None]
+    captured_ms = min(known) if len(known) == len(begun) else None
+    return StoreMoments(segments, listing, captured_ms, evidence.was_at_rest and _was_listed_with(evidence, listing))
+
+
+def _was_listed_with(evidence: PartitionEvidence, listing: RemoteListing) -> bool:
+    """True if the store was listed no later than the copies were made: a cluster at rest may have run since.
+
+    A listing beside the copies without a time counts as part of them; a store itself, or a copy of it, does not.
+    """
+    if listing.latest_ms is None:
+        return evidence.options.remote is None
+    finished = (one.finished_ms for one in evidence.options.times.copies if one.finished_ms is not None)
+    return listing.latest_ms <= max(finished, default=-1)
+
 
 def remote_facts(
-    told: Iterable[RemoteSegment],
-    whole_logs: Sequence[str] | None,
+    evidence: PartitionEvidence,
     reference: Reference,
     comparisons: Sequence[Comparison],
     leadership: Leadership | None,
-    times: CaptureTimes,
     store: StoreDeviations,
     *,
     one_moment: bool,
     state: CopiedState,
 ) -> RemoteFacts:
-    """Facts on the segments with the reference's topic id among those `told`; `store` has the deviations of their objects.
+    """Facts on the segments with the reference's topic id; `store` has the deviations of their objects.
 
-    `whole_logs` are the log dirs whose copies list every segment, None if some may be missing. `state`: down if the
-    reference has all that its leader copied, undecided if unknown.
+    `state`: down if the reference has all that its leader copied, undecided if unknown.
     """
-    facts = reference.facts
-    segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
+    facts, times = reference.facts, evidence.options.times
+    segments = tuple(one for one in evidence.side.remote_segments if one.topic_id == facts.directory.topic_id)
+    # Log dirs whose copies list every segment, None if some may be missing.
+    whole_logs = evidence.side.remote_logs if evidence.is_tiered else None
     if not segments and whole_logs is None:
         return RemoteFacts()
     lineage = whole_lineage(reference)
