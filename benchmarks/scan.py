@@ -28,8 +28,8 @@ from typing import BinaryIO
 
 import google_crc32c
 
-from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.model import SegmentSummary
+from replica_audit.process_tuning import keep_freed_memory
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 

@@ -9,9 +9,9 @@ from replica_audit.cli.answer_output import asked_table, print_answers, print_un
 from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
-from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files
+from replica_audit.process_tuning import keep_freed_memory
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.show_text import render_partition
 from replica_audit.report.verdict_object import render_status_line

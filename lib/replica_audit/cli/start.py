@@ -6,8 +6,7 @@ import signal
 from collections.abc import Sequence
 from importlib import import_module
 
-from replica_audit.blas_threads import start_no_blas_threads
-from replica_audit.garbage_collection import collect_rarely
+from replica_audit.process_tuning import collect_rarely, start_no_blas_threads
 
 
 def entry_point(argv: Sequence[str] | None = None) -> None:

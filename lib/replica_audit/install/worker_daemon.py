@@ -16,8 +16,7 @@ import re
 import runpy
 from collections.abc import Iterable
 
-from replica_audit.freed_memory import keep_freed_memory
-from replica_audit.garbage_collection import collect_rarely
+from replica_audit.process_tuning import collect_rarely, keep_freed_memory
 
 _ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\.zip")
 

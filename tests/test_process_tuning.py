@@ -10,7 +10,7 @@ import pytest
 
 _PROGRAM = """
 import resource, sys
-from replica_audit.freed_memory import keep_freed_memory
+from replica_audit.process_tuning import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 def allocate():

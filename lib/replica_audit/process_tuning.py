@@ -1,0 +1,46 @@
+"""Settings of the process that save CPU time; its forks inherit them."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+#: Rows are many and long-lived: a search after every 700 new objects takes a fifth of the driver's time, and a third of that of
+#: tasks that read rows.
+_NEW_OBJECTS = 100_000
+#: Parameter numbers of mallopt(3).
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_FREED_BYTES = 64 << 20
+
+
+def start_no_blas_threads() -> None:
+    """Make numpy start no threads for linear algebra, which nothing here uses; before numpy is imported.
+
+    Otherwise OpenBLAS starts one for each core, which waits for work actively: 50 ms of CPU for each. What the user has set stays.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def collect_rarely() -> None:
+    """Search for unreachable cycles of objects only after every 100,000 new ones."""
+    gc.set_threshold(_NEW_OBJECTS)
+
+
+def leave_to_system() -> None:
+    """Leave all objects to the operating system, which takes them back at the end of the process anyway: without this, Python
+    searches all of them for cycles as it exits."""
+    gc.freeze()
+
+
+def keep_freed_memory() -> None:
+    """Make glibc keep up to 64 MiB of freed memory, since a scan needs the same amount for every window.
+
+    Otherwise each window of a segment is returned to the system and its pages are made anew, which takes a fifth of a scan
+    (benchmarks/scan.py). Other C libraries have no such setting and are left as they are.
+    """
+    import ctypes  # 2 ms, which every command would pay at its start
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for parameter in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+            mallopt(parameter, _FREED_BYTES)
