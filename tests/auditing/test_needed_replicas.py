@@ -73,6 +73,8 @@ ALL = (1, 2, 3)
 BORN = (1, ALL, ())
 #: The others left cleanly; then the sole in-sync replica was down.
 ALONE, CRASHED, STOPPED_ALONE = (1, (1,), ()), (None, (1,), ()), (STOPPED, (1,), ())
+#: With eligible leader replicas: it is down; it has registered again without having stopped in order, and is not up yet.
+ELIGIBLE, DROPPED = (None, (), (1,)), (None, (), ())
 
 
 @pytest.mark.parametrize(
@@ -134,9 +136,12 @@ def test_who_is_needed(course: Course, captured: set[int], needed: dict[int, str
         ((BORN, ALONE, STOPPED_ALONE, ALONE, CRASHED, ALONE), {1}, {2, 3}),
         ((BORN, ALONE, CRASHED, ALONE, STOPPED_ALONE, ALONE), {1}, {2, 3}),
         ((BORN, (2, (2, 3), ()), (3, (3,), ()), (None, (3,), ()), (3, (3,), ())), {3}, {1, 2}),
+        ((BORN, ALONE, ELIGIBLE, DROPPED), {2, 3}, {1}),
+        ((BORN, ALONE, ELIGIBLE, DROPPED), {1, 3}, {2}),
     ],
     ids=["alone", "one that left before is here", "one has followed since", "all had followed before it crashed again",
-         "stopped in order once, and crashed later", "stopped in order after it had crashed", "it had led for a moment only"],
+         "stopped in order once, and crashed later", "stopped in order after it had crashed", "it had led for a moment only",
+         "it came back from a crash, and nobody leads", "the same, and it is here"],
 )  # fmt: skip
 def test_a_sole_in_sync_replica_that_crashed_may_lack_what_those_before_it_hold(
     course: Course, captured: set[int], needed: set[int]

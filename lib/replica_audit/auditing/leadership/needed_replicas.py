@@ -79,7 +79,10 @@ class _Lossy(NamedTuple):
 
 
 def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
-    """True if every captured replica with all committed records (in sync, eligible or last leader) has since crashed or lost its end."""
+    """True if every replica with all committed records (in sync, eligible or last leader) has since crashed or lost its end, as far as
+    captured; nobody is eligible any more once the last that was came back from a crash (KIP-966)."""
+    if leadership.leader_id is None and not (leadership.isr or leadership.elr or leadership.is_deleted):
+        return True
     last = last_led(leadership.history)
     members = {*(leadership.isr or ()), *leadership.elr, *(() if last is None else (last.leader_id,))}
     here = [facts for facts in replicas if facts.broker_id in members]
