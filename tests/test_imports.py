@@ -222,6 +222,19 @@ def test_a_command_loads_only_what_it_needs(argv: str, not_loaded: tuple[str, ..
     _run(program)
 
 
+def test_what_a_run_needs_after_java_starts_is_not_loaded_before(tmp_path: Path) -> None:
+    """Java takes a second to start, in which the rest is loaded."""
+    _run(
+        "import os, sys\n"
+        "os.environ['JAVA_HOME'] = '/none'\n"
+        "from replica_audit.cli.main import main\n"
+        f"places = ['--warehouse', {str(tmp_path / 'w')!r}, '--report', {str(tmp_path / 'r')!r}]\n"
+        f"assert main(['run', {str(SAMPLE)!r}, '--no-quality', *places]) == 4\n"
+        "found = {'pyspark', 'pyarrow', 'jinja2', 'deltalake', 'replica_audit.api', 'replica_audit.snapshot.discovery'} & set(sys.modules)\n"
+        "assert found == {'pyspark'}, found\n"
+    )
+
+
 def test_show_makes_few_dataclasses() -> None:
     """Python makes a dataclass in half a millisecond at every start, and a named tuple in a tenth of that: of 231 are left those
     with cached properties, with defaults that are made, with fields that change, and of published JSON."""

@@ -16,7 +16,7 @@ from tests.support.spark_starts import BRIEF_JAVA, BRIEF_LAUNCHER, BRIEF_SPARK
 
 from replica_audit.errors import EngineError
 from replica_audit.install import setup as archive
-from replica_audit.install.environment import check_jars
+from replica_audit.install.environment import check_jars, find_java
 from replica_audit.install.installation import JARS_VARIABLE
 from replica_audit.install.session_settings import DELTA_EXTENSION, local_settings
 from replica_audit.spark.session import build_session, start_session
@@ -76,7 +76,7 @@ def test_settings_are_replaced_but_flags_and_extensions_are_joined():
         "spark.driver.extraJavaOptions": "-Dmine=1",
         "spark.driver.extraClassPath": "/mine.jar",
     }
-    settings = local_settings("name", mine)
+    settings = local_settings("name", mine, find_java())
     assert settings["spark.sql.shuffle.partitions"] == "8"
     assert settings["spark.sql.extensions"] == f"{DELTA_EXTENSION},org.example.Mine"
     assert settings["spark.driver.extraJavaOptions"].startswith("-XX:TieredStopAtLevel=1 ")
@@ -86,9 +86,9 @@ def test_settings_are_replaced_but_flags_and_extensions_are_joined():
 
 
 def test_the_settings_for_spark_submit_are_those_of_a_local_session(monkeypatch, tmp_path):
-    own, place = local_settings("name", {}), tmp_path / "with spaces" / "share"
+    own, place = local_settings("name", {}, find_java()), tmp_path / "with spaces" / "share"
     monkeypatch.setattr(archive, "share_directory", lambda: place)
-    monkeypatch.setattr(archive, "local_settings", lambda name, settings: {**own, "odd": "a\\b"})
+    monkeypatch.setattr(archive, "local_settings", lambda name, settings, java: {**own, "odd": "a\\b"})
     path = archive.write_submit_settings()
     assert path == place / "spark-local.conf"
     written = dict(line.split(" ", 1) for line in path.read_text().splitlines())
@@ -100,7 +100,7 @@ def test_the_settings_for_spark_submit_are_those_of_a_local_session(monkeypatch,
 def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
     monkeypatch.setenv(JARS_VARIABLE, str(tmp_path))
     with pytest.raises(EngineError, match="is missing.*run: replica-audit setup"):
-        local_settings("name", {})
+        local_settings("name", {}, find_java())
 
 
 def test_what_lacks_of_spark_connect_is_named_in_one_sentence(monkeypatch):

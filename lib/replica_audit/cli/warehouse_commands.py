@@ -22,7 +22,6 @@ from replica_audit.report.facts.verdict import build_quality
 from replica_audit.report.history_text import render_history
 from replica_audit.report.layout import render_object
 from replica_audit.report.quality_text import render_quality, render_quality_line
-from replica_audit.report.report_files import write_report
 from replica_audit.row_classes import to_dict
 from replica_audit.spark.quality_stage import QualityStage, quality_stage
 from replica_audit.text import count
@@ -116,6 +115,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     asked = asked_table(arguments, settings)
     baseline = read_baseline(settings)
     with opened_tables("replica-audit report", settings) as (_, warehouse):
+        from replica_audit.report.report_files import write_report
         from replica_audit.warehouse.answer_tables import load_results
         from replica_audit.warehouse.past_audits import load_earlier
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from replica_audit.install.environment import Java, check_jars, find_java
+from replica_audit.install.environment import Java, check_jars
 from replica_audit.install.installation import conf_file, share_directory
 
 
@@ -70,12 +70,12 @@ LOCAL_JAVA_FLAGS = (
 _JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
 
 
-def local_settings(app_name: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a local session: ours, overridden by `settings`; Java flags, class path and extensions are joined.
+def local_settings(app_name: str, settings: Mapping[str, str], java: Java) -> dict[str, str]:
+    """All settings of a local session on `java`: ours, overridden by `settings`; Java flags, class path and extensions are joined.
 
-    Raises EngineError where Java or JARs do not fit.
+    Raises EngineError where the JARs are not as locked.
     """
-    java, jars = find_java(), check_jars()
+    jars = check_jars()
     flags = list(LOCAL_JAVA_FLAGS)
     logging = conf_file("log4j2.properties")
     if logging is not None:

@@ -146,7 +146,7 @@ def submit_settings() -> Path:
 
 def write_submit_settings() -> Path:
     """Write `spark-local.conf`, a properties file with which spark-submit starts on this machine as a local session does."""
-    settings = {**local_settings("", {}), "spark.pyspark.python": sys.executable}
+    settings = {**local_settings("", {}, find_java()), "spark.pyspark.python": sys.executable}
     given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
     path = submit_settings()
     path.parent.mkdir(parents=True, exist_ok=True)

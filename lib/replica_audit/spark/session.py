@@ -155,13 +155,14 @@ def _start_local_context(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    os.environ["JAVA_HOME"] = str(find_java().home)
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
     # Another Spark on the machine must not be mixed with this one's Python half.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     check_worker_python(worker_python(dict(os.environ), None), remote=False)
-    chosen = local_settings(app_name, settings)
+    chosen = local_settings(app_name, settings, java)
     if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in chosen:
         chosen.setdefault("spark.python.daemon.module", "replica_audit.install.worker_daemon")
     scratch = scratch_directory()
@@ -197,7 +198,7 @@ def _start_local_context(
 def _import_ahead() -> None:
     """Import, while Java starts, what takes about as long: the stages, and what Spark imports when values go to Java (it checks
     for numpy's among them, with a module that imports pandas too)."""
-    for name in ("pyspark.testing.utils", "replica_audit.spark.pipeline", "deltalake"):
+    for name in ("pyspark.testing.utils", "replica_audit.api.answers", "replica_audit.spark.pipeline", "deltalake"):
         importlib.import_module(name)
 
 
