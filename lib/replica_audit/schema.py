@@ -439,6 +439,8 @@ class ElectionRow(NamedTuple):
     last_timestamp_ms: int | None
     lost_held: int
     """lost records of the candidate that it holds"""
+    lost_from: int | None
+    """offset from which on it holds them; null if it holds none, and in rows of earlier versions"""
     lost_records: int
     """this and the following columns describe the candidate, in each of its rows"""
     lost_committed: int

@@ -251,6 +251,7 @@ def election_rows(
                 first_timestamp_ms=one.dropped.first_timestamp_ms,
                 last_timestamp_ms=one.dropped.last_timestamp_ms,
                 lost_held=one.lost_held,
+                lost_from=one.lost_from,
                 lost_records=cost.lost_records,
                 lost_committed=cost.lost_committed,
                 lost_possible=cost.lost_possible,

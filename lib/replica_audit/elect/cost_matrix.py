@@ -16,7 +16,6 @@ from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
-from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import AnyRow, rows_of_columns
 from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
@@ -37,6 +36,7 @@ class Cut(NamedTuple):
     kept_to: int
     dropped_records: int
     lost_held: int
+    lost_from: int | None
 
 
 #: A row of `elections` as a `Cut`.
@@ -287,7 +287,7 @@ class Matrix:
         if not row.lost_records:
             return tuple(beside)
         cuts = self.cuts[place][candidate_id].values()
-        return (*_replica_sources(candidate_id, cuts, self.replicas[place], row.lost_records), *beside)
+        return (*_replica_sources(cuts, self.replicas[place], row.lost_records), *beside)
 
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""
@@ -300,31 +300,20 @@ class Matrix:
         return None if row is None else row.lost_records
 
 
-def _replica_sources(
-    candidate_id: int, cuts: Iterable[Cut], replicas: Mapping[int, ReplicaRow], lost_records: int
-) -> list[SalvageSource]:
+def _replica_sources(cuts: Iterable[Cut], replicas: Mapping[int, ReplicaRow], lost_records: int) -> list[SalvageSource]:
     """Replicas that together hold what is lost, those with the most first; the same records are taken from one only."""
     found: list[SalvageSource] = []
-    candidate = replicas.get(candidate_id)
-    own, begin = Lineage(), 0
-    if candidate is not None:
-        own, begin = _lineage(candidate.epochs or candidate.checkpoint_epochs or ()), candidate.log_start_offset or 0
     seen = set()
     taken = 0
     for cut in sorted(cuts, key=lambda cut: (-cut.lost_held, cut.broker_id)):
         replica = replicas.get(cut.broker_id)
         if not cut.lost_held or taken >= lost_records or replica is None or replica.log_end_offset is None:
             continue
-        lacked = own.lacked_from(_lineage(replica.epochs))
-        kept_to = cut.kept_to if lacked is None or lacked >= begin else min(cut.kept_to, lacked)
-        start = max(kept_to, replica.log_start_offset, replica.local_start_offset or 0)
+        lost_from = cut.kept_to if cut.lost_from is None else cut.lost_from
+        start = max(lost_from, replica.log_start_offset, replica.local_start_offset or 0)
         end = replica.log_end_offset
         if (start, end, cut.lost_held) not in seen:
             seen.add((start, end, cut.lost_held))
             taken += cut.lost_held
             found.append(SalvageSource(cut.broker_id, replica.log_dir, start, end, cut.lost_held))
     return found
-
-
-def _lineage(entries: Iterable[Sequence[int]]) -> Lineage:
-    return Lineage.of((epoch, start) for epoch, start in entries)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from replica_audit.auditing.case import Case
-from replica_audit.auditing.compare.distinct_records import by_identity, count_beyond
+from replica_audit.auditing.compare.distinct_records import ByIdentity, by_identity, count_beyond
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.replays import lacked_below_start, replay_lineage
@@ -39,6 +39,8 @@ class FollowerCost(NamedTuple):
     committed_dropped: int = 0
     lost_held: int = 0
     """Records that no log holds afterwards and this one held."""
+    lost_from: int | None = None
+    """Offset from which on it held them; None if it held none."""
 
 
 class CopyBeside(NamedTuple):
@@ -291,16 +293,7 @@ class _Copies(NamedTuple):
         possible, _ = count_beyond(as_possible(lost), by_identity(as_possible(kept if lost else ())))
         return CandidateCost(
             facts=candidate,
-            followers=tuple(
-                FollowerCost(
-                    broker_id=broker,
-                    kept_to=cuts[broker],
-                    dropped=self.replicas[broker].dropped(cuts[broker]),
-                    committed_dropped=log.committed_dropped,
-                    lost_held=number_beyond(log.dropped, held),
-                )
-                for broker, log in logs.items()
-            ),
+            followers=tuple(self._cost_of(broker, cuts[broker], log, held) for broker, log in logs.items()),
             lost_records=count.records,
             lost_committed=count.committed,
             lost_possible=max(0, possible.committed - count.committed),
@@ -316,6 +309,17 @@ class _Copies(NamedTuple):
                 for one, items in zip(self.beside, lost_beside, strict=True)
                 if (held_there := number_beyond(items, held))
             ),
+        )
+
+    def _cost_of(self, broker: int, cut: int, log: _FollowingLog, held: ByIdentity) -> FollowerCost:
+        lost_held = number_beyond(log.dropped, held)
+        return FollowerCost(
+            broker_id=broker,
+            kept_to=cut,
+            dropped=self.replicas[broker].dropped(cut),
+            committed_dropped=log.committed_dropped,
+            lost_held=lost_held,
+            lost_from=min((item.place or item.span)[0] for item in log.dropped) if lost_held else None,
         )
 
     def _cuts(self, candidate: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> dict[int, int]:
