@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.fixtures import FIXTURES
 
+from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, Prediction, Step
 from replica_audit.schema import GoneRecordsRow, VerificationRow
-from replica_audit.verify.verification import Verification, outcomes_of, with_plan
+from replica_audit.verify.verification import Verification, outcomes_of, verify_snapshots, with_plan
 
 _CUT_TO_20 = Prediction(
     "t", 0, broker_id=1, leader_id=2, leader_epoch=5, truncate_to=20, dropped_records=5, log_end_offset=30
@@ -90,6 +92,28 @@ def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:
     assert with_plan(found, PLAN).surprises == []
     (other,) = with_plan(replace(found, awaited={}), PLAN).surprises
     assert (other.broker_id, other.what) == (1, "replica")
+
+
+@pytest.mark.parametrize("floor", [24, 45])
+def test_a_log_start_that_passed_the_cut_is_no_surprise(floor: int) -> None:
+    """Retention since, or a tiered follower that ended below its leader's local start and began there."""
+    row = _row(1, **{**CUT, "kept_to": floor, "expected": floor, "verdict": "correct", "lost_committed": 0})
+    found = Verification({"partitions": 1}, [row, _row(2)], (), (), {("t", 0): (2, 6)})
+    assert [one.what for one in with_plan(found, PLAN).surprises] == ["kept to"]
+    assert with_plan(replace(found, floors={("t", 0): {1: floor}}), PLAN).surprises == []
+    (other,) = with_plan(replace(found, floors={("t", 0): {1: floor - 1}}), PLAN).surprises
+    assert (other.what, other.found) == ("kept to", str(floor))
+
+
+def test_a_real_log_that_retention_passed_is_no_surprise() -> None:
+    before, after = (str(FIXTURES / name) for name in ("retention-passed-1-down", "retention-passed-2-back"))
+    kept_all = Prediction(
+        "passed", 0, 2, leader_id=0, leader_epoch=0, truncate_to=37, dropped_records=0, log_end_offset=71
+    )
+    plan = Plan(steps=(Step(action="start", text="", leaders=(("passed", 0, 0),), after=(kept_all,)),))
+    found = verify_snapshots(before, after, Settings(topics=("passed",)), plan=plan)
+    assert [(row.predicted, row.kept_to) for row in found.verifications if row.predicted is not None] == [(37, 71)]
+    assert (found.surprises, found.exit_status) == ([], 0)
 
 
 def test_records_written_since_are_no_surprise() -> None:

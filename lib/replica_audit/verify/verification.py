@@ -55,6 +55,8 @@ class Verification:
     """Brokers of each partition without a verdict, since bytes that had to be checked were not collected."""
     moving: frozenset[Place] = frozenset()
     """Partitions that are still being reassigned in the later snapshot."""
+    floors: Mapping[Place, Mapping[int, int]] = field(default_factory=dict)
+    """By partition and broker, the offset below which nothing shows how far the log was kept."""
     surprises: Sequence[SurpriseRow] = ()
     """Differences from a plan's predictions."""
     planned: bool = False
@@ -148,7 +150,7 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
     surprises = [
         one
         for place, outcome in sorted(outcomes.items())
-        for one in _surprises(found.leaders.get(place), replicas.get(place, {}), place, outcome, place in found.moving)
+        for one in _surprises(found, replicas.get(place, {}), place, outcome)
         if one.broker_id not in found.awaited.get(place, ())
     ]
     return replace(found, verifications=rows, surprises=surprises, planned=True)
@@ -163,22 +165,19 @@ def _with_prediction(row: VerificationRow, outcome: PredictedPartition | None) -
 
 
 def _surprises(
-    leader: tuple[int | None, int | None] | None,
-    replicas: Mapping[int, VerificationRow],
-    place: Place,
-    outcome: PredictedPartition,
-    is_moving: bool,
+    found: Verification, replicas: Mapping[int, VerificationRow], place: Place, outcome: PredictedPartition
 ) -> Iterator[SurpriseRow]:
     def told(broker_id: int | None, what: str, predicted: object, now: object) -> SurpriseRow:
         return SurpriseRow(*place, broker_id, what, _text(predicted), _text(now))
 
+    leader = found.leaders.get(place)
     if leader is None:
         yield told(None, "partition", "in the later snapshot", "not in it")
         return
     leader_id, epoch = leader
     # The controller moves leadership to the preferred replica, cleanly, as soon as that is in sync (auto.leader.rebalance.enable), and
     # to one that a reassignment adds only when that is, which a throttle puts off.
-    holder = leader_id if is_moving else outcome.leader_id
+    holder = leader_id if place in found.moving else outcome.leader_id
     row = None if leader_id is None or holder is None else replicas.get(holder)
     has_all = row is not None and row.verdict == "correct" and row.kept_to == row.end_before
     if leader_id != outcome.leader_id and not has_all:
@@ -190,7 +189,9 @@ def _surprises(
         if row is None or row.end_after is None:
             yield told(broker_id, "replica", f"its log ends at {end}", "its log is not in both snapshots")
             continue
-        if row.kept_to != row.predicted:
+        # Below its floor retention, or a restart at the leader's local start, may have removed the rest.
+        floor = found.floors.get(place, {}).get(broker_id, 0)
+        if row.kept_to != max(row.predicted or 0, floor):
             yield told(broker_id, "kept to", row.predicted, row.kept_to)
         # Records written since then make a log longer, which no plan predicts.
         if row.end_after < end:
@@ -247,6 +248,7 @@ def verify_snapshots(
         {place_of(one): result.leader for one, result in results.items()},
         {place_of(one): result.awaited for one, result in results.items()},
         frozenset(place_of(one) for one, result in results.items() if result.is_moving),
+        {place_of(one): result.floors for one, result in results.items()},
     )
     return verified if plan is None else with_plan(verified, plan)
 

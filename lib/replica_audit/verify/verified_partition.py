@@ -274,6 +274,8 @@ class PartitionVerification:
     """(leader id, leader epoch) in the later snapshot."""
     is_moving: bool = False
     """True if it is being reassigned there."""
+    floors: Mapping[int, int] = field(default_factory=dict)
+    """By broker, the offset below which nothing shows how far its log was kept (`Kept.floor`)."""
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
@@ -284,6 +286,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     lacking = []
     unjudged = []
     awaited = set()
+    floors = {}
     successors = {facts.broker_id: facts for facts in after.replicas}
     assigned = after.leadership.replicas if after.leadership else None
     unread = {facts.broker_id for facts in after.set_aside}
@@ -306,6 +309,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
             unjudged.append(f"the log of broker {old.broker_id} is not known to its end in both snapshots")
         if new is not None and with_itself is not None:
             kept = measure_kept(old, new, pairing.leader.facts, with_leader, with_itself, after.options.protocol)
+            floors[old.broker_id] = kept.floor
             unseen = [
                 one
                 for one in (new, pairing.leader.facts)
@@ -337,6 +341,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
         is_moving=any(state.adding or state.removing for state in after.reference.history[-1:]),
+        floors=floors,
     )
 
 
