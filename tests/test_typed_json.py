@@ -9,7 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 
 import pytest
 
-from replica_audit.typed_json import Names, PlaceObject, ShapeError, from_object, to_object
+from replica_audit.model import TopicPartition
+from replica_audit.typed_json import Names, ShapeError, from_object, to_object
 
 
 class Inner(NamedTuple):
@@ -21,14 +22,16 @@ class Inner(NamedTuple):
 class Outer:
     inner: tuple[Inner, ...]
     one: Inner | None
-    place: PlaceObject
+    place: TopicPartition
     places: tuple[Annotated[tuple[str, int, int | None], Names(("topic", "partition", "leader_id"))], ...]
     isr: tuple[int, ...] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     counted: bool = False
 
 
-WHOLE = Outer((Inner("yes", ((0, 5), (1, 7))),), None, ("t", 3), (("t", 3, None),), (1, 2), {"a": "b"}, True)
+WHOLE = Outer(
+    (Inner("yes", ((0, 5), (1, 7))),), None, TopicPartition("t", 3), (("t", 3, None),), (1, 2), {"a": "b"}, True
+)
 OBJECT = {
     "inner": [{"word": "yes", "epochs": [[0, 5], [1, 7]]}],
     "one": None,
@@ -59,7 +62,7 @@ def test_fields_with_a_default_may_be_missing() -> None:
         ({"inner": [{"word": "no", "epochs": [[0]]}]}, "inner[0].epochs[0]"),
         ({"inner": [{"word": "no", "epochs": [[0, 2**63]]}]}, "inner[0].epochs[0][1]"),
         ({"one": 5}, "one"),
-        ({"place": {"topic": "t"}}, "place"),
+        ({"place": {"topic": "t"}}, "place.partition"),
         ({"place": {"topic": "t", "partition": True}}, "place.partition"),
         ({"isr": [1, "2"]}, "isr[1]"),
         ({"files": {"a": None}}, "files.a"),

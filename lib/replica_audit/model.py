@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 CHUNK_OFFSETS = 65_536
 
 
-#: (topic, partition), as in rows; a `TopicPartition` is one, and equal to it.
-Place = tuple[str, int]
-
-
 class TopicPartition(NamedTuple):
     """One partition of one topic; its directory is named `<topic>-<partition>`."""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
 from replica_audit.config import SETTINGS
 from replica_audit.literals import CaptureKind, Verdict
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.redaction import redact
 from replica_audit.row_classes import Row, to_dict
 from replica_audit.schema import (
@@ -154,13 +154,13 @@ class StoredRows(Protocol):
         self,
         work: Callable[[ReportRows, Given], Found],
         tables: Collection[str],
-        given: Callable[[Sequence[Place]], Given],
+        given: Callable[[Sequence[TopicPartition]], Given],
     ) -> Iterator[Found]:
         """Apply `work`, a function that tasks can import, to the rows of `tables` and the `given` input of each part of the
         partitions: in tasks if there is an executor, else lazily in this process."""
 
 
-def nothing_given(places: Sequence[Place]) -> None:
+def nothing_given(places: Sequence[TopicPartition]) -> None:
     """A `given` for `StoredRows.map` that passes nothing."""
 
 
@@ -189,7 +189,7 @@ class Results(ReportRows):
     def map_parts(
         self,
         work: Callable[[Results, Given], Found],
-        given: Callable[[Sequence[Place]], Given],
+        given: Callable[[Sequence[TopicPartition]], Given],
         tables: Collection[str] = tuple(REPORT_TABLES),
     ) -> Iterator[Found]:
         """`work` applied to each of the `parts`, and to what `given` returns for its partitions (`StoredRows.map`)."""
@@ -337,26 +337,30 @@ def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
     return [row for row in findings if row.status != "resolved"]
 
 
-def with_places(findings: Iterable[FindingRow]) -> Iterator[tuple[Place, FindingRow]]:
+def with_places(findings: Iterable[FindingRow]) -> Iterator[tuple[TopicPartition, FindingRow]]:
     """Those of `findings` that are of a partition, each with it."""
     return (
-        ((row.topic, row.partition), row) for row in findings if row.topic is not None and row.partition is not None
+        (TopicPartition(row.topic, row.partition), row)
+        for row in findings
+        if row.topic is not None and row.partition is not None
     )
 
 
 @overload
-def place_of(row: Placed) -> Place: ...
+def place_of(row: Placed) -> TopicPartition: ...
 @overload
 def place_of(row: FindingRow) -> FindingPlace: ...
 @overload
 def place_of(row: Row) -> tuple[Any, Any]: ...
 def place_of(row: object) -> tuple[Any, Any]:
     """The partition of a row; (None, None) in a table without partitions."""
-    return getattr(row, "topic", None), getattr(row, "partition", None)
+    topic: Any = getattr(row, "topic", None)
+    partition: Any = getattr(row, "partition", None)
+    return TopicPartition(topic, partition)
 
 
 @overload
-def by_place(rows: Iterable[_PlacedRow]) -> dict[Place, list[_PlacedRow]]: ...
+def by_place(rows: Iterable[_PlacedRow]) -> dict[TopicPartition, list[_PlacedRow]]: ...
 @overload
 def by_place(rows: Iterable[FindingRow]) -> dict[FindingPlace, list[FindingRow]]: ...
 @overload

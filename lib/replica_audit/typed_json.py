@@ -29,10 +29,6 @@ class Sparse(NamedTuple):
     """Annotation: JSON leaves the member out if it is None."""
 
 
-#: (topic, partition)
-PlaceObject = Annotated[tuple[str, int], Names(("topic", "partition"))]
-
-
 class ShapeError(ValueError):
     """A JSON value of the wrong type; `place` names the value, as in `steps[0].text`."""
 

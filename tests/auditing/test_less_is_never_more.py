@@ -18,7 +18,7 @@ from tests.support.captures import SNAPSHOTS, audited, whole
 from tests.support.less import CALM, rows_of, some_parts, take_away, too_calm
 from tests.support.some import some
 
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.conditions import find_compared
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
@@ -28,7 +28,7 @@ PARTS = int(os.environ.get("PARTS", "2"))
 PARTS_OF_A_HISTORY = 2
 
 
-def names(part: Results, place: Place) -> bool:
+def names(part: Results, place: TopicPartition) -> bool:
     """True if the part names a missing replica that it needs or a missing file, knows the leader from an outdated source only,
     or lists no replicas."""
     if any("older than the logs" in row["message"] for row in rows_of(part, "findings").get(place, ())):
@@ -38,7 +38,7 @@ def names(part: Results, place: Place) -> bool:
     return lacks or place in dict(find_compared(part, ()).unassigned)
 
 
-def names_for_election(part: Results, place: Place, candidate: int) -> bool:
+def names_for_election(part: Results, place: TopicPartition, candidate: int) -> bool:
     """True if the part also names an in-sync replica that was not captured, or what the candidate's next start truncates."""
     absent = (
         row["state"] in ("named", "absent") and "isr" in row["named_by"] for row in rows_of(part, "captures")[place]
@@ -48,13 +48,13 @@ def names_for_election(part: Results, place: Place, candidate: int) -> bool:
     return damaged or any(absent)
 
 
-def cannot_tell(part: Results, place: Place) -> bool:
+def cannot_tell(part: Results, place: TopicPartition) -> bool:
     """True if the part reports that the loss is unknown: nothing was compared, or no log has the records of a checkpoint."""
     codes = {row["code"] for row in rows_of(part, "findings").get(place, ())}
     return one(part, "partitions", place)["verdict"] == "INCONCLUSIVE" or "HWM-CP-ABOVE-LEO" in codes
 
 
-def one(results: Results, table: str, place: Place) -> Mapping:
+def one(results: Results, table: str, place: TopicPartition) -> Mapping:
     return rows_of(results, table)[place][0]
 
 

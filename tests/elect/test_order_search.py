@@ -8,7 +8,7 @@ from tests.elect.clusters import BROKERS, results_of, scattered
 from replica_audit.elect import election_steps
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 
 
 def planned(count: int, seed: int, up: frozenset[int]) -> Plan:
@@ -16,7 +16,7 @@ def planned(count: int, seed: int, up: frozenset[int]) -> Plan:
 
 
 @pytest.fixture
-def tries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[Place]]]:
+def tries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[TopicPartition]]]:
     """Registrations simulated until the end of each try, and the partitions that it does not serve."""
     found = []
     original = election_steps.try_order
@@ -32,7 +32,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[Place]]]
 
 @pytest.mark.parametrize("enough", [1, 1_500])
 def test_no_candidate_is_tried_any_more_once_enough_was_simulated(
-    enough: int, tries: list[tuple[int, frozenset[Place]]], monkeypatch: pytest.MonkeyPatch
+    enough: int, tries: list[tuple[int, frozenset[TopicPartition]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(election_steps, "ENOUGH_SIMULATED", enough)
     plan = planned(30, 4, frozenset(BROKERS))
@@ -43,7 +43,7 @@ def test_no_candidate_is_tried_any_more_once_enough_was_simulated(
     assert "elect" in {step.action for step in plan.steps}
 
 
-def test_the_order_that_serves_most_counts_not_the_last(tries: list[tuple[int, frozenset[Place]]]) -> None:
+def test_the_order_that_serves_most_counts_not_the_last(tries: list[tuple[int, frozenset[TopicPartition]]]) -> None:
     plan = planned(30, 4, frozenset(BROKERS))
     unserved = [len(places) for _, places in tries]
     assert unserved[0] == len({(one.topic, one.partition) for one in plan.conflicts}) == 2

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
@@ -92,7 +92,7 @@ def without(source: Path, target: Path, *, brokers: Collection[int] = (), names:
     return target
 
 
-def lost_places(results: Results) -> set[Place]:
+def lost_places(results: Results) -> set[TopicPartition]:
     """Partitions that lost committed records."""
     return {_place(row) for row in results.rows("partitions") if row["verdict"] == "COMMITTED_LOSS"}
 
@@ -144,9 +144,9 @@ def too_calm(results: Results) -> Iterator[str]:
                 yield f"{place}: {row['verdict']}, and broker {row['leader_id']} may lose {lost} committed records"
 
 
-def _holds(row: Mapping[str, Any], place: Place) -> bool:
+def _holds(row: Mapping[str, Any], place: TopicPartition) -> bool:
     return _place(row) == place and bool(row["lost_held"])
 
 
-def _place(row: Mapping[str, Any]) -> Place:
+def _place(row: Mapping[str, Any]) -> TopicPartition:
     return row["topic"], row["partition"]

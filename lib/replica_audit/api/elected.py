@@ -22,7 +22,7 @@ from replica_audit.redaction import redact
 from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
 from replica_audit.report.whole_files import write_file
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import REPORT_ROWS
 
@@ -129,14 +129,13 @@ def elect_snapshot(
     if before is not None:
         asked = [TopicPartition(one.topic, one.partition) for one in before.rests_on]
     results = audit_all(path, settings, progress, asked, choices.up)
-    known = {(row.topic, row.partition) for row in results.partitions}
-    places = [(one.topic, one.partition) for one in asked]
-    missing = [one for one, place in zip(asked, places, strict=True) if place not in known]
+    known = {place_of(row) for row in results.partitions}
+    missing = [one for one in asked if one not in known]
     if missing and before is None:
         raise UsageError(f"{missing[0]} is not in {path}")
     plan = plan_elections(
         results,
-        asked=[place for place in places if place in known],
+        asked=[one for one in asked if one in known],
         candidate_id=choices.candidate,
         up=choices.up,
         stopped_cleanly=choices.stopped_cleanly,

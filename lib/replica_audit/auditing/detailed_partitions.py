@@ -7,7 +7,8 @@ from heapq import nsmallest
 from operator import itemgetter
 
 from replica_audit.literals import VERDICTS
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
+from replica_audit.results import place_of
 from replica_audit.schema import PartitionRow
 
 #: Maximum number of partitions that are all reported in detail.
@@ -37,11 +38,11 @@ def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> lis
     return [row for _, row in sorted(gravest, key=itemgetter(0))]
 
 
-def told_places(partitions: Sequence[PartitionRow]) -> frozenset[Place]:
+def told_places(partitions: Sequence[PartitionRow]) -> frozenset[TopicPartition]:
     """Partitions in detail, and those at the start of lists sorted by loss or by name."""
     by_name = nsmallest(NAMED, partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
     told = (*detailed(partitions), *nsmallest(NAMED, partitions, key=_rank), *by_name)
-    return frozenset((row.topic, row.partition) for row in told)
+    return frozenset(place_of(row) for row in told)
 
 
 def _rank(row: PartitionRow) -> tuple[int, int, int, str, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
-from replica_audit.model import Place, span_of
+from replica_audit.model import TopicPartition, span_of
 from replica_audit.schema import Evidence, FindingRow, QuarantineRow
 from replica_audit.text import count, name_cut, name_offsets, render_time
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.compare.record_comparison import RecordProblem
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import TopicPartition
     from replica_audit.protocol.election import Election
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
@@ -382,17 +381,17 @@ def open_tails(tails: Collection[UnseenTail], leader: tuple[int, int] | None) ->
 class Wanted(NamedTuple):
     """Bytes of a replica that the answer needs and the evidence lacks."""
 
-    place: Place
+    place: TopicPartition
     broker_id: int
     bytes: int
 
 
 def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
     """Bytes of each replica that findings want, each counted once."""
-    found: dict[tuple[Place, int], list[Evidence]] = defaultdict(list)
+    found: dict[tuple[TopicPartition, int], list[Evidence]] = defaultdict(list)
     for row in findings:
         if row.topic is not None and row.partition is not None and row.broker_id is not None:
-            found[(row.topic, row.partition), row.broker_id] += row.evidence
+            found[TopicPartition(row.topic, row.partition), row.broker_id] += row.evidence
     for (place, broker_id), evidence in found.items():
         if size := sum(end - start for _, start, end in wanted_ranges(evidence)):
             yield Wanted(place, broker_id, size)

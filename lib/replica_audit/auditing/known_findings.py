@@ -16,10 +16,10 @@ from typing import NamedTuple
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.literals import SEVERITIES, VERDICTS, Status
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, present
+from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, place_of, present
 from replica_audit.row_classes import read_row
 from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows
 from replica_audit.text import now
@@ -102,7 +102,7 @@ def _check_kind(name: str, value: object, kinds: tuple[type, ...]) -> None:
 
 
 def compare_findings(
-    findings: Sequence[FindingRow], baseline: Sequence[FindingRow], audited: Collection[Place]
+    findings: Sequence[FindingRow], baseline: Sequence[FindingRow], audited: Collection[TopicPartition]
 ) -> list[FindingRow]:
     """Return `findings` with their status, then those of `baseline` that are no longer present, as resolved.
 
@@ -282,9 +282,7 @@ class Baseline(NamedTuple):
         """Return the findings of `rows` with their status, and the resolved ones."""
         findings = rows.findings
         if self.findings is not None:
-            findings = compare_findings(
-                findings, self.findings, {(row.topic, row.partition) for row in rows.partitions}
-            )
+            findings = compare_findings(findings, self.findings, {place_of(row) for row in rows.partitions})
         return with_acceptances(findings, self.accepted) if self.accepted else findings
 
     def unused(self, results: Results) -> list[str]:
@@ -309,7 +307,7 @@ class ComparedRows(NamedTuple):
         self,
         work: Callable[[ReportRows, Given], Found],
         tables: Collection[str],
-        given: Callable[[Sequence[Place]], Given],
+        given: Callable[[Sequence[TopicPartition]], Given],
     ) -> Iterator[Found]:
         if "findings" not in tables:
             return self.stored.map(work, tables, given)
@@ -317,14 +315,14 @@ class ComparedRows(NamedTuple):
         compared = partial(_work_compared, work, tables)
         return self.stored.map(compared, {*tables, "partitions"}, lambda places: (known(places), given(places)))
 
-    def _known(self) -> Callable[[Sequence[Place]], Baseline]:
+    def _known(self) -> Callable[[Sequence[TopicPartition]], Baseline]:
         """Function from partitions to the part of the baseline that belongs to them."""
         baseline = self.baseline
         if baseline.findings is None:
             return lambda places: Baseline(accepted=baseline.accepted)
         of_place = by_place(baseline.findings)
 
-        def known(places: Sequence[Place]) -> Baseline:
+        def known(places: Sequence[TopicPartition]) -> Baseline:
             findings = [one for place in places for one in of_place.get(place, ())]
             return Baseline(findings, accepted=baseline.accepted)
 

@@ -12,7 +12,7 @@ from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
 from replica_audit.elect.transitions import Transitions
 from replica_audit.literals import LEADERSHIP_SOURCES
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration, next_leader
 from replica_audit.protocol.versions import (
     Version,
@@ -40,13 +40,13 @@ def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionState
     return sorted((row for row in known if row.source == LEADERSHIP_SOURCES[best]), key=lambda row: row.entry or 0)
 
 
-def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
+def newest_states(results: Results) -> dict[TopicPartition, PartitionStateRow]:
     """The newest state of each partition, from any source."""
     newest = (states[-1] for rows in by_place(results.partition_states).values() if (states := states_of_source(rows)))
     return {place_of(state): state for state in newest}
 
 
-def deleted_places(newest: Mapping[Place, PartitionStateRow]) -> frozenset[Place]:
+def deleted_places(newest: Mapping[TopicPartition, PartitionStateRow]) -> frozenset[TopicPartition]:
     """Partitions whose topic was deleted by their newest state in the metadata log: their remains wait for removal."""
     return frozenset(place for place, state in newest.items() if state.occasion == "deleted")
 
@@ -118,9 +118,9 @@ class MetadataHolders(NamedTuple):
 class PresentState:
     """State of the cluster that a plan starts from."""
 
-    partitions: Mapping[Place, Registration]
+    partitions: Mapping[TopicPartition, Registration]
     """Partitions with a known assignment and ISR."""
-    unclean_said: Mapping[Place, bool | None]
+    unclean_said: Mapping[TopicPartition, bool | None]
     """unclean.leader.election.enable of the topic; None if its source does not show it."""
     up: frozenset[int]
     clean: frozenset[int]
@@ -131,15 +131,15 @@ class PresentState:
     """True if eligible leader replicas are in force; None if unknown."""
     mode: str | None
     """kraft or zookeeper; None if unknown."""
-    epoch_said: frozenset[Place]
+    epoch_said: frozenset[TopicPartition]
     """Partitions whose source gives their leader epoch."""
-    overtaken: frozenset[Place] = frozenset()
+    overtaken: frozenset[TopicPartition] = frozenset()
     """Partitions whose source of leadership is older than the logs: its leader and ISR are not in `partitions`."""
     unheard: frozenset[int] = frozenset()
     """Brokers with replicas here that are assigned no partition, and may be up or down."""
     contradicted: frozenset[int] = frozenset()
     """Brokers of `unknown` that are up by the metadata log, though one of their logs ends below its own checkpoints."""
-    deleted: frozenset[Place] = frozenset()
+    deleted: frozenset[TopicPartition] = frozenset()
     """Partitions of deleted topics."""
     voters: frozenset[int] = frozenset()
     """Nodes of the controllers' quorum; empty if unknown."""
@@ -166,7 +166,7 @@ class PresentState:
         return Transitions()
 
     @cached_property
-    def kinds(self) -> Mapping[Place, int]:
+    def kinds(self) -> Mapping[TopicPartition, int]:
         """Number of each partition's kind; a controller treats partitions of one kind alike, leader epochs aside."""
         numbers: dict[tuple[object, ...], int] = {}
         return {
@@ -185,7 +185,7 @@ class PresentState:
             return "up"
         return "unknown" if broker_id in self.unknown | self.unheard else "down"
 
-    def may_lead(self, place: Place, broker_id: int) -> bool:
+    def may_lead(self, place: TopicPartition, broker_id: int) -> bool:
         """True if the broker is the registered leader and not known to be down, or is elected in its place without a request."""
         registration = self.partitions.get(place)
         if registration is None:
@@ -193,7 +193,7 @@ class PresentState:
         is_registered = registration.leader_id == broker_id and broker_id not in self.down
         return is_registered or broker_id == self.elected_by_itself(place)
 
-    def elected_by_itself(self, place: Place) -> int | None:
+    def elected_by_itself(self, place: TopicPartition) -> int | None:
         """The broker that the controller elects in place of a registered leader known to be down; None if there is none, or if
         that depends on a broker that may be up or down."""
         registration = self.partitions.get(place)
@@ -202,7 +202,7 @@ class PresentState:
         found = next_leader(registration, self.up | self.unknown, unclean=registration.unclean)
         return found.broker_id if found is not None and found.broker_id in self.up else None
 
-    def leaderless(self) -> tuple[Place, ...]:
+    def leaderless(self) -> tuple[TopicPartition, ...]:
         """Partitions without a leader, or whose leader is known to be down."""
         return tuple(
             place
@@ -210,7 +210,7 @@ class PresentState:
             if one.leader_id is None or one.leader_id in self.down
         )
 
-    def leader_now(self, place: Place) -> int | None:
+    def leader_now(self, place: TopicPartition) -> int | None:
         """The registered leader, if known to be up."""
         registration = self.partitions.get(place)
         leader = None if registration is None else registration.leader_id

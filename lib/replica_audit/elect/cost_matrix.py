@@ -15,7 +15,7 @@ from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_w
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import AnyRow, rows_of_columns
 from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
@@ -49,7 +49,7 @@ _Cuts = defaultdict[int, dict[int, Cut]]
 class PackedCosts(NamedTuple):
     """Packed rows of those partitions of a part that have costs."""
 
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     candidates: bytes
     """Rows of `elections` in which the replica is the candidate."""
     cuts: bytes
@@ -85,22 +85,22 @@ def unpacked(packed: bytes, kind: type[AnyRow]) -> Iterator[AnyRow]:
     return rows_of_columns(kind, pickle.loads(zlib.decompress(packed)))
 
 
-class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace]):
+class _Packed(Mapping[TopicPartition, _OfPlace], Generic[_OfPlace]):
     """Rows of many partitions, packed in parts; the part used last is held unpacked."""
 
     def __init__(
         self,
-        part: Mapping[Place, int],
+        part: Mapping[TopicPartition, int],
         packed: Sequence[bytes],
-        unpack: Callable[[bytes], dict[Place, _OfPlace]],
-        others: Mapping[Place, _OfPlace],
+        unpack: Callable[[bytes], dict[TopicPartition, _OfPlace]],
+        others: Mapping[TopicPartition, _OfPlace],
     ) -> None:
         """`part` has for each partition the index in `packed` of its rows; `others` are further partitions, with rows that are
         not packed."""
         self._part, self._packed, self._unpack, self._others = part, packed, unpack, others
-        self._open: tuple[int, dict[Place, _OfPlace]] = (-1, {})
+        self._open: tuple[int, dict[TopicPartition, _OfPlace]] = (-1, {})
 
-    def __getitem__(self, place: Place) -> _OfPlace:
+    def __getitem__(self, place: TopicPartition) -> _OfPlace:
         number = self._part.get(place)
         if number is None:
             return self._others[place]
@@ -111,30 +111,30 @@ class _Packed(Mapping[Place, _OfPlace], Generic[_OfPlace]):
     def __contains__(self, place: object) -> bool:
         return place in self._part or place in self._others
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[TopicPartition]:
         return chain(self._part, self._others)
 
     def __len__(self) -> int:
         return len(self._part) + len(self._others)
 
 
-def _by_candidate(rows: Iterable[ElectionRow]) -> dict[Place, dict[int, ElectionRow]]:
-    found: dict[Place, dict[int, ElectionRow]] = defaultdict(dict)
+def _by_candidate(rows: Iterable[ElectionRow]) -> dict[TopicPartition, dict[int, ElectionRow]]:
+    found: dict[TopicPartition, dict[int, ElectionRow]] = defaultdict(dict)
     for row in rows:
         if row.broker_id == row.candidate_id:
             found[place_of(row)][row.candidate_id] = row
     return found
 
 
-def _cuts_by_candidate(cuts: Iterable[Cut]) -> dict[Place, _Cuts]:
-    found: dict[Place, _Cuts] = defaultdict(lambda: defaultdict(dict))
+def _cuts_by_candidate(cuts: Iterable[Cut]) -> dict[TopicPartition, _Cuts]:
+    found: dict[TopicPartition, _Cuts] = defaultdict(lambda: defaultdict(dict))
     for one in cuts:
-        found[one[:2]][one.candidate_id][one.broker_id] = one
+        found[place_of(one)][one.candidate_id][one.broker_id] = one
     return found
 
 
-def _by_broker(rows: Iterable[ReplicaRow]) -> dict[Place, dict[int, ReplicaRow]]:
-    found: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
+def _by_broker(rows: Iterable[ReplicaRow]) -> dict[TopicPartition, dict[int, ReplicaRow]]:
+    found: dict[TopicPartition, dict[int, ReplicaRow]] = defaultdict(dict)
     for row in rows:
         if row.role in COMPARED:
             found[place_of(row)][row.broker_id] = row
@@ -145,10 +145,10 @@ class Matrix:
     """What each candidate costs, by partition; the cuts of logs under it; and the replicas' rows, by partition and broker."""
 
     def __init__(self, results: Results) -> None:
-        self.rows: Mapping[Place, dict[int, ElectionRow]]
+        self.rows: Mapping[TopicPartition, dict[int, ElectionRow]]
         """Each candidate's own row of `elections`."""
-        self.cuts: Mapping[Place, _Cuts]
-        self.replicas: Mapping[Place, dict[int, ReplicaRow]]
+        self.cuts: Mapping[TopicPartition, _Cuts]
+        self.replicas: Mapping[TopicPartition, dict[int, ReplicaRow]]
         """Rows of partitions with costs, and of others as far as they are reported."""
         if results.stored is not None:
             parts = [part for part in _costs(results) if part.places]
@@ -167,9 +167,9 @@ class Matrix:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
             self.cuts = _cuts_by_candidate(map(Cut._make, map(_cut, results.elections)))
         self.partitions = {place_of(row): row for row in results.partitions}
-        self.needed: dict[Place, list[int]] = defaultdict(list)
+        self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
-        self.awaited: set[Place] = set()
+        self.awaited: set[TopicPartition] = set()
         """Partitions with a log of which evidence lacks bytes that every answer depends on."""
         for capture in results.captures:
             if capture.needed and capture.state == "awaited":
@@ -177,7 +177,7 @@ class Matrix:
             elif capture.needed:
                 self.needed[place_of(capture)].append(capture.broker_id)
 
-        self.wanted: dict[Place, dict[int, int]] = defaultdict(dict)
+        self.wanted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence lacks and the answer needs, by broker."""
         for one in find_wanted(present(results.findings)):
             self.wanted[one.place][one.broker_id] = one.bytes
@@ -185,13 +185,13 @@ class Matrix:
             f"{row.log_dir}/{row.topic}-{row.partition}" for row in results.replicas if row.role == "earlier"
         }
         """Directories in the snapshot whose contents, collected earlier, the brokers no longer have."""
-        self.moved: set[Place] = set()
+        self.moved: set[TopicPartition] = set()
         """Partitions that have to be collected again."""
-        self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self.unseen: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
-        self.unseen_tails: dict[Place, list[UnseenTail]] = defaultdict(list)
+        self.unseen_tails: dict[TopicPartition, list[UnseenTail]] = defaultdict(list)
         """Ends that logs lost, or had only after they were copied."""
-        damage: dict[Place, list[FindingRow]] = defaultdict(list)
+        damage: dict[TopicPartition, list[FindingRow]] = defaultdict(list)
         for place, row in with_places(present(results.findings)):
             if is_damage(row):
                 damage[place].append(row)
@@ -205,7 +205,7 @@ class Matrix:
         self.perhaps_damaged = {place: brokers for place, rows in damage.items() if (brokers := perhaps_damaged(rows))}
         """Brokers whose files may be damaged, or else of different moments."""
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TopicPartition]:
         return sorted(self.rows)
 
     def holding(self) -> Iterator[ReplicaRow]:
@@ -213,23 +213,23 @@ class Matrix:
         for place in sorted(self.replicas):
             yield from (row for _, row in sorted(self.replicas[place].items()) if row.lost_held)
 
-    def row(self, place: Place, candidate_id: int | None) -> ElectionRow | None:
+    def row(self, place: TopicPartition, candidate_id: int | None) -> ElectionRow | None:
         """The candidate's own row; None if there is none."""
         return None if candidate_id is None else self.rows.get(place, {}).get(candidate_id)
 
-    def cut(self, place: Place, candidate_id: int, broker_id: int) -> Cut | None:
+    def cut(self, place: TopicPartition, candidate_id: int, broker_id: int) -> Cut | None:
         """The cut of a replica under a candidate; None if unknown."""
         return self.cuts[place].get(candidate_id, {}).get(broker_id) if place in self.cuts else None
 
-    def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
+    def kept_to(self, place: TopicPartition, candidate_id: int, broker_id: int) -> int | None:
         """Offset at which a replica's log is cut under a candidate (for the candidate, its own log end); None if unknown."""
         cut = self.cut(place, candidate_id, broker_id)
         return None if cut is None else cut.kept_to
 
-    def best(self, place: Place) -> int | None:
+    def best(self, place: TopicPartition) -> int | None:
         return next((one for one, row in self.rows[place].items() if row.choice == "best"), None)
 
-    def open_tails(self, place: Place, candidate_id: int | None) -> list[UnseenTail]:
+    def open_tails(self, place: TopicPartition, candidate_id: int | None) -> list[UnseenTail]:
         """Ends of logs that leave open what the candidate asked for loses, if the partition has it, else the best. None for a
         partition without costs: nobody is elected once the topic is deleted."""
         tails = self.unseen_tails.get(place)
@@ -239,15 +239,15 @@ class Matrix:
         row = self.row(place, chosen)
         return open_tails(tails, None if row is None or row.standing != "leader" else (row.broker_id, row.kept_to))
 
-    def all_open_tails(self, candidate_id: int | None) -> dict[Place, list[UnseenTail]]:
+    def all_open_tails(self, candidate_id: int | None) -> dict[TopicPartition, list[UnseenTail]]:
         """`open_tails` of each partition that has some, in order."""
         found = ((place, self.open_tails(place, candidate_id)) for place in sorted(self.unseen_tails))
         return {place: tails for place, tails in found if tails}
 
-    def harmful(self, decisions: Iterable[Decision]) -> dict[Place, frozenset[tuple[int, int]]]:
+    def harmful(self, decisions: Iterable[Decision]) -> dict[TopicPartition, frozenset[tuple[int, int]]]:
         """Pairs (leader, follower) in which the follower is cut and loses the last copy of records that the choice keeps, of each
         partition that has some; equal ones are one object."""
-        found: dict[Place, frozenset[tuple[int, int]]] = {}
+        found: dict[TopicPartition, frozenset[tuple[int, int]]] = {}
         known: dict[frozenset[tuple[int, int]], frozenset[tuple[int, int]]] = {}
         for decision in decisions:
             least = decision.chosen.loss
@@ -262,12 +262,12 @@ class Matrix:
                 found[place_of(decision)] = known.setdefault(pairs, pairs)
         return found
 
-    def cuts_transactions(self, place: Place, candidate_id: int) -> bool:
+    def cuts_transactions(self, place: TopicPartition, candidate_id: int) -> bool:
         """True if another log has the marker of a transaction and the candidate's does not."""
         row = self.row(place, candidate_id)
         return row is not None and bool(row.cut_transactions)
 
-    def cut_logs(self, place: Place, candidate_id: int) -> list[int]:
+    def cut_logs(self, place: TopicPartition, candidate_id: int) -> list[int]:
         """Brokers whose log is cut under a candidate."""
         ends = {broker: row.log_end_offset for broker, row in self.replicas[place].items()}
         return [
@@ -276,7 +276,7 @@ class Matrix:
             if broker != candidate_id and (end := ends.get(broker)) is not None and cut.kept_to < end
         ]
 
-    def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
+    def sources(self, place: TopicPartition, candidate_id: int) -> tuple[SalvageSource, ...]:
         """Logs from which the records that a candidate loses can be taken: replicas first, then other copies."""
         row = self.rows[place][candidate_id]
         beside = (
@@ -289,12 +289,12 @@ class Matrix:
         cuts = self.cuts[place][candidate_id].values()
         return (*_replica_sources(cuts, self.replicas[place], row.lost_records), *beside)
 
-    def reference(self, place: Place) -> int | None:
+    def reference(self, place: TopicPartition) -> int | None:
         """The broker whose log the others are compared with."""
         row = self.partitions.get(place)
         return None if row is None else row.reference_id
 
-    def lost(self, place: Place) -> int | None:
+    def lost(self, place: TopicPartition) -> int | None:
         """Number of records that the reference lacks; None if unknown."""
         row = self.partitions.get(place)
         return None if row is None else row.lost_records

@@ -14,7 +14,7 @@ from replica_audit.elect.cost_words import say_damage, say_unseen_tails
 from replica_audit.elect.plan_model import Candidate, Conflict, Decision, SalvageSource
 from replica_audit.elect.step_list import list_places
 from replica_audit.errors import UsageError
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results, by_place, place_of
@@ -42,12 +42,12 @@ def committed_offsets(results: Results) -> list[CommittedOffset] | None:
     ] or (None if not results.group_offsets else [])
 
 
-def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
+def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[str]]]:
     """The groups that each candidate affects, for each partition with rows of `elections` and `group_offsets`."""
     matrix = Matrix(results)
     of_place = by_place(committed_offsets(results) or ())
     state = present_state(results)
-    found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
+    found: dict[TopicPartition, dict[int, frozenset[str]]] = defaultdict(dict)
     # In the order of the packed parts.
     for place in sorted(of_place.keys() & matrix.rows.keys()):
         registration = state.partitions.get(place)
@@ -60,7 +60,7 @@ def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
 
 
 def groups_hit(
-    matrix: Matrix, place: Place, candidate_id: int, leader: int | None, groups: Iterable[CommittedOffset]
+    matrix: Matrix, place: TopicPartition, candidate_id: int, leader: int | None, groups: Iterable[CommittedOffset]
 ) -> frozenset[str] | None:
     """The groups of a partition that a candidate affects, if they read from `leader` so far; None without the candidate's log."""
     row = matrix.rows[place][candidate_id]
@@ -123,13 +123,13 @@ _MOVES_BESIDE = (
 
 
 def held_back(
-    matrix: Matrix, decisions: Iterable[Decision], tails: Mapping[Place, Sequence[UnseenTail]]
-) -> dict[Place, str]:
+    matrix: Matrix, decisions: Iterable[Decision], tails: Mapping[TopicPartition, Sequence[UnseenTail]]
+) -> dict[TopicPartition, str]:
     """Partitions that wait for others on their brokers, with the reason: no broker is stopped or started before what moved is
     collected again, nor before the copies that decide who has the open `tails`. A follower that is started beside a leader that
     lost them, to serve another partition, is cut to it."""
     moving = {broker for place in matrix.moved for broker in matrix.replicas[place]}
-    open_on: dict[int, list[Place]] = defaultdict(list)
+    open_on: dict[int, list[TopicPartition]] = defaultdict(list)
     for place in tails:
         for broker in matrix.replicas[place]:
             open_on[broker].append(place)
@@ -168,7 +168,7 @@ _Costs = tuple[tuple[Candidate, ...], tuple[SalvageSource, ...]]
 def decide(
     matrix: Matrix,
     state: PresentState,
-    asked: Collection[Place],
+    asked: Collection[TopicPartition],
     candidate_id: int | None,
     groups: Sequence[CommittedOffset] | None,
 ) -> tuple[list[Decision], list[Conflict]]:
@@ -187,11 +187,9 @@ def decide(
         having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
         lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
         if lacking or (places and not having):
-            topic, partition = (lacking or places)[0]
-            known = ", ".join(map(str, sorted(matrix.rows.get((topic, partition), ())))) or "none"
-            raise UsageError(
-                f"--candidate {candidate_id}: {topic}-{partition} has no such replica in the snapshot, but {known}"
-            )
+            place = (lacking or places)[0]
+            known = ", ".join(map(str, sorted(matrix.rows.get(place, ())))) or "none"
+            raise UsageError(f"--candidate {candidate_id}: {place} has no such replica in the snapshot, but {known}")
     if not asked:
         reason = "this audit has not worked out what each choice costs; elect does"
         conflicts += [
@@ -227,7 +225,7 @@ def decide(
     return _concentrated(matrix, found, state), conflicts
 
 
-def _stays_as_it_is(matrix: Matrix, state: PresentState, place: Place) -> bool:
+def _stays_as_it_is(matrix: Matrix, state: PresentState, place: TopicPartition) -> bool:
     """True if there is nothing to decide although checksums are unknown: the leader is the best choice, and stays."""
     best = matrix.best(place)
     registration = state.partitions.get(place)
@@ -282,7 +280,7 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
 def _decision(
     matrix: Matrix,
     state: PresentState,
-    place: Place,
+    place: TopicPartition,
     chosen: int,
     asked: bool,
     groups: Sequence[CommittedOffset] | None,
@@ -319,7 +317,7 @@ def _decision(
 
 
 def _candidate(
-    matrix: Matrix, place: Place, broker_id: int, leader: int | None, groups: Sequence[CommittedOffset] | None
+    matrix: Matrix, place: TopicPartition, broker_id: int, leader: int | None, groups: Sequence[CommittedOffset] | None
 ) -> Candidate:
     row = matrix.rows[place][broker_id]
     hits = None if groups is None else groups_hit(matrix, place, broker_id, leader, groups)

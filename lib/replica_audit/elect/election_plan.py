@@ -18,7 +18,7 @@ from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
 from replica_audit.elect.safeguards import CopiedAgain, copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of
 from replica_audit.text import count, name_brokers
 
@@ -126,7 +126,7 @@ def _salvageable(decision: Decision, store: str | None) -> int:
 def plan_elections(
     results: Results,
     *,
-    asked: Collection[Place] = (),
+    asked: Collection[TopicPartition] = (),
     candidate_id: int | None = None,
     up: Iterable[int] | None = None,
     stopped_cleanly: Iterable[int] | None = None,

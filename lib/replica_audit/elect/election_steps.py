@@ -18,7 +18,7 @@ from replica_audit.elect.kafka_commands import CONTROLLER, Tools
 from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
 from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
 from replica_audit.results import place_of
 from replica_audit.text import name_brokers
@@ -60,7 +60,7 @@ class PlannedDecisions(NamedTuple):
     keep_down: tuple[KeepStopped, ...]
     conflicts: tuple[Conflict, ...]
     alternatives: tuple[Alternative, ...]
-    outrun: tuple[tuple[int, Place], ...]
+    outrun: tuple[tuple[int, TopicPartition], ...]
     """(leader, partition): the leader is stopped for other partitions, and a broker started before it may lead with fewer records."""
 
 
@@ -92,9 +92,9 @@ def _instead(decision: Decision, candidate: int, matrix: Matrix, why: str) -> De
     return decision.instead(candidate, matrix.sources(place_of(decision), candidate), why)
 
 
-def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
+def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[TopicPartition]]:
     """Partitions to be elected, by each broker that would lose as much as the chosen one."""
-    found: dict[int, set[Place]] = defaultdict(set)
+    found: dict[int, set[TopicPartition]] = defaultdict(set)
     for one in decisions:
         if one.procedure != "elect" or one.asked:
             continue
@@ -105,11 +105,11 @@ def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
 
 def _serve(
     state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, effort: _Effort
-) -> tuple[PlannedDecisions, frozenset[Place]]:
+) -> tuple[PlannedDecisions, frozenset[TopicPartition]]:
     """The outcome for these candidates, or for equal ones if they have no order, whichever serves more, and the partitions whose
     leader should stay but is stopped."""
     tried = {(place_of(one), one.candidate_id) for one in decisions}
-    best: tuple[PlannedDecisions, frozenset[Place]] | None = None
+    best: tuple[PlannedDecisions, frozenset[TopicPartition]] | None = None
     fewest = 0
     while True:
         outcome, unserved, stopped = try_order(state, matrix, decisions, tools, effort)
@@ -135,14 +135,14 @@ def _serve(
 
 def try_order(
     state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, effort: _Effort
-) -> tuple[PlannedDecisions, frozenset[Place], frozenset[Place]]:
+) -> tuple[PlannedDecisions, frozenset[TopicPartition], frozenset[TopicPartition]]:
     """The outcome for exactly these candidates, the partitions that no order serves, and those that lose a leader on the way."""
     effort.tries += 1
     sorted_out = [sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
-    given_up: dict[Place, str] = {}
-    elected: set[Place] = set()
+    given_up: dict[TopicPartition, str] = {}
+    elected: set[TopicPartition] = set()
     allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
     way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
     if way == CONTROLLER and not _lead_alone(state):
@@ -274,7 +274,7 @@ class _Attempt:
         forbidden: frozenset[str],
         way: str | None,
     ) -> None:
-        self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
+        self.decisions: Mapping[TopicPartition, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
         self._harmful = matrix.harmful(decisions)
         self._state = state
@@ -284,15 +284,15 @@ class _Attempt:
         self._now = Scenarios.of(state, self._treatment)
         self._kinds = self._now.kinds
         self.list = StepList(state, matrix, self.decisions, tools, self._now)
-        self.unserved: dict[Place, str] = {}
+        self.unserved: dict[TopicPartition, str] = {}
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()
         """Topics in which an unclean election would happen by itself."""
-        self.dragged: set[Place] = set()
+        self.dragged: set[TopicPartition] = set()
         """Partitions whose leader is best but is stopped for others, while another broker can take over to their harm."""
-        self.interrupted: set[Place] = set()
+        self.interrupted: set[TopicPartition] = set()
         """Partitions whose leader is stopped for others."""
-        self.outrun: set[tuple[int, Place]] = set()
+        self.outrun: set[tuple[int, TopicPartition]] = set()
         """`outrun` of `PlannedDecisions`."""
         self._cut_by = {
             place: _by_leader(self._harmful[place])
@@ -301,11 +301,11 @@ class _Attempt:
         }
         """Followers harmed by each leader, by representative partition."""
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
-        self._done: set[Place] = set()
+        self._done: set[TopicPartition] = set()
         self._stopped: set[int] = set()
         self._starts_controllers = bool(state.controllers) and (state.controllers_are_down or not state.up)
 
-    def _treatment(self, place: Place) -> Hashable:
+    def _treatment(self, place: TopicPartition) -> Hashable:
         """Everything that the steps for a partition depend on, besides its registration."""
         decision = self.decisions.get(place)
         is_forbidden = place[0] in self._forbidden
@@ -342,7 +342,7 @@ class _Attempt:
             self.list.restore_config(self._now, self._forbidden)
         self.list.verify(self._now)
 
-    def chosen_first(self, place: Place) -> tuple[int, ...]:
+    def chosen_first(self, place: TopicPartition) -> tuple[int, ...]:
         """The assignment with the chosen replica first."""
         choice = self._choice(place)
         return (choice, *(one for one in self._state.partitions[place].replicas if one != choice))
@@ -355,7 +355,7 @@ class _Attempt:
             if step.action != "start" or not elections or step.number < elections[-1]:
                 continue
             for broker in step.brokers:
-                reasons: dict[str, list[Place]] = {}
+                reasons: dict[str, list[TopicPartition]] = {}
                 for place in sorted(self._done):
                     if (reason := self._why_down(place, broker)) is not None:
                         reasons.setdefault(reason, []).append(place)
@@ -364,7 +364,7 @@ class _Attempt:
                     found[broker] = KeepStopped(broker, elections[-1], broker in self._state.down, text)
         return list(found.values())
 
-    def _why_down(self, place: Place, broker: int) -> str | None:
+    def _why_down(self, place: TopicPartition, broker: int) -> str | None:
         partition = self._state.partitions[place]
         choice = self._choice(place)
         if broker == choice or broker not in partition.replicas or self.procedures[place] == "reorder":
@@ -375,10 +375,10 @@ class _Attempt:
             return f"it comes before broker {choice} in the assignment of {{}}, so that the election would find it"
         return None
 
-    def _reorder(self, places: Sequence[Place]) -> None:
+    def _reorder(self, places: Sequence[TopicPartition]) -> None:
         """Put the candidate first in the assignment, then run a preferred election (H9); all replicas have to be up."""
         orders = {place: self.chosen_first(place) for place in places}
-        led: dict[int, list[Place]] = defaultdict(list)
+        led: dict[int, list[TopicPartition]] = defaultdict(list)
         for place in places:
             led[self._choice(place)].append(place)
         uncut = [text for choice, some in sorted(led.items()) for text in self._still_uncut(choice, some)]
@@ -388,7 +388,7 @@ class _Attempt:
         if orders:
             self.list.reorder(self._now, orders, uncut)
 
-    def _round(self, one: Round, later: Collection[Place]) -> None:
+    def _round(self, one: Round, later: Collection[TopicPartition]) -> None:
         """Start a candidate alone, elect it and check the result. `later` are the partitions of the rounds that follow."""
         candidate = one.candidate_id
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
@@ -415,7 +415,7 @@ class _Attempt:
         self._done |= set(one.places)
         self.list.check(self._now, one)
 
-    def _look_for_quorum(self, places: Iterable[Place], *, is_elected: bool = False) -> bool:
+    def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:
         """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.
         `is_elected`: with a quorum, who is up leads by itself."""
         voters = self._state.voters
@@ -439,7 +439,7 @@ class _Attempt:
             self._give_up(place, reason)
         return False
 
-    def _still_uncut(self, candidate: int, places: Collection[Place]) -> list[str]:
+    def _still_uncut(self, candidate: int, places: Collection[TopicPartition]) -> list[str]:
         """Conditions for a candidate that may be following a leader that cuts it: that may have happened since it was copied."""
         found = []
         for place in places:
@@ -457,7 +457,7 @@ class _Attempt:
             ]
         return found
 
-    def _how_far(self, place: Place) -> str:
+    def _how_far(self, place: TopicPartition) -> str:
         """A condition that only the uncut chosen log meets: its end and its last epoch."""
         chosen = self.decisions[place].chosen
         far = f"up to offset {chosen.log_end_offset}"
@@ -466,7 +466,7 @@ class _Attempt:
             return far
         return f"{far}, and the last entry of its leader-epoch-checkpoint below that offset is still {epochs[-1][0]} {epochs[-1][1]}"
 
-    def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
+    def _before_start(self, one: Round, taken: Sequence[TopicPartition]) -> list[str]:
         """Conditions before the start of a candidate that may meanwhile lead `taken`, for which others are chosen."""
         before = [self._controllers_lead] if not self._now.up and _lead_alone(self._state) else []
         for place in taken[:_MOST_CONDITIONS]:
@@ -496,7 +496,7 @@ class _Attempt:
                 return False
         return True
 
-    def _rivals(self, one: Round, taken: Sequence[Place]) -> list[int]:
+    def _rivals(self, one: Round, taken: Sequence[TopicPartition]) -> list[int]:
         """Brokers that have to be down while the candidate is elected; present leaders are stopped last.
 
         Includes brokers that hold what `taken`, which the candidate may lead meanwhile, would lose.
@@ -543,20 +543,20 @@ class _Attempt:
         for broker, places in written.items():
             self.list.copy_again(self._now, broker, places)
 
-    def _written_since(self, brokers: Collection[int]) -> dict[int, list[Place]]:
+    def _written_since(self, brokers: Collection[int]) -> dict[int, list[TopicPartition]]:
         """By broker, the partitions that it leads and another one is to lead: producers may have written to it since it was copied."""
         choices = [place for place, how in self.procedures.items() if how == "elect" and place not in self._done]
-        found: dict[int, list[Place]] = defaultdict(list)
+        found: dict[int, list[TopicPartition]] = defaultdict(list)
         for broker in brokers:
             for place in self._kinds.where(choices, partial(self._may_lead_now, broker)):
                 if self._choice(place) != broker and broker in self._matrix.replicas[place]:
                     found[broker].append(place)
         return found
 
-    def _may_lead_now(self, broker: int, place: Place) -> bool:
+    def _may_lead_now(self, broker: int, place: TopicPartition) -> bool:
         return any(way.leader(place) == broker for way in self._now)
 
-    def _is_outrun(self, place: Place, stopped: int) -> bool:
+    def _is_outrun(self, place: TopicPartition, stopped: int) -> bool:
         """True if the stopped leader has more records than a broker that is down and would lead as soon as it is up."""
         rows = self._matrix.replicas[place].items()
         ends = {broker: row.log_end_offset for broker, row in rows if row.log_end_offset is not None}
@@ -565,7 +565,7 @@ class _Attempt:
         down = self._now.takers(place) - self._now.up - {stopped}
         return any(ends.get(broker, ends[stopped]) < ends[stopped] for broker in down)
 
-    def _is_dragged(self, place: Place, stopped: int) -> bool:
+    def _is_dragged(self, place: TopicPartition, stopped: int) -> bool:
         """True if a leader that should stay was stopped while a worse one is in sync or eligible."""
         stays = self.procedures.get(place) in ("none", "confirm") and self._choice(place) == stopped
         worse = {leader for leader, _ in self._harmful.get(place, ())}
@@ -594,7 +594,7 @@ class _Attempt:
             condition = "The partitions above have the leaders that the plan gives them, or preferred ones that took over from them in sync"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 
-    def _open(self) -> Iterator[Place]:
+    def _open(self) -> Iterator[TopicPartition]:
         """Partitions that a start may affect in unknown ways: without a plan, or undecided though their replicas may differ."""
         for place in self._state.partitions:
             decided = self.procedures.get(place, "unplanned") != "unplanned"
@@ -609,7 +609,7 @@ class _Attempt:
             return False
         return change.right == "unclean" and not change.ordered
 
-    def _harm(self, way: Scenario) -> Iterator[tuple[Place, int, int]]:
+    def _harm(self, way: Scenario) -> Iterator[tuple[TopicPartition, int, int]]:
         """Partition, leader, and a follower that is cut and loses the last copy of records, though the choice would keep them."""
         for place, followers in self._cut_by.items():
             leader = way.partitions[place].leader_id
@@ -617,7 +617,7 @@ class _Attempt:
             if leader in followers and not (place in self._done and self._is_removed(way, place)):
                 yield from ((place, leader, follower) for follower in followers[leader] if follower in way.up)
 
-    def _is_removed(self, way: Scenario, place: Place) -> bool:
+    def _is_removed(self, way: Scenario, place: TopicPartition) -> bool:
         """True if a reassignment removed the chosen replica, after the added replicas were in sync with it."""
         return way.is_reassigned(place) and self._choice(place) not in way.partitions[place].replicas
 
@@ -652,10 +652,10 @@ class _Attempt:
                     who = "nobody" if leader is None else f"broker {leader}"
                     self._give_up(place, f"after all steps {who} would lead it")
 
-    def _give_up(self, place: Place, reason: str) -> None:
+    def _give_up(self, place: TopicPartition, reason: str) -> None:
         for one in self._kinds.alike(place):
             self.unserved.setdefault(one, reason)
             self.procedures[one] = "unplanned"
 
-    def _choice(self, place: Place) -> int:
+    def _choice(self, place: TopicPartition) -> int:
         return self.decisions[place].candidate_id

@@ -20,7 +20,7 @@ from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
 from replica_audit.literals import SEVERITIES
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import FindingPlace, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
 from replica_audit.text import capitalise
@@ -51,7 +51,7 @@ def mending_steps(
     matrix: Matrix,
     decisions: Sequence[Decision],
     tools: Tools,
-    about: Container[Place],
+    about: Container[TopicPartition],
     deleted: Container[FindingPlace],
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none."""
@@ -72,7 +72,7 @@ def mending_steps(
 
 
 def _transactions(
-    found: Sequence[FindingRow], matrix: Matrix, moving: Collection[Place], tools: Tools
+    found: Sequence[FindingRow], matrix: Matrix, moving: Collection[TopicPartition], tools: Tools
 ) -> Iterator[Step]:
     """Steps for hanging transactions, unless another log has the marker or another leader is to be elected."""
     decided = {place_of(row) for row in found if row.code == TXN_MARKER_LOST.code}
@@ -96,7 +96,10 @@ def _transactions(
 
 
 def _remedies(
-    found: Sequence[FindingRow], results: Results, decided: Collection[Place], moving: Collection[Place]
+    found: Sequence[FindingRow],
+    results: Results,
+    decided: Collection[TopicPartition],
+    moving: Collection[TopicPartition],
 ) -> Iterator[Step]:
     """The catalogue's remedies for findings of medium severity or worse, a step for each code, worst first.
 
@@ -129,7 +132,7 @@ def _remedies(
         )
 
 
-def _is_loud(row: FindingRow, decided: Collection[Place]) -> bool:
+def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
     """True if a finding needs a step: it is of medium severity or worse, and the plan has no step of its own for it."""
     is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
     is_decided = row.code in _DECIDED and place_of(row) in decided

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import UNCLEAN
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
 
 #: First version whose clusters may run in KRaft mode.
@@ -119,7 +119,7 @@ class Tools(NamedTuple):
         )
         return self._by_version((3, 7), since, before)
 
-    def end_transaction(self, place: Place, start_offset: int) -> list[str]:
+    def end_transaction(self, place: TopicPartition, start_offset: int) -> list[str]:
         """Commands that find a hanging transaction and abort it.
 
         Brokers before 3.0 do not report producers: only a later tool can end a transaction there, given the producer. A topic
@@ -258,7 +258,7 @@ class Copies:
         self._archives: Counter[int] = Counter()
         self._files: dict[str, tuple[str, str]] = {}
 
-    def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
+    def of_partitions(self, broker_id: int, places: Iterable[TopicPartition]) -> str:
         """Command that copies partition directories."""
         return self.of_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
 
@@ -286,12 +286,12 @@ class Copies:
         return dict(self._files[command] for command in commands if command in self._files)
 
 
-def election_file(places: Iterable[Place]) -> str:
+def election_file(places: Iterable[TopicPartition]) -> str:
     """Input of kafka-leader-election.sh: the partitions, one per line."""
     return _file({}, [{"topic": topic, "partition": number} for topic, number in places])
 
 
-def reassignment_file(assignments: Iterable[tuple[Place, tuple[int, ...]]]) -> str:
+def reassignment_file(assignments: Iterable[tuple[TopicPartition, tuple[int, ...]]]) -> str:
     """Input of kafka-reassign-partitions.sh: one partition per line, with its replicas in order."""
     partitions = [
         {"topic": topic, "partition": number, "replicas": list(replicas)} for (topic, number), replicas in assignments

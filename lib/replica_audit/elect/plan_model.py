@@ -12,11 +12,11 @@ from typing import Annotated
 from replica_audit.elect.cost_words import ask_for_copies, rank_loss, say_loss, say_uncaptured
 from replica_audit.errors import UsageError
 from replica_audit.literals import UNSEEN
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.schema import RemoteShareRow
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
 from replica_audit.text import capitalise, name_brokers
-from replica_audit.typed_json import Names, PlaceObject, Written, parse_written, read_written, to_object
+from replica_audit.typed_json import Names, Written, parse_written, read_written, to_object
 
 SCHEMA_VERSION = 1
 _WRITTEN = Written("elect", SCHEMA_VERSION, ("rests_on", "steps"))
@@ -193,7 +193,7 @@ class Step:
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
     """Controllers that are not brokers too."""
-    partitions: tuple[PlaceObject, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
     commands: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Content of the files that the commands read, by name."""
@@ -282,7 +282,7 @@ class Plan:
     conflicts: tuple[Conflict, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     rests_on: tuple[PlannedPartition, ...] = ()
-    leaderless: tuple[Place, ...] = ()
+    leaderless: tuple[tuple[str, int], ...] = ()
     """Partitions without a leader now: none is registered, or it is down."""
 
     @property

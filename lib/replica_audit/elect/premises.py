@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.plan_model import Plan, PlannedPartition, PlannedReplica
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import Results, by_place, place_of
 
 _WORDS = {
@@ -22,7 +22,7 @@ _WORDS = {
 }
 
 
-def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> list[PlannedPartition]:
+def rests_on(results: Results, matrix: Matrix, places: Collection[TopicPartition]) -> list[PlannedPartition]:
     """The premises of a plan for `places`: leader, ISR, and start and end of every log."""
     states = by_place(results.partition_states)
     return [

@@ -19,7 +19,7 @@ from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.literals import CaptureKind
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import COPIED_AGAIN, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
@@ -41,7 +41,7 @@ def copy_put_aside(
 ) -> Iterator[Step]:
     """A step for each directory with records that a choice loses, then one for each broker with such `.deleted` files; none of brokers
     that are copied `again` as they are."""
-    deleted: dict[int, list[tuple[Place, SalvageSource, str]]] = defaultdict(list)
+    deleted: dict[int, list[tuple[TopicPartition, SalvageSource, str]]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
         for one in decision.salvage:
@@ -65,7 +65,7 @@ def copy_put_aside(
 
 
 def _copy_deleted(
-    broker: int, found: Sequence[tuple[Place, SalvageSource, str]], state: PresentState, copies: Copies
+    broker: int, found: Sequence[tuple[TopicPartition, SalvageSource, str]], state: PresentState, copies: Copies
 ) -> Step:
     """Step that copies one broker's directories with `.deleted` files, a command for each log dir."""
     names: dict[str, list[str]] = defaultdict(list)
@@ -91,7 +91,7 @@ _Found = TypeVar("_Found")
 class RecordsAtRisk(NamedTuple):
     """Records of one partition that a broker loses once it follows the log that the others are compared with."""
 
-    place: Place
+    place: TopicPartition
     records: int
     committed: int
     log_dir: str | None
@@ -105,7 +105,7 @@ def safeguard_steps(
     decisions: Sequence[Decision],
     tools: Tools,
     copies: Copies,
-    about: Container[Place],
+    about: Container[TopicPartition],
     candidate_id: int | None,
     again: CopiedAgain,
 ) -> Iterator[Step]:
@@ -178,7 +178,7 @@ def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[S
 
 
 def _keep_remote(
-    results: Results, state: PresentState, decisions: Sequence[Decision], tools: Tools, about: Container[Place]
+    results: Results, state: PresentState, decisions: Sequence[Decision], tools: Tools, about: Container[TopicPartition]
 ) -> Iterator[Step]:
     """A step for the topics with records in remote storage that no log has, or none will have under the plan's leader: they are
     deleted once the log start has passed them."""
@@ -258,7 +258,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     )
 
 
-def _bring(results: Results, matrix: Matrix, state: PresentState, about: Container[Place]) -> Iterator[Step]:
+def _bring(results: Results, matrix: Matrix, state: PresentState, about: Container[TopicPartition]) -> Iterator[Step]:
     """A step for all bytes that evidence lacks and an answer needs, and for what has to be collected again."""
     places = [place for place in sorted(matrix.wanted) if place in about]
     moved = [place for place in sorted(matrix.moved) if place in about]
@@ -292,7 +292,7 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
 class CopiedAgain(NamedTuple):
     """Partitions with logs that lost their end or were copied before it was written, and the brokers whose copies tell which."""
 
-    tails: Mapping[Place, Sequence[UnseenTail]]
+    tails: Mapping[TopicPartition, Sequence[UnseenTail]]
     brokers: tuple[int, ...]
     """In the order in which they are to be copied: who leads most of these partitions comes last (C.2)."""
 
@@ -301,8 +301,8 @@ class CopiedAgain(NamedTuple):
         cls,
         matrix: Matrix,
         state: PresentState,
-        tails: Mapping[Place, Sequence[UnseenTail]],
-        waiting: Iterable[Place],
+        tails: Mapping[TopicPartition, Sequence[UnseenTail]],
+        waiting: Iterable[TopicPartition],
     ) -> CopiedAgain:
         """Of partitions with open `tails`, and of those `waiting` for them, for which the next plan needs all copies, too."""
         places = {*tails, *waiting}
@@ -349,15 +349,15 @@ class CopiedAgain(NamedTuple):
 
 
 def _capture(
-    matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place], candidate_id: int | None
+    matrix: Matrix, state: PresentState, copies: Copies, about: Container[TopicPartition], candidate_id: int | None
 ) -> Iterator[Step]:
     """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one."""
-    missing: dict[int, list[Place]] = defaultdict(list)
+    missing: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
         if place in about:
             for broker in brokers:
                 missing[broker].append(place)
-    groups: dict[tuple[tuple[Place, ...], str], list[int]] = defaultdict(list)
+    groups: dict[tuple[tuple[TopicPartition, ...], str], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
         groups[tuple(places), state.liveness(broker)].append(broker)
     for (together, _), brokers in groups.items():
@@ -383,7 +383,7 @@ def _copy(
     state: PresentState,
     decisions: Sequence[Decision],
     copies: Copies,
-    about: Container[Place],
+    about: Container[TopicPartition],
     again: Collection[int],
 ) -> Iterator[Step]:
     """Steps to copy records that a broker deletes as soon as it follows, then those that exist once or that the choice loses; none of
@@ -430,10 +430,10 @@ def _without(brokers: Collection[int], found: Mapping[int, _Found]) -> dict[int,
 
 
 def _find_doubted(
-    results: Results, copied: Collection[tuple[int, Place]], about: Container[Place]
-) -> dict[int, list[Place]]:
+    results: Results, copied: Collection[tuple[int, TopicPartition]], about: Container[TopicPartition]
+) -> dict[int, list[TopicPartition]]:
     """By broker, the partitions of which it has another history below the files of a log that may go on in remote storage."""
-    wanted: dict[int, list[Place]] = defaultdict(list)
+    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, row in _placed(results, TIER_UNKNOWN, about):
         if row.severity == "info" or row.broker_id is None or (row.broker_id, place) in copied:
             continue
@@ -443,11 +443,11 @@ def _find_doubted(
 
 
 def _find_other(
-    matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
-) -> dict[int, list[Place]]:
+    matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, TopicPartition]]
+) -> dict[int, list[TopicPartition]]:
     """Partitions, by broker, with other records that exist only once or that the choice loses, or whose log the choice cuts and
     with it the end of a transaction; empty if the leader stays and lacks only records that were never committed."""
-    wanted: dict[int, list[Place]] = defaultdict(list)
+    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
         stays = decision.procedure != "unplanned" and state.may_lead(place, decision.candidate_id)
@@ -464,10 +464,10 @@ def _find_other(
 
 
 def _find_cut(
-    matrix: Matrix, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
-) -> dict[int, list[Place]]:
+    matrix: Matrix, decisions: Sequence[Decision], copied: Collection[tuple[int, TopicPartition]]
+) -> dict[int, list[TopicPartition]]:
     """By broker, the partitions for which it is chosen and whose reference log would cut possibly committed records off every replica."""
-    wanted: dict[int, list[Place]] = defaultdict(list)
+    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
         choice = decision.candidate_id
@@ -479,7 +479,7 @@ def _find_cut(
     return wanted
 
 
-def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[Place]], copies: Copies, why: str) -> Step:
+def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[TopicPartition]], copies: Copies, why: str) -> Step:
     return Step(
         action="copy",
         text=f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: {why}",
@@ -493,24 +493,24 @@ def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[Place]], copies: C
     )
 
 
-def _log_dir(matrix: Matrix, broker: int, place: Place) -> str | None:
+def _log_dir(matrix: Matrix, broker: int, place: TopicPartition) -> str | None:
     """The log dir of a broker that has a partition, as far as the snapshot shows it."""
     row = matrix.replicas.get(place, {}).get(broker)
     return None if row is None or row.clean_shutdown is None else row.log_dir
 
 
-def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | None, Place]]) -> Iterator[str]:
+def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | None, TopicPartition]]) -> Iterator[str]:
     """A command for each log dir of the broker that has any of the partitions."""
-    in_log_dir: dict[str, list[Place]] = defaultdict(list)
+    in_log_dir: dict[str, list[TopicPartition]] = defaultdict(list)
     for log_dir, place in placed:
         in_log_dir[log_dir or ""].append(place)
     for _, some in sorted(in_log_dir.items()):
         yield copies.of_partitions(broker, some)
 
 
-def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
+def copy_of_outrun(outrun: Sequence[tuple[int, TopicPartition]]) -> list[Step]:
     """Steps that copy leaders stopped for other partitions, in whose place one with fewer records may lead meanwhile."""
-    wanted: dict[int, list[Place]] = defaultdict(list)
+    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
     for broker, place in outrun:
         wanted[broker].append(place)
     copies = Copies("before-its-stop")
@@ -529,7 +529,7 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
     ]
 
 
-def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[RecordsAtRisk]]:
+def _find_holdings(matrix: Matrix, about: Container[TopicPartition]) -> dict[int, list[RecordsAtRisk]]:
     """By broker, what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
     for row in matrix.holding():
@@ -545,9 +545,9 @@ def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[Re
     return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
 
 
-def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> Iterator[Step]:
+def _keep_up(results: Results, state: PresentState, about: Container[TopicPartition]) -> Iterator[Step]:
     """Steps to keep leaders up while a member of the ISR, which would lead next, lacks committed records."""
-    members: dict[tuple[int, int], list[Place]] = defaultdict(list)
+    members: dict[tuple[int, int], list[TopicPartition]] = defaultdict(list)
     for place, row in _placed(results, REP_ISR_SHORT, about):
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
@@ -563,7 +563,7 @@ def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> 
         )
 
 
-def _placed(results: Results, code: Code, about: Container[Place]) -> list[tuple[Place, FindingRow]]:
+def _placed(results: Results, code: Code, about: Container[TopicPartition]) -> list[tuple[TopicPartition, FindingRow]]:
     """Present findings of a code, each with its partition, on the partitions that the plan is `about`."""
     found = with_places(row for row in present(results.findings) if row.code == code.code)
     return [(place, row) for place, row in found if place in about]
@@ -611,7 +611,7 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
     return f"{holds} {said} that {_who_lacks(places, matrix)} not have, in {list_places(places)}; {gone} as soon as {follow}"
 
 
-def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
+def _who_lacks(places: Iterable[TopicPartition], matrix: Matrix) -> str:
     """Subject and verb: the leader, or the stand-in for leaders that were not captured or do not exist."""
     rows = [row for place in places if (row := matrix.partitions.get(place)) is not None]
     if all(row.reference_id in (None, row.leader_id) for row in rows):

@@ -10,7 +10,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import PresentState
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration, catch_up, elect, prefer, start_broker, stop_broker
 
 
@@ -18,16 +18,18 @@ class Round(NamedTuple):
     """A candidate and the partitions that it is to lead."""
 
     candidate_id: int
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
 
 
-def order_rounds(choices: Mapping[Place, int], takers: Mapping[Place, Collection[int]]) -> list[Round]:
+def order_rounds(
+    choices: Mapping[TopicPartition, int], takers: Mapping[TopicPartition, Collection[int]]
+) -> list[Round]:
     """Rounds, ordered so that candidates take as few partitions of others as possible.
 
     `takers` are the brokers that lead a partition as soon as they are up. A partition that is taken has its round later, and
     the taker is stopped for it.
     """
-    left: dict[int, list[Place]] = defaultdict(list)
+    left: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, candidate in sorted(choices.items()):
         left[candidate].append(place)
     taken = {
@@ -44,7 +46,7 @@ def order_rounds(choices: Mapping[Place, int], takers: Mapping[Place, Collection
 class LeaderChange(NamedTuple):
     """A replica became leader of a partition: from the ISR, as eligible, as last known leader, or uncleanly."""
 
-    place: Place
+    place: TopicPartition
     leader_id: int
     right: str
     ordered: bool
@@ -54,42 +56,42 @@ class LeaderChange(NamedTuple):
 class Kinds:
     """Partitions grouped by kind: those with equal registration and treatment behave alike, so that one stands for all."""
 
-    def __init__(self, state: PresentState, treatment: Callable[[Place], Hashable]) -> None:
+    def __init__(self, state: PresentState, treatment: Callable[[TopicPartition], Hashable]) -> None:
         """`treatment` returns everything else that steps and their judgement depend on for a partition."""
-        self._first: dict[Place, Place] = {}
-        self._members: dict[Place, list[Place]] = defaultdict(list)
-        first: dict[tuple[int, Hashable], Place] = {}
+        self._first: dict[TopicPartition, TopicPartition] = {}
+        self._members: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
+        first: dict[tuple[int, Hashable], TopicPartition] = {}
         for place, number in state.kinds.items():
             one = self._first[place] = first.setdefault((number, treatment(place)), place)
             self._members[one].append(place)
-        self._of_broker: dict[int, list[Place]] = defaultdict(list)
+        self._of_broker: dict[int, list[TopicPartition]] = defaultdict(list)
         for place in self.firsts:
             for broker in state.partitions[place].replicas:
                 self._of_broker[broker].append(place)
         self.change = state.transitions.change
 
     @property
-    def firsts(self) -> Collection[Place]:
+    def firsts(self) -> Collection[TopicPartition]:
         """The representative of each kind."""
         return self._members.keys()
 
-    def assigned_to(self, broker_id: int) -> Sequence[Place]:
+    def assigned_to(self, broker_id: int) -> Sequence[TopicPartition]:
         """Representatives of partitions that have been assigned to a broker."""
         return self._of_broker.get(broker_id, ())
 
-    def first(self, place: Place) -> Place:
+    def first(self, place: TopicPartition) -> TopicPartition:
         """The representative of the partition's kind; the partition itself if its assignment is unknown."""
         return self._first.get(place, place)
 
-    def alike(self, place: Place) -> Sequence[Place]:
+    def alike(self, place: TopicPartition) -> Sequence[TopicPartition]:
         """All partitions of the same kind, this one included."""
         return self._members.get(self.first(place)) or (place,)
 
-    def one_of_each(self, places: Iterable[Place]) -> Iterable[Place]:
+    def one_of_each(self, places: Iterable[TopicPartition]) -> Iterable[TopicPartition]:
         """One partition for each kind in `places`, in order."""
         return dict.fromkeys(map(self.first, places))
 
-    def where(self, places: Iterable[Place], holds: Callable[[Place], bool]) -> list[Place]:
+    def where(self, places: Iterable[TopicPartition], holds: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
         """The partitions among `places` for whose kind the condition holds; it is asked once for each kind."""
         holding = cache(holds)
         return [place for place in places if holding(self.first(place))]
@@ -101,15 +103,15 @@ class Scenario:
     another scenario."""
 
     kinds: Kinds
-    partitions: Mapping[Place, Registration]
+    partitions: Mapping[TopicPartition, Registration]
     up: frozenset[int]
     clean: frozenset[int]
     """Brokers that are down and were stopped cleanly."""
     changes: tuple[LeaderChange, ...] = ()
     """Changes since the scenario began, in order."""
-    reassigned: frozenset[Place] = frozenset()
+    reassigned: frozenset[TopicPartition] = frozenset()
     """Members of `partitions` whose reassignment has ended."""
-    unsettled: frozenset[Place] = frozenset()
+    unsettled: frozenset[TopicPartition] = frozenset()
     """Members of `partitions` whose live replicas may be out of sync."""
 
     @classmethod
@@ -119,7 +121,7 @@ class Scenario:
         kinds: Kinds,
         *,
         has_elr: bool,
-        unclean: Callable[[Place], bool],
+        unclean: Callable[[TopicPartition], bool],
         up: Iterable[int],
         fenced: Sequence[int] = (),
     ) -> Scenario:
@@ -145,12 +147,12 @@ class Scenario:
         """True if both have the same brokers up and the same partitions."""
         return self.up == other.up and self.partitions == other.partitions
 
-    def leader(self, place: Place) -> int | None:
+    def leader(self, place: TopicPartition) -> int | None:
         """The leader; None without one, and for a partition whose assignment the snapshot does not show."""
         registration = self.partitions.get(self.kinds.first(place))
         return None if registration is None else registration.leader_id
 
-    def is_reassigned(self, place: Place) -> bool:
+    def is_reassigned(self, place: TopicPartition) -> bool:
         """True if a reassignment of the partition has ended."""
         return self.kinds.first(place) in self.reassigned
 
@@ -178,17 +180,17 @@ class Scenario:
         own = self.kinds.assigned_to(broker_id)
         return back._moved(own, change)._settled(own)
 
-    def elected(self, places: Iterable[Place]) -> Scenario:
+    def elected(self, places: Iterable[TopicPartition]) -> Scenario:
         """The scenario after an unclean election requested by an operator."""
         change = self.kinds.change("elect", self.up, partial(elect, unclean=True))
         return self._moved(self.kinds.one_of_each(places), change, ordered=True)._settled()
 
-    def reordered(self, place: Place, replicas: tuple[int, ...]) -> Scenario:
+    def reordered(self, place: TopicPartition, replicas: tuple[int, ...]) -> Scenario:
         """The scenario after the assignment was reordered and its first broker elected (H9)."""
         partitions = {**self.partitions, place: self.partitions[place]._replace(replicas=replicas)}
         return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 
-    def _settled(self, more: Iterable[Place] = ()) -> Scenario:
+    def _settled(self, more: Iterable[TopicPartition] = ()) -> Scenario:
         """The scenario once all live replicas are in sync; `more` are partitions with a replica that just came up."""
         after = self.kinds.change("settle", self.up, catch_up)
         partitions, ended = dict(self.partitions), set()
@@ -200,7 +202,7 @@ class Scenario:
         return replace(self, partitions=partitions, reassigned=self.reassigned | ended, unsettled=frozenset())
 
     def _moved(
-        self, places: Iterable[Place], change: Callable[[Registration], Registration], ordered: bool = False
+        self, places: Iterable[TopicPartition], change: Callable[[Registration], Registration], ordered: bool = False
     ) -> Scenario:
         partitions = dict(self.partitions)
         changes, unsettled = list(self.changes), set(self.unsettled)
@@ -225,11 +227,13 @@ class Scenarios:
     kinds: Kinds
     ways: tuple[Scenario, ...]
     """The first one allows nothing that the snapshot does not show."""
-    first_epochs: Mapping[Place, int]
+    first_epochs: Mapping[TopicPartition, int]
     """Leader epochs of the snapshot, by the representative of each kind."""
 
     @classmethod
-    def of(cls, state: PresentState, treatment: Callable[[Place], Hashable] = lambda place: place) -> Scenarios:
+    def of(
+        cls, state: PresentState, treatment: Callable[[TopicPartition], Hashable] = lambda place: place
+    ) -> Scenarios:
         """`treatment` as in `Kinds`; without it every partition is of its own kind."""
         said = state.unclean_said
         kinds = Kinds(state, treatment)
@@ -263,30 +267,30 @@ class Scenarios:
         return frozenset[int]().union(*(way.up for way in self.ways))
 
     @cached_property
-    def reassigned(self) -> frozenset[Place]:
+    def reassigned(self) -> frozenset[TopicPartition]:
         """Partitions whose reassignment has ended in any scenario."""
-        ended = frozenset[Place]().union(*(way.reassigned for way in self.ways))
+        ended = frozenset[TopicPartition]().union(*(way.reassigned for way in self.ways))
         return frozenset(place for one in ended for place in self.kinds.alike(one))
 
-    def leader(self, place: Place) -> int | None:
+    def leader(self, place: TopicPartition) -> int | None:
         """The leader in the first scenario."""
         return self.ways[0].leader(place)
 
-    def is_led_by(self, place: Place, broker_id: int) -> bool:
+    def is_led_by(self, place: TopicPartition, broker_id: int) -> bool:
         """True if the broker leads in every scenario."""
         return all(way.leader(place) == broker_id for way in self.ways)
 
-    def takers(self, place: Place) -> set[int]:
+    def takers(self, place: TopicPartition) -> set[int]:
         """Brokers that would lead the partition, in any scenario, as soon as they are up and nobody leads."""
         first = self.kinds.first(place)
         return set().union(*(takers(way.partitions[first]) for way in self.ways))
 
-    def takers_of(self, places: Iterable[Place]) -> dict[Place, set[int]]:
+    def takers_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, set[int]]:
         """`takers` of each of `places`."""
         found = cache(self.takers)
         return {place: found(self.kinds.first(place)) for place in places}
 
-    def epochs_gained(self, place: Place) -> int:
+    def epochs_gained(self, place: TopicPartition) -> int:
         """Leader epochs that have begun since the snapshot, in the scenario with the fewest."""
         first = self.kinds.first(place)
         return min(way.partitions[first].leader_epoch for way in self.ways) - self.first_epochs[first]

@@ -19,7 +19,7 @@ from replica_audit.elect.kafka_commands import (
 )
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.text import listed, name_brokers, verb
 
 #: The copies of leaders that were stopped, and the columns that show where their logs end.
@@ -35,7 +35,12 @@ class StepList:
     """The steps so far. Each is added with the scenarios after it, which show who leads then."""
 
     def __init__(
-        self, state: PresentState, matrix: Matrix, decisions: Mapping[Place, Decision], tools: Tools, now: Scenarios
+        self,
+        state: PresentState,
+        matrix: Matrix,
+        decisions: Mapping[TopicPartition, Decision],
+        tools: Tools,
+        now: Scenarios,
     ) -> None:
         self.steps: list[Step] = []
         self._state = state
@@ -43,8 +48,8 @@ class StepList:
         self._decisions = decisions
         self._tools = tools
         self._planned = [place for place in sorted(decisions) if place in state.partitions]
-        self._told: set[tuple[Place, int]] = set()
-        self._reassigned: frozenset[Place] = now.reassigned
+        self._told: set[tuple[TopicPartition, int]] = set()
+        self._reassigned: frozenset[TopicPartition] = now.reassigned
         self._again = Copies(_AFTER_STOP)
 
     def forbid_unclean(self, after: Scenarios, topics: Collection[str], way: str) -> None:
@@ -70,7 +75,7 @@ class StepList:
             ],
         )
 
-    def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]], uncut: Sequence[str]) -> None:
+    def reorder(self, after: Scenarios, orders: Mapping[TopicPartition, tuple[int, ...]], uncut: Sequence[str]) -> None:
         """Add the step; `uncut`: conditions for replicas that may have been cut since they were copied."""
         file = "reassign.json"
         preferred = "elect-preferred.json"
@@ -98,7 +103,7 @@ class StepList:
         after: Scenarios,
         brokers: Sequence[int],
         one: Round,
-        without: Sequence[Place],
+        without: Sequence[TopicPartition],
         perhaps: Sequence[int],
         before: Sequence[str] = (),
     ) -> None:
@@ -116,9 +121,9 @@ class StepList:
             before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
         )
 
-    def copy_again(self, after: Scenarios, broker: int, places: Sequence[Place]) -> None:
+    def copy_again(self, after: Scenarios, broker: int, places: Sequence[TopicPartition]) -> None:
         """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
-        ends = [f"{topic}-{at} at {self._matrix.replicas[topic, at][broker].log_end_offset}" for topic, at in places]
+        ends = [f"{place} at {self._matrix.replicas[place][broker].log_end_offset}" for place in places]
         command = self._again.of_partitions(broker, places)
         archive, directory = shlex.split(command)[2], f"{_AFTER_STOP}/broker-{broker}"
         self._add(
@@ -206,10 +211,10 @@ class StepList:
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )
 
-    def confirm(self, after: Scenarios, places: Collection[Place]) -> None:
+    def confirm(self, after: Scenarios, places: Collection[TopicPartition]) -> None:
         """Confirm leaders; `places`: partitions whose leader is the best choice but may be down, or leads once the controller
         has elected it."""
-        leaders: dict[int, list[Place]] = {}
+        leaders: dict[int, list[TopicPartition]] = {}
         for place in places:
             leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
         for broker, led in sorted(leaders.items()):
@@ -288,7 +293,7 @@ class StepList:
         *,
         brokers: Iterable[int] = (),
         controllers: Iterable[int] = (),
-        partitions: Iterable[Place] = (),
+        partitions: Iterable[TopicPartition] = (),
         commands: Iterable[str] = (),
         files: Mapping[str, str] | None = None,
         before: Iterable[str] = (),
@@ -318,7 +323,7 @@ class StepList:
             )
         )
 
-    def _predict(self, after: Scenarios, places: Iterable[Place]) -> Iterator[Prediction]:
+    def _predict(self, after: Scenarios, places: Iterable[TopicPartition]) -> Iterator[Prediction]:
         """Logs of replicas that now follow the planned leader, each predicted once; not those that a reassignment removes."""
         kinds = after.kinds
         gained = cache(after.epochs_gained)
@@ -346,7 +351,7 @@ class StepList:
                     log_end_offset=end,
                 )
 
-    def _replicas(self, place: Place) -> tuple[int, ...]:
+    def _replicas(self, place: TopicPartition) -> tuple[int, ...]:
         registration = self._state.partitions.get(place)
         return () if registration is None else registration.replicas
 
@@ -359,6 +364,6 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
     return listed(names)
 
 
-def list_places(places: Iterable[Place]) -> str:
+def list_places(places: Iterable[TopicPartition]) -> str:
     """Names of partitions, joined like `list_names`."""
     return list_names(f"{topic}-{partition}" for topic, partition in places)

@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol, TypeVar
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.literals import COMPARED, PUT_ASIDE, Severity
-from replica_audit.model import Place, SegmentSummary
+from replica_audit.model import SegmentSummary, TopicPartition
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.results import FindingPlace, Results, by_place
+from replica_audit.results import FindingPlace, Results, by_place, place_of
 from replica_audit.schema import Epochs, HighWatermarkRow, PartitionFactsRow, PartitionRow, ReplicaFactsRow, ReplicaRow
 from replica_audit.text import parse_moment
 
@@ -129,7 +129,7 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
 
     Replicas that Kafka does not serve from are left out: segments about to be deleted overlap, and a replica being moved lags behind.
     """
-    marks = {(row.topic, row.partition): row for row in results.high_watermarks}
+    marks = {place_of(row): row for row in results.high_watermarks}
     doubted = {
         (one.topic, one.partition, one.broker_id)
         for one in results.findings
@@ -141,7 +141,7 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
         _replica_facts(
             row,
             counts.get((row.topic, row.partition, row.broker_id, row.log_dir), SegmentCounts()),
-            marks.get((row.topic, row.partition)),
+            marks.get(place_of(row)),
             audited_ms,
             may_be_older=(row.topic, row.partition, row.broker_id) in doubted,
         )
@@ -279,22 +279,22 @@ def count_segments_held_once(
 
 
 def _partition_facts(
-    results: Results, counts: CountsByReplica, marks: Mapping[Place, HighWatermarkRow]
+    results: Results, counts: CountsByReplica, marks: Mapping[TopicPartition, HighWatermarkRow]
 ) -> Iterator[PartitionFactsRow]:
     """Facts of each partition, then of findings without a partition. Only new findings count."""
     severities: dict[FindingPlace, Counter[Severity]] = defaultdict(Counter)
     for finding in results.findings:
         if finding.status == "new":
             severities[finding.topic, finding.partition][finding.severity] += 1
-    placed: dict[FindingPlace, PartitionRow] = {(row.topic, row.partition): row for row in results.partitions}
-    uncaptured = Counter((row.topic, row.partition) for row in results.captures if row.state != "whole")
+    placed: dict[FindingPlace, PartitionRow] = {place_of(row): row for row in results.partitions}
+    uncaptured = Counter(place_of(row) for row in results.captures if row.state != "whole")
     copies = by_place(results.replicas)
     for place in (*placed, *(place for place in severities if place not in placed)):
         row, found = placed.get(place), severities[place]
         lower = upper = held = once = None
         if row is not None:
             lower, upper = row.hw_lower, row.hw_upper
-            own, mark = copies.get((row.topic, row.partition), ()), marks.get((row.topic, row.partition))
+            own, mark = copies.get(place_of(row), ()), marks.get(place_of(row))
             held, once = count_committed_copies(own, mark), count_segments_held_once(own, mark, counts)
         yield PartitionFactsRow(
             place=name_place(*place),
@@ -304,7 +304,7 @@ def _partition_facts(
             hw_lower=lower,
             hw_upper=upper,
             hw_width=None if lower is None or upper is None else upper - lower,
-            uncaptured_replicas=None if row is None else uncaptured[row.topic, row.partition],
+            uncaptured_replicas=None if row is None else uncaptured[place_of(row)],
             committed_copies=held,
             segments_held_once=once,
             critical_findings=found["critical"],

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from replica_audit.elect.plan_model import Step
-from replica_audit.typed_json import Names, PlaceObject, Written, parse_written, read_written, to_object
+from replica_audit.model import TopicPartition
+from replica_audit.typed_json import Names, Written, parse_written, read_written, to_object
 
 SCHEMA_VERSION = 1
 _WRITTEN = Written("quorum", SCHEMA_VERSION, ("copies", "rests_on"))
@@ -51,11 +52,11 @@ class Lost:
     topics: tuple[NamedTopic, ...] = ()
     deletions: tuple[NamedTopic, ...] = ()
     """Topics that were deleted and would exist again."""
-    partitions: tuple[PlaceObject, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
     """Partitions added to topics that the choice knows."""
-    leader_changes: tuple[PlaceObject, ...] = ()
-    isr_changes: tuple[PlaceObject, ...] = ()
-    reassignments: tuple[PlaceObject, ...] = ()
+    leader_changes: tuple[TopicPartition, ...] = ()
+    isr_changes: tuple[TopicPartition, ...] = ()
+    reassignments: tuple[TopicPartition, ...] = ()
     configurations: tuple[str, ...] = ()
     """Configuration entries, e.g. `topic orders: retention.ms`."""
     acls: int = 0

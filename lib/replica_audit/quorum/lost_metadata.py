@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.quorum.answer_model import Lost, NamedTopic
 from replica_audit.quorum.contents import ClusterContents, PartitionNow
 from replica_audit.snapshot.metadata.kraft_records import (
@@ -26,7 +26,7 @@ _RESOURCES = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker"}
 #: Broker, topic id and partition of a replica.
 Assigned = tuple[int, str, int]
 
-_Item = TypeVar("_Item", str, int, Place, NamedTopic)
+_Item = TypeVar("_Item", str, int, TopicPartition, NamedTopic)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -56,11 +56,11 @@ class Forgone:
         return _changed(known, self.choice.partitions, self.common.partitions)
 
     @property
-    def partitions(self) -> Iterator[Place]:
+    def partitions(self) -> Iterator[TopicPartition]:
         """Partitions added to topics that the choice knows."""
         return (self._place(key) for key in self._partitions if key not in self.choice.partitions)
 
-    def changes(self, what: Callable[[PartitionNow], object]) -> Iterator[Place]:
+    def changes(self, what: Callable[[PartitionNow], object]) -> Iterator[TopicPartition]:
         """Partitions whose `what` was changed in `other` and differs in the choice."""
         for key in self._partitions:
             now, was, before = (of.partitions.get(key) for of in (self.other, self.choice, self.common))
@@ -100,8 +100,8 @@ class Forgone:
     def _states(self) -> tuple[ClusterContents, ClusterContents, ClusterContents]:
         return self.other, self.choice, self.common
 
-    def _place(self, key: tuple[str, int]) -> Place:
-        return self.other.topics[key[0]], key[1]
+    def _place(self, key: tuple[str, int]) -> TopicPartition:
+        return TopicPartition(self.other.topics[key[0]], key[1])
 
 
 def lose(differences: Sequence[Forgone], records: int) -> Lost:

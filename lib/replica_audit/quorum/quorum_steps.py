@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Prediction, Step
-from replica_audit.model import Place, ReplicaDir
+from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
 from replica_audit.quorum.held_metadata import HeldMetadata
@@ -272,10 +272,10 @@ class _Plan:
     def _copy_given_up(self) -> Iterator[Step]:
         """Copy partitions that the chosen log does not assign to their brokers, before these rename the directories."""
         given_up = {(one.broker_id, one.topic, one.partition) for one in self._to.given_up}
-        in_log_dir: dict[tuple[int, str], list[Place]] = defaultdict(list)
+        in_log_dir: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
         for one in self._to.held.inventory.replicas:
             if place_on(one) in given_up:
-                in_log_dir[one.broker_id, one.log_dir].append((one.topic, one.partition))
+                in_log_dir[one.broker_id, one.log_dir].append(one.topic_partition)
         if not in_log_dir:
             return
         copies = Copies("given-up")
@@ -457,7 +457,7 @@ class _Plan:
                 text=f"Give broker {broker} the directories back that it set aside as -stray: the chosen log knows their topics, and the "
                 "broker would begin them empty. LOG_DIR_OF_N is here the log directory that has what the command names first",
                 brokers=(broker,),
-                partitions=tuple(sorted((one.topic, one.partition) for one in found)),
+                partitions=tuple(sorted(one.topic_partition for one in found)),
                 commands=tuple(
                     restore_stray(broker, one.path.rpartition("/")[2], f"{one.topic}-{one.partition}") for one in found
                 ),

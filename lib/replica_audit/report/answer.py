@@ -8,7 +8,7 @@ from typing import NamedTuple
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
 from replica_audit.elect.cost_words import ask_for_copies, hold_until_brought, say_uncaptured
 from replica_audit.literals import RemoteBasis
-from replica_audit.model import OffsetRange, Place
+from replica_audit.model import OffsetRange, TopicPartition
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
 from replica_audit.report.facts.outcome import CASE_LIMIT, Outcome, WorstCase, find_outcome
@@ -357,10 +357,10 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
 
 def _tell_heads(conditions: Conditions) -> Iterator[Sentence]:
     """Sentence on logs that were not read from their start: the offset from which they were compared."""
-    first: dict[Place, int] = {}
+    first: dict[TopicPartition, int] = {}
     for row in conditions.unseen_heads:
         if row.topic is not None and row.partition is not None and row.end_offset is not None:
-            place = (row.topic, row.partition)
+            place = TopicPartition(row.topic, row.partition)
             first[place] = max(row.end_offset, first.get(place, 0))
     if len(first) == 1:
         ((place, offset),) = first.items()

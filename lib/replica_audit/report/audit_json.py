@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Plan, Step
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, place_of
@@ -72,7 +72,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     )
 
 
-def _in_detail(step: Step, told: Collection[Place]) -> Step:
+def _in_detail(step: Step, told: Collection[TopicPartition]) -> Step:
     """Restrict a step to the partitions shown in detail; if that leaves any out, drop its files and directories too."""
     cut = replace(
         step,
@@ -153,11 +153,11 @@ def in_order(table: str, rows: Sequence[Row]) -> Iterator[str]:
     return (text for _, text in _keyed(table, rows))
 
 
-def texts_by_place(table: str, rows: Sequence[Row]) -> Mapping[Place, Sequence[str]]:
+def texts_by_place(table: str, rows: Sequence[Row]) -> Mapping[TopicPartition, Sequence[str]]:
     """`in_order` of each partition's rows, all of which have one."""
-    found: dict[Place, list[str]] = defaultdict(list)
+    found: dict[TopicPartition, list[str]] = defaultdict(list)
     for ((_, topic), (_, partition), *_), text in _keyed(table, rows):
-        found[topic, partition].append(text)
+        found[TopicPartition(topic, partition)].append(text)
     return found
 
 

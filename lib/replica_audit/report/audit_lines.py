@@ -14,7 +14,7 @@ from typing import NamedTuple
 from replica_audit.elect.cost_matrix import PackedCosts, pack_costs, remember_costs
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Decision, Plan
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.audit_json import SCHEMA_VERSION, in_order, render_value, texts_by_place, told_audit
 from replica_audit.report.facts.conditions import WholeAudit, remember_whole, whole_of_part
 from replica_audit.report.whole_files import LINES, write_file
@@ -66,7 +66,7 @@ def write_lines(path: str, results: Results, tell: Callable[[str], None]) -> Non
 _Decisions = Mapping[int, Sequence[Decision]]
 
 
-def _numbered(advice: Plan) -> Callable[[Sequence[Place]], _Decisions]:
+def _numbered(advice: Plan) -> Callable[[Sequence[TopicPartition]], _Decisions]:
     """A function that gives the decisions of some partitions, in their order."""
     decisions = by_place(advice.decisions)
     return lambda places: {number: decisions[place] for number, place in enumerate(places) if place in decisions}
@@ -85,7 +85,7 @@ class _Refusal(NamedTuple):
 class _Draft(NamedTuple):
     """Lines, sums and costs of a part, from which decisions are made."""
 
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     """Its first partition, by which it is known later; empty if it has none."""
     lines: str | _Refusal | None
     """Name of the file with its lines, without decisions."""
@@ -105,7 +105,7 @@ def _write_by_tasks(path: str, results: Results, run: LeftParts) -> _Refusal | N
     advice = advise(results)
     numbered = _numbered(advice)
 
-    def given(places: Sequence[Place]) -> tuple[str | None, bytes]:
+    def given(places: Sequence[TopicPartition]) -> tuple[str | None, bytes]:
         decisions = numbered(places)
         packed = zlib.compress(pickle.dumps(decisions, pickle.HIGHEST_PROTOCOL), 1) if decisions else b""
         return names[places[0]] if places else None, packed

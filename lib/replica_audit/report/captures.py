@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.literals import CaptureState, Need
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.conditions import STATES, is_incomplete, is_of_voter, whole_audit
 from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_some, name_partitions, say
@@ -43,7 +43,7 @@ class CaptureText(NamedTuple):
 class MissingReplicas(NamedTuple):
     """Partitions with replicas missing on the same nodes in the same way, and the rows of the first of them."""
 
-    places: list[Place]
+    places: list[TopicPartition]
     rows: list[CaptureRow]
 
 
@@ -79,7 +79,7 @@ def _table(results: Results) -> Iterator[tuple[str, ...]]:
 
 def _find_missing(captures: Iterable[CaptureRow]) -> list[MissingReplicas]:
     """Group missing replicas, groups with a needed one first."""
-    by_place: dict[Place, list[CaptureRow]] = defaultdict(list)
+    by_place: dict[TopicPartition, list[CaptureRow]] = defaultdict(list)
     for row in captures:
         if row.state != "whole":
             by_place[place_of(row)].append(row)

@@ -20,7 +20,7 @@ from replica_audit.elect.plan_model import (
     Step,
 )
 from replica_audit.elect.premises import ChangedPremise
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.layout import clean, fit_columns, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions
 from replica_audit.results import place_of
@@ -30,7 +30,7 @@ from replica_audit.text import capitalise, count, name_brokers, name_remote_basi
 class ToldDecision(NamedTuple):
     """Decision that is the same for several partitions."""
 
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     sentence: str
     asks_for_something: bool
     """True if it requires an action other than copying what is missing."""
@@ -38,7 +38,7 @@ class ToldDecision(NamedTuple):
 
 def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
     """Yield the decisions of a plan, equal ones together, then the partitions without one."""
-    said: dict[tuple[str, bool], list[Place]] = defaultdict(list)
+    said: dict[tuple[str, bool], list[TopicPartition]] = defaultdict(list)
     unplanned = {place_of(one): one for one in plan.conflicts}
     for decision in plan.decisions:
         place = place_of(decision)
@@ -212,7 +212,7 @@ def _decisions(plan: Plan) -> Iterator[str]:
     yield from _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
 
 
-def _more_decisions(places: Sequence[Place], known: Mapping[Place, Decision]) -> Iterator[str]:
+def _more_decisions(places: Sequence[TopicPartition], known: Mapping[TopicPartition, Decision]) -> Iterator[str]:
     """Decisions too many to show one by one: a line for each choice with its count."""
     told: dict[str, list[int]] = defaultdict(list)
     for place in places:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
 from replica_audit.report.layout import clean, fit_columns, paint, wrap
 from replica_audit.report.plan_text import tell_elsewhere, tell_step
@@ -174,7 +174,7 @@ def tell_lost(lost: Lost) -> Iterator[str]:
     yield f"{count(lost.records, 'record')} of the metadata log in all"
 
 
-def _told_places(noun: str, places: Sequence[Place], plural: str | None = None) -> Iterator[str]:
+def _told_places(noun: str, places: Sequence[TopicPartition], plural: str | None = None) -> Iterator[str]:
     if places:
         names = [f"{topic}-{number}" for topic, number in places]
         yield f"{count(len(names), noun, plural)}: {join_some(names, _NAMED, 'partition')}"

@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.layout import render_range
 from replica_audit.results import Results
 from replica_audit.schema import GroupOffsetRow, LostProducerRow
 from replica_audit.text import count, name_brokers, render_time
 
 #: Groups affected by the election of each candidate, by partition.
-Hits = Mapping[Place, Mapping[int, Collection[str]]]
+Hits = Mapping[TopicPartition, Mapping[int, Collection[str]]]
 
 #: Effects shown, worst first.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")

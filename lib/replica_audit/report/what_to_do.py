@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import AFTERWARDS, Plan, Step
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.layout import clean
 from replica_audit.report.plan_text import (
     ToldDecision,
@@ -48,7 +48,7 @@ class ToldStep(NamedTuple):
 class ToldChoice(NamedTuple):
     """Choice for partitions; `more` is the number of those not named."""
 
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     more: int
     sentence: str
 

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from replica_audit.results import place_of
 from replica_audit.row_classes import Int
 from replica_audit.runner.task_planning import cut_stretches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from replica_audit.model import Place
+    from replica_audit.model import TopicPartition
     from replica_audit.protocol.high_watermark_rule import Rule
     from replica_audit.warehouse.delta_tables import Warehouse
 
@@ -111,15 +112,14 @@ class InProcess:
         from replica_audit.auditing.opened_snapshot import progress_rows, rows_by_partition
         from replica_audit.runner.timeline_batches import AssignedReplica, timeline_batch
 
-        replicas: dict[Place, set[int]] = defaultdict(set)
+        replicas: dict[TopicPartition, set[int]] = defaultdict(set)
         for one in arrow_to_rows(assigned, AssignedReplica):
-            replicas[one.topic, one.partition].add(one.broker_id)
+            replicas[place_of(one)].add(one.broker_id)
 
         def follow() -> Iterator[pa.RecordBatch]:
             progress = warehouse.read_arrow("replica_progress", ProgressRow._fields, **attempt)
             for partition, of_one in rows_by_partition(progress):
-                place = (partition.topic, partition.partition)
-                timeline, course = timeline_of(*place, progress_rows(of_one), rule, replicas[place])
+                timeline, course = timeline_of(*partition, progress_rows(of_one), rule, replicas[partition])
                 yield timeline_batch(timeline, {} if course is None else {len(timeline) - 1: course})
 
         batches = list(write(follow()))

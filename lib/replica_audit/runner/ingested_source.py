@@ -21,9 +21,9 @@ from replica_audit.auditing.evidence import (
 from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
-from replica_audit.model import Place, RemoteListing, RemoteSegment, TopicPartition, TransactionState
+from replica_audit.model import RemoteListing, RemoteSegment, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark_rule import rule_of
-from replica_audit.results import Results, by_place
+from replica_audit.results import Results, by_place, place_of
 from replica_audit.runner import audit_stage
 from replica_audit.runner.audit_stage import AuditAnswers
 from replica_audit.runner.executor import Executor, map_each
@@ -118,12 +118,12 @@ class TableReader:
     evidence: EvidenceRows
     since: VerifiedRows | None
     """Rows that an earlier audit has verified."""
-    _stored: Mapping[Place, StoredPartition] = field(default_factory=dict)
+    _stored: Mapping[TopicPartition, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
-    _verified: Mapping[Place, Sequence[VerifiedSegment]] = field(default_factory=dict)
+    _verified: Mapping[TopicPartition, Sequence[VerifiedSegment]] = field(default_factory=dict)
 
     def opened(self, tasks: Sequence[PartitionTask]) -> TableReader:
-        places = [(task.partition.topic, task.partition.partition) for task in tasks]
+        places = [task.partition for task in tasks]
         files = {path for task in tasks for path in task.segment_files}
         verified = {} if self.since is None else self.since.read(places)
         return replace(self, _stored=self.evidence.read(places, files), _verified=verified)
@@ -140,7 +140,7 @@ class TableReader:
             summaries[one.broker_id, one.log_dir].append(self._summary(one))
         verified = verified_copies(
             ((one.broker_id, one.log_dir), one.common_prefix_end, self._summary(one))
-            for one in self._verified.get((task.partition.topic, task.partition.partition), ())
+            for one in self._verified.get(task.partition, ())
         )
         side = task.side._replace(verified=verified)
         states = own.partition_states
@@ -152,7 +152,7 @@ class TableReader:
         return read_batches(self.batches, segments, needed) if needed else {}
 
     def _of(self, partition: TopicPartition) -> StoredPartition:
-        return self._stored.get((partition.topic, partition.partition), StoredPartition())
+        return self._stored.get(partition, StoredPartition())
 
     def _summary(self, one: PlacedSegment | VerifiedSegment) -> SegmentSummary:
         return read_summary(self.evidence.files[SEGMENTS].directory, one.summary_file, one.summary_row)
@@ -221,15 +221,15 @@ class IngestedSource:
         ]
 
     def _said(
-        self, executor: Executor, known: Collection[Place], timelines: Mapping[Place, TimelineSummary]
-    ) -> dict[Place, SideEvidence]:
+        self, executor: Executor, known: Collection[TopicPartition], timelines: Mapping[TopicPartition, TimelineSummary]
+    ) -> dict[TopicPartition, SideEvidence]:
         """Side evidence of partitions that is in none of their tables; partitions named nowhere else are not added."""
         warehouse = self._warehouse
-        events: dict[Place, list[BrokerLogEvent]] = defaultdict(list)
+        events: dict[TopicPartition, list[BrokerLogEvent]] = defaultdict(list)
         if known and warehouse.exists(LOG_EVENTS):
             for one in warehouse.read(LOG_EVENTS, BrokerLogEvent, **own_rows(self._ingested)):
                 isr = None if one.isr is None else tuple(one.isr)
-                events[one.topic, one.partition].append(one._replace(isr=isr))
+                events[place_of(one)].append(one._replace(isr=isr))
         snapshot = self._snapshot()
         observed = [] if snapshot is None else observed_offsets(snapshot.read_bytes)
         groups = by_place([*self._read_internal(GROUP_OFFSETS, partial(map_each, executor)), *observed])
@@ -256,8 +256,8 @@ class IngestedSource:
         }
 
     def _stored(
-        self, known: Collection[Place], remote: Mapping[Place, Sequence[RemoteSegment]]
-    ) -> dict[Place, RemoteListing]:
+        self, known: Collection[TopicPartition], remote: Mapping[TopicPartition, Sequence[RemoteSegment]]
+    ) -> dict[TopicPartition, RemoteListing]:
         """The remote store's contents for each partition; empty without a store or a listing of it."""
         store = None
         if uri := self.reader.options.remote:
@@ -267,7 +267,7 @@ class IngestedSource:
         elif snapshot := self._snapshot():
             # Unreadable parts of a listing are in quarantine since the ingest.
             store, _ = read_listings(snapshot)
-        found: dict[Place, RemoteListing] = {}
+        found: dict[TopicPartition, RemoteListing] = {}
         if store is not None:
             for place in known:
                 found[place], unread = store.read(*place, remote.get(place, ()))

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica_audit.auditing.leadership.timeline_deviations import summary_from_text
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark_rule import Rule
 from replica_audit.row_classes import columns
 from replica_audit.runner.executor import Executor, TimelineNews, deal
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
-    from replica_audit.model import Place
 
 _Part = TypeVar("_Part")
 #: Reads the parts of a task; yields the file that was written, and quarantine rows.
@@ -111,7 +111,7 @@ def write_timeline(
     attempt: Mapping[str, str | None],
     ids: Mapping[str, str | None],
     rule: Rule,
-) -> dict[Place, TimelineSummary]:
+) -> dict[TopicPartition, TimelineSummary]:
     """Recompute the timeline of every observed partition of a snapshot into its table.
 
     `attempt` has the snapshot_id and ingest_id of the observations. Returns a summary of each timeline; empty without observations.
@@ -141,7 +141,7 @@ def write_timeline(
     written = [DataFile(**json.loads(row.payload)) for row in rows if row.topic is None]
     warehouse.append(TIMELINE_TABLE, (), ids, written)
     return {
-        (row.topic, row.partition): summary_from_text(row.payload)
+        TopicPartition(row.topic, row.partition): summary_from_text(row.payload)
         for row in rows
         if row.topic is not None and row.partition is not None
     }

@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
-from replica_audit.model import Leadership, Place, ReplicaDir
+from replica_audit.model import Leadership, ReplicaDir, TopicPartition
 
 
 class EpochBounds(NamedTuple):
     """The epochs in the checkpoints of a partition's copies, as far as they show that no file is older; -1 for none."""
 
-    place: Place
+    place: TopicPartition
     written: int
     """The latest epoch that has records in any copy."""
     known: int
@@ -30,7 +30,7 @@ class HeldCopies(Protocol):
 
 def epoch_bounds(copies: Iterable[ReplicaDir]) -> Iterable[EpochBounds]:
     """The bounds of each partition; the replicas are given in order of partition."""
-    for place, of_partition in groupby(copies, key=lambda one: (one.topic, one.partition)):
+    for place, of_partition in groupby(copies, key=lambda one: one.topic_partition):
         held = list(of_partition)
         written = max((epoch for one in held for epoch, _ in _written(one, -1)), default=-1)
         yield EpochBounds(place, written, min(map(_latest, held)))
@@ -39,15 +39,15 @@ def epoch_bounds(copies: Iterable[ReplicaDir]) -> Iterable[EpochBounds]:
 def marked_if_overtaken(told: Iterable[Leadership], replicas: HeldCopies) -> list[Leadership]:
     """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions."""
     told = list(told)
-    of_places: dict[Place, list[Leadership]] = {}
+    of_places: dict[TopicPartition, list[Leadership]] = {}
     for leadership in told:
-        of_places.setdefault((leadership.topic, leadership.partition), []).append(leadership)
+        of_places.setdefault(TopicPartition(leadership.topic, leadership.partition), []).append(leadership)
 
     def may_be_older(bounds: EpochBounds) -> bool:
         return any(bounds.written > _told(one, bounds.known) for one in of_places.get(bounds.place, ()))
 
     is_older = False
-    for place, copies in groupby(replicas.of_partitions(may_be_older), key=lambda one: (one.topic, one.partition)):
+    for place, copies in groupby(replicas.of_partitions(may_be_older), key=lambda one: one.topic_partition):
         of_place = of_places.get(place, ())
         held = list(copies) if of_place else []
         if is_older := any(_is_older(one, held) for one in of_place):

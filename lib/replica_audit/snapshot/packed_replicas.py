@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from replica_audit.model import Place, ReplicaDir, SegmentFile
+from replica_audit.model import ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.snapshot.overtaken import EpochBounds, epoch_bounds
 
 #: Replicas in a pack, or a few more; smaller packs take more bytes for each replica.
@@ -125,7 +125,7 @@ class SpreadReplicas(Collection[ReplicaDir]):
         return _replicas(self.packs)
 
     def of_partitions(
-        self, places: Collection[Place], is_wanted: Callable[[EpochBounds], bool]
+        self, places: Collection[TopicPartition], is_wanted: Callable[[EpochBounds], bool]
     ) -> Iterator[ReplicaDir]:
         """Replicas of `places` and of partitions whose bounds are wanted, and of others in the same packs, in order."""
         return _replicas(pack for pack in self.packs if pack.has(lambda one: one.place in places or is_wanted(one)))

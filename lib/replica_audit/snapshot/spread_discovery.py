@@ -137,7 +137,7 @@ class AllReplicas(Iterable[ReplicaDir]):
 
     def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterator[ReplicaDir]:
         """As `HeldCopies`. The bounds of a partition read here in part are not those of all its copies: all of these are wanted."""
-        here = {(one.topic, one.partition) for one in self.read_here}
+        here = {one.topic_partition for one in self.read_here}
         return heapq.merge(self.read_here, self.spread.of_partitions(here, is_wanted), key=replica_key)
 
 

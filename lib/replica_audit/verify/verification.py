@@ -13,7 +13,7 @@ from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Pro
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
-from replica_audit.model import Place, TopicPartition
+from replica_audit.model import TopicPartition
 from replica_audit.results import place_of
 from replica_audit.row_classes import sort_rows
 from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
@@ -49,13 +49,13 @@ class Verification:
     verifications: Sequence[VerificationRow]
     gone_records: Sequence[GoneRecordsRow]
     not_verified: Sequence[NotVerifiedRow] = ()
-    leaders: Mapping[Place, tuple[int | None, int | None]] = field(default_factory=dict)
+    leaders: Mapping[TopicPartition, tuple[int | None, int | None]] = field(default_factory=dict)
     """(leader id, leader epoch) of each partition in the later snapshot."""
-    awaited: Mapping[Place, frozenset[int]] = field(default_factory=dict)
+    awaited: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
     """Brokers of each partition without a verdict, since bytes that had to be checked were not collected."""
-    moving: frozenset[Place] = frozenset()
+    moving: frozenset[TopicPartition] = frozenset()
     """Partitions that are still being reassigned in the later snapshot."""
-    floors: Mapping[Place, Mapping[int, int]] = field(default_factory=dict)
+    floors: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
     """By partition and broker, the offset below which nothing shows how far the log was kept."""
     surprises: Sequence[SurpriseRow] = ()
     """Differences from a plan's predictions."""
@@ -121,12 +121,12 @@ class PredictedPartition:
     """By broker id: the offset at which its log is cut (None: no cut), and its log end after it has followed."""
 
 
-def outcomes_of(plan: Plan) -> dict[Place, PredictedPartition]:
+def outcomes_of(plan: Plan) -> dict[TopicPartition, PredictedPartition]:
     """The outcome that a plan predicts for each partition; of several cuts of one replica the lowest counts."""
-    found: dict[Place, PredictedPartition] = defaultdict(PredictedPartition)
+    found: dict[TopicPartition, PredictedPartition] = defaultdict(PredictedPartition)
     for step in plan.steps:
         for topic, partition, leader_id in step.leaders:
-            found[topic, partition].leader_id = leader_id
+            found[TopicPartition(topic, partition)].leader_id = leader_id
         for one in step.after:
             outcome = found[place_of(one)]
             if one.leader_epoch is not None:
@@ -144,7 +144,7 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
     """
     outcomes = outcomes_of(plan)
     rows = [_with_prediction(row, outcomes.get(place_of(row))) for row in found.verifications]
-    replicas: dict[Place, dict[int, VerificationRow]] = defaultdict(dict)
+    replicas: dict[TopicPartition, dict[int, VerificationRow]] = defaultdict(dict)
     for row in rows:
         replicas[place_of(row)][row.broker_id] = row
     surprises = [
@@ -165,7 +165,7 @@ def _with_prediction(row: VerificationRow, outcome: PredictedPartition | None) -
 
 
 def _surprises(
-    found: Verification, replicas: Mapping[int, VerificationRow], place: Place, outcome: PredictedPartition
+    found: Verification, replicas: Mapping[int, VerificationRow], place: TopicPartition, outcome: PredictedPartition
 ) -> Iterator[SurpriseRow]:
     def told(broker_id: int | None, what: str, predicted: object, now: object) -> SurpriseRow:
         return SurpriseRow(*place, broker_id, what, _text(predicted), _text(now))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import Found, Given, by_place
 from replica_audit.schema import REPORT_ROWS, HighWatermarkTimelineRow, ReportRows
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
@@ -32,7 +32,7 @@ class TaskRunner(Protocol):
 class Stretch(NamedTuple):
     """Partitions whose rows are read together."""
 
-    places: Sequence[Place]
+    places: Sequence[TopicPartition]
     timeline: Sequence[HighWatermarkTimelineRow] = ()
     """Their timeline rows, which are not read again."""
 
@@ -50,7 +50,7 @@ def read_part(files: Mapping[str, PlacedFiles], stretch: Stretch, tables: Collec
 class AnswerParts:
     """The rows of the audited partitions by table (`results.StoredRows`)."""
 
-    places: Sequence[Place]
+    places: Sequence[TopicPartition]
     """The audited partitions."""
     files: Mapping[str, PlacedFiles]
     """Those of the report tables."""
@@ -69,7 +69,7 @@ class AnswerParts:
         self,
         work: Callable[[ReportRows, Given], Found],
         tables: Collection[str],
-        given: Callable[[Sequence[Place]], Given],
+        given: Callable[[Sequence[TopicPartition]], Given],
     ) -> Iterator[Found]:
         tasks = ((stretch, given(stretch.places)) for stretch in self._stretches(tables))
         run = partial(_run, work, self.files, tables)

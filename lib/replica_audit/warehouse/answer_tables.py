@@ -21,7 +21,7 @@ from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.literals import COMPARED
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.row_classes import Row
 from replica_audit.schema import (
     REPORT_ROWS,
@@ -55,7 +55,7 @@ class ToldRows:
         told = told_places(partitions)
         self.is_all = len(told) == len(partitions)
         self._told = keys_of(told)
-        self._audited = keys_of((row.topic, row.partition) for row in partitions)
+        self._audited = keys_of(place_of(row) for row in partitions)
         self._decided = keys_of(())
         self._seen: dict[str, set[tuple[object, ...]]] = {}
 
@@ -239,7 +239,7 @@ def told_results(
     results = assemble_results(finished, found, snapshot, timeline)
     if told.is_all:
         return results
-    places = [(row.topic, row.partition) for row in results.partitions]
+    places = [place_of(row) for row in results.partitions]
     placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)).issuperset(PLACE_COLUMNS)]
     of_audit = {table: warehouse.placed_files(table, finished.audit_id) for table in placed}
     states = warehouse.placed_files("partition_states", finished.snapshot_id, ingest_id=finished.ingest_id)

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, joined, numbers_to_arrow, value_to_arrow
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
-from replica_audit.model import Place, SegmentSummary
+from replica_audit.model import SegmentSummary, TopicPartition
+from replica_audit.results import place_of
 from replica_audit.row_classes import column_names
 from replica_audit.schema import PartitionStateRow, QuarantineRow
 from replica_audit.segments.summary import summary_from_json
@@ -91,7 +92,7 @@ def _open_file(directory: str, path: str) -> FileRows[list[str]]:
 class IndexedPartition(NamedTuple):
     """A partition in the driver's index, without its rows."""
 
-    place: Place
+    place: TopicPartition
     batch_count: int = 0
     segment_files: tuple[str, ...] = ()
     """Files of the table `segments` with rows of it."""
@@ -165,7 +166,7 @@ class EvidenceRows:
                 for key in keys:
                     if key not in found:
                         topic, partition = place_of_key(key)
-                        found[key] = IndexedPartition((topics.setdefault(topic, topic), partition))
+                        found[key] = IndexedPartition(TopicPartition(topics.setdefault(topic, topic), partition))
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
                 if table == SEGMENTS:
@@ -181,22 +182,24 @@ class EvidenceRows:
                         )
         return EvidenceIndex(sorted(found.values()), counts, frozenset(log_dirs), frozenset(batch_files))
 
-    def read(self, places: Sequence[Place], segment_files: Collection[str]) -> dict[Place, StoredPartition]:
+    def read(
+        self, places: Sequence[TopicPartition], segment_files: Collection[str]
+    ) -> dict[TopicPartition, StoredPartition]:
         """The rows of `places`; of segments those in `segment_files`, with the places of their summaries."""
         wanted = WantedPlaces(places)
-        found: dict[Place, StoredPartition] = defaultdict(StoredPartition)
+        found: dict[TopicPartition, StoredPartition] = defaultdict(StoredPartition)
         for directory in self.files["replica_dirs"].read_rows(ReplicaDirRow, wanted):
-            found[directory.topic, directory.partition].replica_dirs.append(directory)
+            found[place_of(directory)].replica_dirs.append(directory)
         for line in self.files["leader_epochs"].read_rows(LeaderEpochRow, wanted):
-            found[line.topic, line.partition].leader_epochs.append(line)
+            found[place_of(line)].leader_epochs.append(line)
         for entry in self.files["offset_checkpoints"].read_rows(OffsetCheckpointRow, wanted):
-            found[entry.topic, entry.partition].offset_checkpoints.append(entry)
+            found[place_of(entry)].offset_checkpoints.append(entry)
         for state in self.files["partition_states"].read_rows(PartitionStateRow, wanted):
-            found[state.topic, state.partition].partition_states.append(state)
+            found[place_of(state)].partition_states.append(state)
         of_task = replace(self.files[SEGMENTS], bounds=dict.fromkeys(sorted(segment_files)))
         for path, rows in of_task.read(_segment_schema(), wanted):
             for segment in _place_segments(rows, path):
-                found[segment.topic, segment.partition].segments.append(segment)
+                found[place_of(segment)].segments.append(segment)
         for of_place in found.values():
             of_place.segments.sort(key=lambda row: (row.broker_id, row.path))
         return dict(found)

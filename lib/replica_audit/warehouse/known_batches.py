@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from replica_audit import __version__
 from replica_audit.model import Damage, SegmentFile, SegmentSummary
+from replica_audit.results import place_of
 from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.known_segments import KnownSegment, in_order
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
@@ -72,7 +73,7 @@ class EarlierSegments:
         """Known segments among `files`, the latest of each, by (broker id, path). Unless `files` are of all partitions, no rows
         of others are read."""
         wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
-        places = None if all_partitions else WantedPlaces({(file.topic, file.partition) for file in files})
+        places = None if all_partitions else WantedPlaces({place_of(file) for file in files})
         found: dict[tuple[int, str], KnownSegment] = {}
         for location, of_attempt in self.attempts:
             for row in placed_segments(of_attempt, places) if wanted else ():

@@ -19,8 +19,8 @@ from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFi
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import CALM, VERDICTS, Severity, Status, Verdict
-from replica_audit.model import Place
-from replica_audit.results import AuditObject, FindingPlace
+from replica_audit.model import TopicPartition
+from replica_audit.results import AuditObject, FindingPlace, place_of
 from replica_audit.row_classes import AnyRow, column_names
 from replica_audit.schema import AttemptRow, Evidence
 from replica_audit.warehouse.attempts import (
@@ -84,7 +84,9 @@ class _Told(NamedTuple):
     evidence: Sequence[Evidence] | None
 
 
-def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[Place]) -> dict[Place, EarlierLosses]:
+def past_losses(
+    warehouse: Warehouse, cluster_id: str | None, known: Collection[TopicPartition]
+) -> dict[TopicPartition, EarlierLosses]:
     """Losses in the partitions `known` that earlier audits of the cluster saw.
 
     Empty for a cluster without a name, which may be another one. Audits in which nothing was lost are skipped.
@@ -97,19 +99,19 @@ def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[
     partitions = {
         (row.audit_id, row.topic, row.partition): row
         for row in _selected(warehouse, attempts, "partitions", _Suspected, telling, ("verdict",))
-        if (row.topic, row.partition) in known
+        if place_of(row) in known
     }
     audits = {audit_id for audit_id, _, _ in partitions}
     if not audits:
         return {}
-    runs: dict[Place, list[EarlierRun]] = defaultdict(list)
-    told: dict[Place, dict[str, Sequence[Evidence]]] = defaultdict(dict)
+    runs: dict[TopicPartition, list[EarlierRun]] = defaultdict(list)
+    told: dict[TopicPartition, dict[str, Sequence[Evidence]]] = defaultdict(dict)
     unclean = set()
     telling_codes = codes_with("earlier")
     looked_into = [one for one in attempts if one.audit_id in audits]
     told_codes = _is_one_of("code", sorted({*telling_codes, "DIV-EPOCH"}))
     for row in _selected(warehouse, looked_into, "findings", _Told, told_codes):
-        place = (row.topic, row.partition)
+        place = place_of(row)
         if row.code in telling_codes and place in known:
             told[place][row.finding_id] = (*told[place].get(row.finding_id, ()), *(row.evidence or ()))
         elif row.code == "DIV-EPOCH" and row.severity == "high":
@@ -118,7 +120,7 @@ def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[
         partition = partitions.get((run.audit_id, run.topic, run.partition))
         is_unclean = (run.audit_id, run.topic, run.partition, run.broker_id, run.start_offset) in unclean
         if partition is not None and (run.committed or is_unclean):
-            runs[run.topic, run.partition].append(
+            runs[place_of(run)].append(
                 EarlierRun(
                     audit_id=run.audit_id,
                     finished=finished[run.audit_id],
@@ -218,21 +220,21 @@ class VerifiedRows:
             segment_files(warehouse, **own_rows(audit)),
         )
 
-    def read(self, places: Iterable[Place]) -> dict[Place, list[VerifiedSegment]]:
+    def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, list[VerifiedSegment]]:
         """The segments at that time of those partitions among `places` that the audit found well."""
         judged = self.partitions.read_rows(_Verdict, WantedPlaces(places))
         # With any other verdict there is something to check again.
-        well = WantedPlaces((row.topic, row.partition) for row in judged if row.verdict in CALM)
+        well = WantedPlaces(place_of(row) for row in judged if row.verdict in CALM)
         ends = {
             (row.topic, row.partition, row.broker_id, row.log_dir): row.common_prefix_end
             for row in self.replicas.read_rows(_Compared, well)
         }
-        found: dict[Place, list[VerifiedSegment]] = defaultdict(list)
+        found: dict[TopicPartition, list[VerifiedSegment]] = defaultdict(list)
         for one in placed_segments(self.segments, well):
             end = ends.get((one.topic, one.partition, one.broker_id, one.log_dir))
             if end is not None:
                 verified = VerifiedSegment(one.broker_id, one.log_dir, one.summary_file, one.summary_row, end)
-                found[one.topic, one.partition].append(verified)
+                found[place_of(one)].append(verified)
         return found
 
 
@@ -309,8 +311,8 @@ def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     partitions = warehouse.read("partitions", _Verdict, audit_id=run.audit_id)
     findings = warehouse.read("findings", _Known, audit_id=run.audit_id)
     check_committed(warehouse, run, {"partitions": len(partitions), "findings": len(findings)})
-    verdicts: dict[FindingPlace, str] = {(row.topic, row.partition): row.verdict for row in partitions}
-    there = (((row.topic, row.partition), row.finding_id) for row in findings if row.status != "resolved")
+    verdicts: dict[FindingPlace, str] = {place_of(row): row.verdict for row in partitions}
+    there = ((place_of(row), row.finding_id) for row in findings if row.status != "resolved")
     return Earlier.of(run.audit_id, run.finished, verdicts, there)
 
 

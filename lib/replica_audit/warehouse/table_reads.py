@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.row_classes import AnyRow, column_names
 from replica_audit.warehouse.table_layout import open_directory, schema_of
 
@@ -79,21 +79,21 @@ def place_keys(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], _SEPARATOR)
 
 
-def keys_of(places: Iterable[Place]) -> pa.Array:
+def keys_of(places: Iterable[TopicPartition]) -> pa.Array:
     """Partitions in the form of `place_keys`."""
     return values_to_arrow([f"{partition}/{topic}" for topic, partition in places], pa.string())
 
 
-def place_of_key(key: str) -> Place:
+def place_of_key(key: str) -> TopicPartition:
     """The partition named by a text of `place_keys`."""
     partition, _, topic = key.partition("/")
-    return topic, int(partition)
+    return TopicPartition(topic, int(partition))
 
 
 class WantedPlaces:
     """Partitions whose rows are read; in a file sorted by partition only row groups that may have such rows."""
 
-    def __init__(self, places: Iterable[Place]) -> None:
+    def __init__(self, places: Iterable[TopicPartition]) -> None:
         self._places = sorted(places)
         self._keys = keys_of(self._places)
 
@@ -113,7 +113,7 @@ class WantedPlaces:
 
 
 #: The least and the greatest partition of some rows, by topic and number; None if unknown.
-Bounds = tuple[Place, Place] | None
+Bounds = tuple[TopicPartition, TopicPartition] | None
 
 
 def group_bounds(file: pq.ParquetFile) -> Iterator[Bounds]:
@@ -126,7 +126,7 @@ def group_bounds(file: pq.ParquetFile) -> Iterator[Bounds]:
         if topics is None or partitions is None or not (topics.has_min_max and partitions.has_min_max):
             yield None
         else:
-            yield (topics.min, partitions.min), (topics.max, partitions.max)
+            yield TopicPartition(topics.min, partitions.min), TopicPartition(topics.max, partitions.max)
 
 
 def file_bounds(filesystem: fs.FileSystem, path: str) -> Bounds:

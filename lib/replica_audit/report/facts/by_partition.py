@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.results import PartitionRows, Results, place_of, present
 from replica_audit.row_classes import Row
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
@@ -103,7 +103,7 @@ def other_partitions(results: Results, shown: Iterable[PartitionRow]) -> list[Pa
     return sorted(others, key=lambda row: place_of(row))
 
 
-def detailed_places(results: Results) -> frozenset[Place]:
+def detailed_places(results: Results) -> frozenset[TopicPartition]:
     """Partitions shown in detail."""
     return frozenset(place_of(row) for row in detailed_partitions(results))
 

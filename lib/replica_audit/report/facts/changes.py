@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import VERDICTS
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import worst_first
 from replica_audit.results import FindingPlace, Results, place_of, present
 from replica_audit.schema import FindingRow, PartitionRow
@@ -73,13 +73,13 @@ class Move(NamedTuple):
 
     before: str
     now: str
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     is_worse: bool
 
 
 def find_moves(changes: Sequence[tuple[PartitionRow, ChangeSince]]) -> list[Move]:
     """Partitions with another verdict than before, those that got worse first; in the order of `changes`."""
-    moved: dict[tuple[str, str], list[Place]] = defaultdict(list)
+    moved: dict[tuple[str, str], list[TopicPartition]] = defaultdict(list)
     for partition, change in changes:
         if change.before not in (None, partition.verdict):
             moved[change.before, partition.verdict].append(place_of(partition))

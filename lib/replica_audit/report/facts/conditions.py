@@ -15,7 +15,7 @@ from replica_audit.auditing.finding import Wanted, find_wanted
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
 from replica_audit.literals import COMPARED, CaptureState, RemoteBasis, StoredForm
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.losses import AboutToGo, Holder, find_about_to_go, find_holders, join_holders
 from replica_audit.results import Results, nothing_given, place_of, present
@@ -31,7 +31,7 @@ class NeededBrokers(NamedTuple):
     """Brokers whose replicas of the same partitions were not captured and may hold committed records."""
 
     brokers: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     is_up: bool | None
     """None if unknown."""
     state: str
@@ -41,17 +41,17 @@ class NeededBrokers(NamedTuple):
 class Compared(NamedTuple):
     """Partitions with copies compared with nothing, or with an unknown number of others, in the order of `partitions`."""
 
-    alone: tuple[Place, ...]
+    alone: tuple[TopicPartition, ...]
     """Partitions with one copy in the snapshot that have, or may have, other replicas."""
-    single: tuple[Place, ...]
+    single: tuple[TopicPartition, ...]
     """Partitions with one copy in the snapshot and one replica."""
-    unassigned: tuple[tuple[Place, int], ...]
+    unassigned: tuple[tuple[TopicPartition, int], ...]
     """Partitions with several copies, and their number, whose number of replicas is unknown."""
-    second_copies: tuple[tuple[Place, int], ...]
+    second_copies: tuple[tuple[TopicPartition, int], ...]
     """Partition and broker of a copy on another disk of the same broker that was compared with nothing."""
 
     @property
-    def uncompared(self) -> frozenset[Place]:
+    def uncompared(self) -> frozenset[TopicPartition]:
         """Partitions without any comparison."""
         return frozenset((*self.alone, *self.single))
 
@@ -59,25 +59,25 @@ class Compared(NamedTuple):
 def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
     """Brokers whose replicas the answer needs and lacks, those of the most partitions first."""
     up = find_up(results)
-    places: dict[tuple[int, str], list[Place]] = defaultdict(list)
+    places: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
     for row in results.captures:
         if row.needed is not None:
             places[row.broker_id, row.state].append(place_of(row))
-    alike: dict[tuple[tuple[Place, ...], bool | None, str], list[int]] = defaultdict(list)
+    alike: dict[tuple[tuple[TopicPartition, ...], bool | None, str], list[int]] = defaultdict(list)
     for (broker_id, state), of_broker in sorted(places.items()):
         alike[tuple(dict.fromkeys(of_broker)), up.get(broker_id), state].append(broker_id)
     found = [NeededBrokers(tuple(brokers), of_all, is_up, state) for (of_all, is_up, state), brokers in alike.items()]
     return tuple(sorted(found, key=lambda one: (-len(one.places), one.brokers)))
 
 
-def find_compared(results: Results, waiting: Collection[Place]) -> Compared:
+def find_compared(results: Results, waiting: Collection[TopicPartition]) -> Compared:
     """Compare each partition's number of copies with its number of replicas; partitions `waiting` for bytes are left out
     because their comparison is not complete."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
     copies = Counter(place_of(row) for row in results.replicas if row.role in COMPARED)
-    alone: list[Place] = []
-    single: list[Place] = []
-    unassigned: list[tuple[Place, int]] = []
+    alone: list[TopicPartition] = []
+    single: list[TopicPartition] = []
+    unassigned: list[tuple[TopicPartition, int]] = []
     for row in results.partitions:
         place = place_of(row)
         replicas = assigned.get(place)
@@ -106,7 +106,7 @@ class Return(NamedTuple):
     """Return of the last replica in sync: it dropped out without a controlled shutdown and was elected cleanly again. It may
     have lost the end of its log in a crash, and its followers then lost the same."""
 
-    place: Place
+    place: TopicPartition
     time_ms: int
     """Time of the election, by the controller's clock."""
 
@@ -147,7 +147,7 @@ class Conditions(NamedTuple):
     """Last return of each partition with several replicas and no known lost record."""
     about_to_go: tuple[AboutToGo, ...]
     """Lost records that exist in `.deleted` segments only."""
-    deleted: tuple[Place, ...]
+    deleted: tuple[TopicPartition, ...]
     """Partitions whose topic is deleted by the metadata log."""
     past_the_end: bool
     """True if a replica's own high watermark is past the end of the log it is compared with: that log once lacked something committed."""
@@ -310,10 +310,14 @@ def may_have_lost(row: FindingRow) -> bool:
     return row.code == "META-UNCLEAN-ELECTION" and row.severity == "info" and not known
 
 
-def places_of(findings: Sequence[FindingRow | TruncationRow]) -> list[Place]:
+def places_of(findings: Sequence[FindingRow | TruncationRow]) -> list[TopicPartition]:
     """Partitions of findings, each once, in order."""
-    places = (place_of(row) for row in findings)
-    return list(dict.fromkeys((topic, number) for topic, number in places if topic is not None and number is not None))
+    places = (
+        TopicPartition(row.topic, row.partition)
+        for row in findings
+        if row.topic is not None and row.partition is not None
+    )
+    return list(dict.fromkeys(places))
 
 
 def election_times(findings: Sequence[FindingRow], results: Results) -> list[int]:
@@ -345,7 +349,7 @@ class WholeAudit(NamedTuple):
     conditions: Conditions
     holders: Mapping[int, Holder]
     """Lost records held by each broker, by broker id, most committed records first."""
-    untimed: frozenset[Place]
+    untimed: frozenset[TopicPartition]
     """Partitions with divergent records without times."""
     divergence_codes: frozenset[str]
     captures: Counter[tuple[int, str, bool]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
-from replica_audit.model import OffsetRange, Place, joined
+from replica_audit.model import OffsetRange, TopicPartition, joined
 from replica_audit.results import Results, place_of
 from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow, ReplicaRow
 
@@ -21,9 +21,9 @@ class Total(NamedTuple):
     """True for upper bounds: some input gives offsets but no number of records."""
     at_least: bool
     """True for lower bounds: a replica that may hold more was not captured."""
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     """Partitions with lost records."""
-    committed_places: tuple[Place, ...]
+    committed_places: tuple[TopicPartition, ...]
     """Partitions with lost committed records."""
     unknown: int
     """Number of partitions that may have lost records."""
@@ -112,7 +112,7 @@ def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[Lo
 class AboutToGo(NamedTuple):
     """Lost records of one partition that exist in `.deleted` segments only."""
 
-    place: Place
+    place: TopicPartition
     records: int
     is_proven: bool
     """True if some of the lost records are proven committed."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
 from replica_audit.literals import CALM, VERDICTS, Verdict
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import rows_by_partition, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, Stored, whole_audit
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
     """Findings of high severity or more that belong to no partition."""
     adds_up: bool
     """True if the sum over all partitions exceeds the number in the headline."""
-    gone: tuple[Place, ...]
+    gone: tuple[TopicPartition, ...]
     """Partitions whose committed records are on no captured replica, without those that the headline counts."""
     damaged: tuple[int, ...]
     """Brokers whose damaged files make partitions LATENT_CORRUPTION; () if a cause has no broker."""
@@ -158,7 +158,7 @@ def _damaged(
                 yield row, found.broker_id
 
 
-def _gone(partitions: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]]) -> Iterator[Place]:
+def _gone(partitions: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]]) -> Iterator[TopicPartition]:
     """Partitions that lost committed records which no replica has."""
     for row in partitions:
         place = place_of(row)
@@ -174,7 +174,7 @@ def kind_of_outcome(
     total: Total,
     is_peace: bool,
     compared: Compared,
-    untimed: Collection[Place],
+    untimed: Collection[TopicPartition],
 ) -> tuple[str, int]:
     """Outcome in one word, and the number of partitions it applies to; `codes` are those of each partition's findings.
 
@@ -215,7 +215,7 @@ def kind_of_outcome(
 
 
 def _uncommitted_kind(
-    affected: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]], untimed: Collection[Place]
+    affected: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]], untimed: Collection[TopicPartition]
 ) -> str:
     if any(row.lost_records is None or row.leader_id is None or row.leader_id != row.reference_id for row in affected):
         return "unproven"

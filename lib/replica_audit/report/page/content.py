@@ -10,7 +10,7 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
 from replica_audit.literals import SEVERITIES, VERDICTS
-from replica_audit.model import Place
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import (
     other_partitions,
     partition_ranges,
@@ -175,7 +175,7 @@ def build_codes(results: Results) -> dict[str, dict[str, str]]:
 
 
 def _overview_row(
-    partition: PartitionRow, rows: PartitionRows, earlier: Earlier | None, told: Mapping[Place, str]
+    partition: PartitionRow, rows: PartitionRows, earlier: Earlier | None, told: Mapping[TopicPartition, str]
 ) -> dict[str, object]:
     found = present(rows.findings)
     worst = next(iter(worst_first(found)), None)
