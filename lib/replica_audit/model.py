@@ -463,12 +463,12 @@ class ReplicaDir(NamedTuple):
     topic: str
     partition: int
     path: str
-    topic_id: str | None
-    clean_shutdown: bool | None
+    topic_id: str | None = None
+    clean_shutdown: bool | None = None
     """None if the log dir is not in the snapshot."""
-    directory_id: str | None
-    epoch_file: CheckpointFile
-    checkpoint_epochs: tuple[tuple[int, int], ...] | None
+    directory_id: str | None = None
+    epoch_file: CheckpointFile = NOT_GIVEN
+    checkpoint_epochs: tuple[tuple[int, int], ...] | None = None
     """(leader epoch, start offset) as found; None unless the file is present or empty."""
     high_watermark_file: CheckpointFile = NOT_GIVEN
     recovery_point_file: CheckpointFile = NOT_GIVEN

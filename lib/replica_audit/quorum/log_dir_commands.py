@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
+from replica_audit.snapshot.message_fields import ZERO_UUID
 
 #: Archive of the chosen metadata log.
 CHOSEN_LOG = "chosen-metadata.tgz"
@@ -55,7 +56,7 @@ def quorum_state_file(voters: Iterable[int], leader_epoch: int, *, is_dynamic: b
     """
     state: dict[str, object] = {"leaderId": -1, "leaderEpoch": leader_epoch, "votedId": -1}
     if is_dynamic:
-        state |= {"votedDirectoryId": "A" * 22, "data_version": 1}
+        state |= {"votedDirectoryId": ZERO_UUID, "data_version": 1}
     else:
         named = [{"voterId": one} for one in sorted(voters)]
         state = {"clusterId": "", **state, "appliedOffset": 0, "currentVoters": named, "data_version": 0}

@@ -11,7 +11,7 @@ from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.elect.remote_costs import unserved
 from replica_audit.errors import FormatError
-from replica_audit.model import NOT_GIVEN, OffsetRange, OffsetSet, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile
+from replica_audit.model import OffsetRange, OffsetSet, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile
 from replica_audit.salvage.compared_logs import REMOTE_KIND, Copy, Unread
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.segment_sources import summarise_source
@@ -125,8 +125,4 @@ def _directory(case: Case, history: Sequence[SegmentFile]) -> ReplicaDir:
         partition=case.topic_partition.partition,
         path=history[0].path.rpartition("/")[0],
         topic_id=case.reference.facts.directory.topic_id,
-        clean_shutdown=None,
-        directory_id=None,
-        epoch_file=NOT_GIVEN,
-        checkpoint_epochs=None,
     )

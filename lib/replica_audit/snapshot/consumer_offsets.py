@@ -14,7 +14,7 @@ from replica_audit.batch_header import CONTROL, TRANSACTIONAL
 from replica_audit.model import GroupOffset
 from replica_audit.segments.records import ABORT, COMMIT, RecordFields
 from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
-from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.message_fields import ZERO_UUID, FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
 #: Key versions of offsets; higher ones are for groups, members and assignments.
@@ -23,7 +23,6 @@ _GREATEST_VALUE_VERSION = 4
 #: The first version with a leader epoch, the only one with an expiry, and the first flexible one (KIP-320, KIP-211, KIP-915).
 _WITH_EPOCH, _WITH_EXPIRY, _FLEXIBLE = 3, 1, 4
 _TOPIC_ID = 0
-_NO_TOPIC_ID = "A" * 22
 
 #: (group, topic, partition)
 _Key = tuple[str, str, int]
@@ -84,7 +83,7 @@ def _commits(header: np.void, records: Iterable[RecordFields]) -> Iterator[tuple
         if control:
             yield fields.int16()
         elif version in _KEY_VERSIONS:
-            place = _text(fields), _text(fields), fields.int32()
+            place = fields.old_string(), fields.old_string(), fields.int32()
             yield place, None if value is None else _commit(place, FieldReader(value))
 
 
@@ -95,7 +94,7 @@ def _commit(place: _Key, value: FieldReader) -> GroupOffset:
     offset = value.int64()
     epoch = value.int32() if version >= _WITH_EPOCH else -1
     if version >= _FLEXIBLE:
-        value.take(max(0, value.uvarint() - 1))
+        value.skip_compact()
     else:
         value.take(value.int16())
     committed_ms = value.int64()
@@ -106,9 +105,5 @@ def _commit(place: _Key, value: FieldReader) -> GroupOffset:
 
 
 def _topic_id(tags: Mapping[int, FieldReader]) -> str | None:
-    found = tags[_TOPIC_ID].uuid() if _TOPIC_ID in tags else _NO_TOPIC_ID
-    return None if found == _NO_TOPIC_ID else found
-
-
-def _text(reader: FieldReader) -> str:
-    return reader.take(reader.int16()).decode("utf-8", "replace")
+    found = tags[_TOPIC_ID].uuid() if _TOPIC_ID in tags else ZERO_UUID
+    return None if found == ZERO_UUID else found

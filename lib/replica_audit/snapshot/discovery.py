@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import Leadership, ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
+from replica_audit.snapshot.file_tree import TreeEntry
 from replica_audit.snapshot.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog
 from replica_audit.snapshot.leadership_sources import RootFiles, read_leaderships
 from replica_audit.snapshot.log_dir_names import (
@@ -49,8 +51,8 @@ from replica_audit.snapshot.replica_dirs import (
     PutAside,
     deleted_segments,
     of_known_topics,
-    read_epochs,
     read_offset_files,
+    read_own_files,
     read_put_aside,
     read_replica,
     stray_copies,
@@ -177,19 +179,20 @@ class _Discovery:
         leaderships, leadership_files, in_sync = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
-        dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
-        tables = [entry.path for entry in self._files if self._kind(entry.path) == "batch_table"]
-        progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
-        listings = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "remote_objects"]
-        self._counts.update(self._kind(entry.path) for entry in self._files)
+        of_kind: dict[str, list[TreeEntry]] = defaultdict(list)
+        for entry in self._files:
+            # `_look_into` has set the kinds of those in log dirs.
+            of_kind[self._kinds.get(entry.path) or kind_by_name(entry.path)].append(entry)
+        self._counts.update({kind: len(entries) for kind, entries in of_kind.items()})
+        dumps = [entry.path for entry in of_kind["dump_text"]]
+        tables = [entry.path for entry in of_kind["batch_table"]]
         self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
         if observation is not None:
             self._replicas, self._segments = with_observation(
                 self._replicas, self._segments, observation, self._is_wanted
             )
             self._topics.update(one.topic for one in observation.replicas)
-        logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
-        broker_logs, unowned = find_broker_logs(logs, log_dirs)
+        broker_logs, unowned = find_broker_logs(of_kind["broker_log"], log_dirs)
         self._quarantine += unowned
         put_aside = list(self._wanted_copies(self._put_aside, leaderships))
         placed = {one.replica.path for one in put_aside}
@@ -212,8 +215,8 @@ class _Discovery:
             dump_paths=tuple(dumps),
             table_paths=tuple(tables),
             broker_logs=tuple(broker_logs),
-            progress_files=tuple(progress),
-            remote_listings=tuple(listings),
+            progress_files=tuple((entry.path, entry.size) for entry in of_kind["replica_progress"]),
+            remote_listings=tuple((entry.path, entry.size) for entry in of_kind["remote_objects"]),
             topics=tuple(sorted(self._topics)),
             counts=dict(sorted(self._counts.items())),
             size_bytes=self._size_bytes,
@@ -371,16 +374,17 @@ class _Discovery:
         at = TopicPartition(topic, partition)
         known = [(one.topic_id, one.checkpoint_epochs) for one in self._read.get((broker_id, at), ())]
         unread = [*self._unread.get((broker_id, at), ()), *self._read_by_tasks(broker_id, at)]
-        known += [read_epochs(self._snapshot, folder) for folder in unread]
+        read = (read_own_files(self._snapshot, folder) for folder in unread)
+        known += [(one.topic_id, one.epochs) for one in read]
         return next((entries for of_topic, entries in known if of_topic == topic_id), None)
 
     def _read_by_tasks(self, broker_id: int, at: TopicPartition) -> Iterator[Folder]:
         """Directories of a partition in log dirs whose directories tasks have read."""
         for log_dir in self._log_dirs_of[broker_id]:
-            folder = Folder(f"{log_dir}/{at}".lstrip("/"))
+            folder = Folder(posixpath.join(log_dir, str(at)))
             with suppress(OSError):  # not an ordinary one, so it was read here
                 entries = self._snapshot.list_directory(folder.path)
-                folder.files = {entry.path.rpartition("/")[2]: entry for entry in entries if not entry.is_dir}
+                folder.files = {entry.name: entry for entry in entries if not entry.is_dir}
             if folder.files:
                 yield folder
 
@@ -400,10 +404,6 @@ class _Discovery:
             self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
         for child in folder.folders.values():
             self._note_files(child, "other" if kind in ("current", "metadata") else kind, is_foreign)
-
-    def _kind(self, path: str) -> str:
-        """Kind under which a file is counted; `_look_into` has set those in log dirs."""
-        return self._kinds.get(path) or kind_by_name(path)
 
 
 def _ends_of_parts(path: str) -> list[int]:

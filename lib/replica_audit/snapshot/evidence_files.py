@@ -117,7 +117,7 @@ class EvidenceFiles:
         """Entries of a directory, given those that the storage has `found` there."""
         entries = {one.path: one for one in found if one.path not in self.own and self._hides(one.path) is None}
         entries.update(self._children.get(folder, {}))
-        return tuple(sorted(one for one in entries.values() if one.path.rpartition("/")[2].startswith(prefix)))
+        return tuple(sorted(one for one in entries.values() if one.name.startswith(prefix)))
 
     def open(self, path: str, open_real: Open) -> BinaryIO:
         """Open a file that the evidence stands for. Raises OSError, NotCapturedError and FormatError."""

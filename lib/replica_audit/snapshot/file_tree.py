@@ -16,6 +16,11 @@ class TreeEntry(NamedTuple):
     """Size in bytes; 0 for directories."""
     is_dir: bool
 
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
 
 class Problem(NamedTuple):
     """A path that could not be listed or is not an ordinary file, with the reason."""

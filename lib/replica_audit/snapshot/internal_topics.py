@@ -149,7 +149,7 @@ def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list
     found: list[TopicCopy] = []
     for log_dir in sorted(set(log_dirs)):
         for folder in snapshot.list_directory(log_dir, topic):
-            name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
+            name = parse_directory_name(folder.name) if folder.is_dir else None
             at = name.topic_partition if name is not None and name.kind == "current" else None
             if at is not None and at.topic == topic:
                 files = [one for one in snapshot.list_directory(folder.path) if not one.is_dir]
@@ -184,7 +184,7 @@ def read_batches(
 
 
 def _base_offset(segment: TreeEntry) -> int:
-    return parse_file_name(segment.path.rpartition("/")[2]).base_offset or 0
+    return parse_file_name(segment.name).base_offset or 0
 
 
 def records_of(header: np.void, data: bytes) -> Iterator[RecordFields]:

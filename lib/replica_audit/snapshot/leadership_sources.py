@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count, takewhile
 from typing import TypeVar
 
@@ -107,6 +107,15 @@ class RootFiles:
             self.note("CAP-UNREADABLE", name, str(error), getattr(error, "position", None))
             return None
 
+    def read_each(
+        self, pattern: str, kind: str, parse: Callable[[bytes, str], _Parsed]
+    ) -> Iterator[tuple[str, _Parsed]]:
+        """Name and content of each file whose name matches a shell pattern, in order, except those that cannot be read."""
+        for name in fnmatch.filter(self.names, pattern):
+            found = self.read(name, kind, parse)
+            if found is not None:
+                yield name, found
+
     def note(self, code: str, name: str, reason: str, position: int | None = None) -> None:
         """Add a row to `quarantine`."""
         self.quarantine.append(QuarantineRow(None, None, None, name, position, None, code, reason))
@@ -165,12 +174,7 @@ def _by_place(leaderships: Iterable[Leadership]) -> _Found:
 
 def _read_listings(root: RootFiles, replicas: HeldCopies, found: _Found, counts: dict[str, int]) -> list[str]:
     paths = []
-    for name in root.names:
-        if not fnmatchcase(name, "*topics-describe*.txt"):
-            continue
-        listing = root.read(name, "topics_describe", _parse_listing)
-        if listing is None:
-            continue
+    for name, listing in root.read_each("*topics-describe*.txt", "topics_describe", _parse_listing):
         paths.append(name)
         # Of several listings the last by name counts; with a date in the name that is the newest.
         found.update(_by_place(marked_if_overtaken(listing.leaderships, replicas)))
@@ -182,12 +186,7 @@ def _read_listings(root: RootFiles, replicas: HeldCopies, found: _Found, counts:
 
 def _read_zookeeper(root: RootFiles, replicas: HeldCopies, found: _Found) -> list[str]:
     paths = []
-    for name in root.names:
-        if not fnmatchcase(name, ZOOKEEPER_PATTERN):
-            continue
-        states = root.read(name, "zookeeper", parse_zookeeper)
-        if states is None:
-            continue
+    for name, states in root.read_each(ZOOKEEPER_PATTERN, "zookeeper", parse_zookeeper):
         paths.append(name)
         for one in marked_if_overtaken(states, replicas):
             listed = found.get(("topics_describe", one.topic, one.partition))

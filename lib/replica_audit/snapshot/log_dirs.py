@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -89,7 +90,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
     """A log dir with its owner, and rows for an unreadable meta.properties and for a log dir without broker id."""
     rows = []
     node_id = cluster_id = directory_id = problem = None
-    path = f"{folder.path}/{META_PROPERTIES}".lstrip("/")
+    path = posixpath.join(folder.path, META_PROPERTIES)
     if META_PROPERTIES in folder.files:
         try:
             properties = parse_meta_properties(snapshot.read_bytes(path), path)

@@ -1,4 +1,4 @@
-"""Decoding of the fields of Kafka's flexible messages, as in metadata records (`ByteBufferAccessor`, KIP-482)."""
+"""Decoding of the fields of Kafka's messages: flexible ones (KIP-482), and strings of older ones (`ByteBufferAccessor`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 _INT8, _INT16, _UINT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhHiq")
 _UUID_BYTES = 16
+#: `Uuid.ZERO_UUID` as Kafka prints it: no id.
+ZERO_UUID = "A" * 22
 
 
 class MessageError(ValueError):
@@ -87,6 +89,14 @@ class FieldReader:
         if text is None:
             raise MessageError(f"expected a string before byte {self._position} of the message, found null")
         return text
+
+    def old_string(self) -> str:
+        """A string of a message that is not flexible; other bytes than UTF-8 are replaced."""
+        return self.take(self.int16()).decode("utf-8", "replace")
+
+    def skip_compact(self) -> None:
+        """Skip a compact string or compact bytes, null or not."""
+        self.take(max(0, self.uvarint() - 1))
 
     def array_length(self) -> int:
         """Length of a compact array, 0 for null; never more than the bytes left."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from replica_audit.errors import FormatError
-from replica_audit.model import NOT_GIVEN, CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
+from replica_audit.model import CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
 from replica_audit.parsing import is_whole, parse_json
 from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, UNPROVEN
 from replica_audit.typed_json import ShapeError, from_object
@@ -120,7 +120,7 @@ def with_observation(
         place = _place(one)
         if place in filed or not is_wanted(one.topic):
             continue
-        replica = known.get(place) or _untold(one)
+        replica = known.get(place) or ReplicaDir(one.broker_id, "", one.topic, one.partition, OBSERVED)
         known[place] = _with_answer(replica, one)
         if one.problem is not None or one.read_from is None or one.end_offset is None or one.high_watermark is None:
             continue
@@ -144,21 +144,6 @@ def _begun(segment: SegmentFile, starts: Mapping[_ReplicaPlace, int]) -> Segment
     """The table of a log as one segment that begins where reading began: what is missing before its first batch is a hole."""
     start = starts.get(_place(segment))
     return segment if start is None else segment._replace(base_offset=start)
-
-
-def _untold(one: ObservedReplica) -> ReplicaDir:
-    return ReplicaDir(
-        broker_id=one.broker_id,
-        log_dir="",
-        topic=one.topic,
-        partition=one.partition,
-        path=OBSERVED,
-        topic_id=None,
-        clean_shutdown=None,
-        directory_id=None,
-        epoch_file=NOT_GIVEN,
-        checkpoint_epochs=None,
-    )
 
 
 def _with_answer(replica: ReplicaDir, one: ObservedReplica) -> ReplicaDir:

@@ -101,7 +101,7 @@ def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
     elif kind == _UPDATE:
         key = _segment_id(fields)
         updated_by, updated_ms = fields.int32(), fields.int64()
-        fields.take(max(0, fields.uvarint() - 1))
+        fields.skip_compact()
         state = _state(fields)
         if key in latest:
             latest[key] = _updated(latest[key], state, updated_ms, updated_by)
@@ -140,7 +140,7 @@ def _segment(key: _Id, fields: FieldReader) -> RemoteSegment:
             f"expected offsets from 0 to {INT64 - 1}, the last not below the first, and an epoch, found {start} to {end} with epochs "
             f"{epochs[:3]}"
         )
-    fields.take(max(0, fields.uvarint() - 1))
+    fields.skip_compact()
     segment = RemoteSegment(
         topic=topic,
         partition=partition,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypedDict, TypeVar
 
@@ -63,20 +64,27 @@ def read_offset_files(
     rows: list[QuarantineRow] = []
     files = {}
     for name in OFFSET_CHECKPOINTS:
-        path = f"{folder.path}/{name}".lstrip("/")
-        file, entries = _read_file(snapshot, folder, path, parse_offset_checkpoint)
+        file, entries = _read_file(snapshot, folder, name, parse_offset_checkpoint)
         files[name] = OffsetFile(file, entries or {})
         rows += _quarantine(file, broker_id)
     return files, rows
 
 
-def read_epochs(snapshot: Snapshot, folder: Folder) -> tuple[str | None, tuple[tuple[int, int], ...] | None]:
-    """The topic id of a partition directory and the entries of its leader-epoch-checkpoint, as far as they can be read."""
-    _, epochs = _read_file(snapshot, folder, f"{folder.path}/{EPOCH_CHECKPOINT}", parse_epoch_checkpoint)
-    _, topic_id = _read_file(
-        snapshot, folder, f"{folder.path}/{PARTITION_METADATA}", parse_partition_metadata, may_be_empty=False
+class OwnFiles(NamedTuple):
+    """The text files of a partition directory, and their content as far as it can be read."""
+
+    epoch_file: CheckpointFile
+    epochs: tuple[tuple[int, int], ...] | None
+    metadata_file: CheckpointFile
+    topic_id: str | None
+
+
+def read_own_files(snapshot: Snapshot, folder: Folder) -> OwnFiles:
+    """Read leader-epoch-checkpoint and partition.metadata of a partition directory."""
+    return OwnFiles(
+        *_read_file(snapshot, folder, EPOCH_CHECKPOINT, parse_epoch_checkpoint),
+        *_read_file(snapshot, folder, PARTITION_METADATA, parse_partition_metadata, may_be_empty=False),
     )
-    return topic_id, epochs
 
 
 def read_replica(
@@ -90,10 +98,7 @@ def read_replica(
 ) -> FoundReplica:
     """Everything in a partition directory and its log dir's checkpoints; `problem` if it could not be listed."""
     topic, partition = topic_partition
-    epoch_file, epochs = _read_file(snapshot, folder, f"{folder.path}/{EPOCH_CHECKPOINT}", parse_epoch_checkpoint)
-    metadata_file, topic_id = _read_file(
-        snapshot, folder, f"{folder.path}/{PARTITION_METADATA}", parse_partition_metadata, may_be_empty=False
-    )
+    epoch_file, epochs, metadata_file, topic_id = read_own_files(snapshot, folder)
     rows = [row for file in (epoch_file, metadata_file) for row in _quarantine(file, broker_id, topic_partition)]
     files = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
     chosen = resolve_segments(files, lambda entry, base: _next_offset(snapshot, entry, base))
@@ -191,9 +196,10 @@ def _next_offset(snapshot: Snapshot, entry: TreeEntry, base_offset: int) -> int:
 
 
 def _read_file(
-    snapshot: Snapshot, folder: Folder, path: str, parse: Callable[[bytes, str], _Value], may_be_empty: bool = True
+    snapshot: Snapshot, folder: Folder, name: str, parse: Callable[[bytes, str], _Value], may_be_empty: bool = True
 ) -> tuple[CheckpointFile, _Value | None]:
-    if path.rpartition("/")[2] not in folder.files:
+    path = posixpath.join(folder.path, name)
+    if name not in folder.files:
         return CheckpointFile("missing", path), None
     try:
         data = snapshot.read_bytes(path)

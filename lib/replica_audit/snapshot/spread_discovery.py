@@ -7,6 +7,7 @@ other directories and files are left to the one pass of `snapshot.discovery`.
 from __future__ import annotations
 
 import heapq
+import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -167,7 +168,7 @@ class DirReader(NamedTuple):
                 problems += tree.problems
                 continue
             folder = Folder(_path(owner, at))
-            folder.files = {entry.path.rpartition("/")[2]: entry for entry in tree.entries}
+            folder.files = {entry.name: entry for entry in tree.entries}
             prefix = "foreign_" if owner.is_foreign else ""
             counts.update(prefix + parse_file_name(name).counted_as for name in folder.files)
             size_bytes += sum(entry.size for entry in tree.entries)
@@ -190,12 +191,12 @@ class DirReader(NamedTuple):
 
     def _small(self, owner: Owner, at: TopicPartition, tree: Tree) -> Iterator[str]:
         if owner.checkpoints and self.is_wanted(at.topic) and is_ordinary(tree):
-            yield from (one.path for one in tree.entries if one.path.rpartition("/")[2] in PARTITION_FILES)
+            yield from (one.path for one in tree.entries if one.name in PARTITION_FILES)
 
 
 def is_ordinary(tree: Tree) -> bool:
     """True if a directory contains nothing but files of a partition, none being replaced or removed."""
-    names = (parse_file_name(entry.path.rpartition("/")[2]) for entry in tree.entries)
+    names = (parse_file_name(entry.name) for entry in tree.entries)
     return (
         not tree.problems
         and not any(entry.is_dir for entry in tree.entries)
@@ -217,7 +218,7 @@ def _partition_of(name: str) -> TopicPartition | None:
 
 
 def _path(owner: Owner, at: TopicPartition) -> str:
-    return f"{owner.log_dir.path}/{at}".lstrip("/")
+    return posixpath.join(owner.log_dir.path, str(at))
 
 
 def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading: Spreading) -> SpreadTree | None:
@@ -270,7 +271,7 @@ def _put_together(tree: Tree, others: Iterable[Tree]) -> Tree:
         problems += other.problems
     listed = {entry.path for entry in entries if entry.is_dir}
     unlisted = {
-        folder: tuple(name for name in names if f"{folder}/{name}".lstrip("/") not in listed)
+        folder: tuple(name for name in names if posixpath.join(folder, name) not in listed)
         for folder, names in tree.unlisted.items()
     }
     problems.sort(key=lambda problem: problem.path)

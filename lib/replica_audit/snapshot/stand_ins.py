@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
-from replica_audit.model import NOT_GIVEN, Part, ReplicaDir, SegmentFile, TopicPartition
+from replica_audit.model import Part, ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.inventory import LogDir
@@ -324,11 +324,8 @@ class _StandIns:
             topic=at.topic,
             partition=at.partition,
             path=path,
-            topic_id=None,
             clean_shutdown=log_dir.clean_shutdown if log_dir is not None and present else None,
             directory_id=None if log_dir is None else log_dir.directory_id,
-            epoch_file=NOT_GIVEN,
-            checkpoint_epochs=None,
         )
         return with_offsets(replica, {**NO_OFFSETS, **present})
 

@@ -326,12 +326,12 @@ class Snapshot:
             for folder, found in listings:
                 if isinstance(found, BaseException):
                     raise found
-                names = {entry.path.rpartition("/")[2]: entry for entry, _ in found}
+                names = {entry.name: entry for entry, _ in found}
                 left = frozenset(leave_out(names, [name for name, entry in names.items() if entry.is_dir]))
                 if left:
                     unlisted[folder] = tuple(sorted(left))
                 for entry, time_ns in found:
-                    if entry.path.rpartition("/")[2] in left:
+                    if entry.name in left:
                         continue
                     entries.append(entry)
                     self._times[entry.path] = time_ns
@@ -358,7 +358,7 @@ class Snapshot:
         if self._store is None:
             return list_directory(self._root, path, prefix)
         found = (entry for entry, _ in self._store.list_below(self._root, path))
-        return tuple(sorted(entry for entry in found if entry.path.rsplit("/", 1)[-1].startswith(prefix)))
+        return tuple(sorted(entry for entry in found if entry.name.startswith(prefix)))
 
     def last_changes(self, paths: Sequence[str]) -> list[str | None]:
         """Description of each file's last change, in the storage's own form; None if unknown.

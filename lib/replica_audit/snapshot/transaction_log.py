@@ -106,9 +106,7 @@ def _transactional_id(key: bytes) -> str | None:
     """The transactional id in a record's key; None for a key of another version."""
     reader = FieldReader(key)
     try:
-        if reader.int16() != _KEY_VERSION:
-            return None
-        return reader.take(reader.int16()).decode("utf-8", "replace")
+        return reader.old_string() if reader.int16() == _KEY_VERSION else None
     except MessageError:
         return None
 
@@ -127,7 +125,7 @@ def _states(
         raise MessageError(f"expected a transaction's state, found {state}")
     partitions = []
     for _ in range(reader.array_length() if flexible else max(0, reader.int32())):
-        topic = reader.string() if flexible else reader.take(reader.int16()).decode("utf-8", "replace")
+        topic = reader.string() if flexible else reader.old_string()
         ids = reader.ids() if flexible else tuple(reader.int32() for _ in range(reader.int32()))
         partitions += [(topic, partition) for partition in ids]
         if flexible:

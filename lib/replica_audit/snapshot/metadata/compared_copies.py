@@ -123,7 +123,7 @@ def _read(
     if len(left) == 1:
         voters = newest_copy(kept).voters(snapshot)
         quorum = weigh_copies(kept, voters)._replace(forks=quorum.forks)
-    aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
+    aside = tuple(copy for copy in copies if copy not in kept)
     settled, stale = quorum, None
     if doubted_from(quorum, kept) is not None:
         everything = replay(snapshot, kept, quorum._replace(committed_end=None))
@@ -161,8 +161,8 @@ def _left_over(
 
 def _applied_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tuple[Fork, ...]:
     """The fork, if brokers applied what the newest copy lacks: the contradicting tail was then committed."""
-    refused = next(one.refused for one in histories if any(copy is quorum.newest for copy in one.copies))
-    others = [one.copies[0] for one in histories if all(copy is not quorum.newest for copy in one.copies)]
+    refused = next(one.refused for one in histories if quorum.newest in one.copies)
+    others = [one.copies[0] for one in histories if quorum.newest not in one.copies]
     if not refused or not others:
         return ()
     reason = "what brokers have applied shows that records which the newest copy lacks were committed"
@@ -224,7 +224,7 @@ def _stand(
         return "used"
     if is_refused:
         return "refused"
-    if found.stale is not None and any(copy is one for one in found.stale.copies):
+    if found.stale is not None and copy in found.stale.copies:
         return "stale"
     return "agrees" if parts_at is None else "apart"
 

@@ -216,7 +216,7 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
     if twice:
         return None, f"controller epoch {twice[0]} begins at two offsets, so that a later epoch or end proves nothing"
     newest = newest_copy([copy for history in left for copy in history.copies])
-    best = next(one for one in left if any(copy is newest for copy in one.copies))
+    best = next(one for one in left if newest in one.copies)
     return best, f"the last epoch and end are the greatest on node {newest.node_id}"
 
 

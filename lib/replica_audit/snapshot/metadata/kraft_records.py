@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from replica_audit.snapshot.message_fields import Field, FieldReader, MessageError, array_of, read_structure
+from replica_audit.snapshot.message_fields import ZERO_UUID, Field, FieldReader, MessageError, array_of, read_structure
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 #: Control record types (A.2) in a metadata log or snapshot.
@@ -128,8 +128,6 @@ Message = (
     | ConfigSet | FeatureSet | ElrCleared | Transaction
 )  # fmt: skip
 FRAME_VERSION = 1
-#: `Uuid.ZERO_UUID`: the voter is identified by its node id only (kraft.version 0).
-_NO_DIRECTORY = "A" * 22
 
 
 class _Record(NamedTuple):
@@ -302,8 +300,9 @@ def parse_voters(kind: int, value: bytes) -> Voters:
     voters, directories = [], []
     for _ in range(reader.array_length()):
         voters.append(reader.int32())
-        directory = reader.uuid() if kind == KRAFT_VOTERS or version >= 1 else _NO_DIRECTORY
-        if directory != _NO_DIRECTORY:
+        directory = reader.uuid() if kind == KRAFT_VOTERS or version >= 1 else ZERO_UUID
+        # With kraft.version 0 a voter is known by its node id only.
+        if directory != ZERO_UUID:
             directories.append((voters[-1], directory))
         if kind == KRAFT_VOTERS:
             for _ in range(reader.array_length()):

@@ -215,9 +215,9 @@ class SegmentBatches(NamedTuple):
     headers: NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MetadataCopy:
-    """The last contiguous part of one node's log; empty if all records are in its snapshot."""
+    """The last contiguous part of one node's log; empty if all records are in its snapshot. Equal to itself only."""
 
     log: MetadataLog
     start_offset: int

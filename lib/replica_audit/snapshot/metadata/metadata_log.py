@@ -63,11 +63,7 @@ def read_metadata(
     for copy in copies:
         # The unread part of a copy matters if it may be committed and newer than what was read.
         reason = refused.get(copy.log.path)
-        newer = (
-            copy.reach > quorum.newest.newness
-            and not quorum.whole
-            and all(copy is not one for one in reading.set_aside)
-        )
+        newer = copy.reach > quorum.newest.newness and not quorum.whole and copy not in reading.set_aside
         doubtful |= newer
         rows += _unread(copy, reason, lost=newer)
     of_history = {

@@ -63,7 +63,7 @@ def _prove(history: ProvenBy, copies: Sequence[MetadataCopy], voters: Voters | N
             nodes = name_nodes(one.node_id for one in votes(own, voters) if one.end_offset >= end)
             found.append(Proven(end, f"{nodes}, a majority of the voters, hold it"))
     applied = [] if history.applied is None else [history.applied]
-    if stale is not None and any(one is of for of in stale.copies for one in history.copies):
+    if stale is not None and not set(stale.copies).isdisjoint(history.copies):
         applied.append(stale.applied)
     found += [Proven(one.end_offset, one.proof) for one in applied]
     return max(found, key=lambda one: one.end_offset)
