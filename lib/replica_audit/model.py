@@ -227,7 +227,7 @@ class TransactionState(NamedTuple):
     producer_epoch: int
     """-1 if unknown."""
     state: str
-    partitions: tuple[tuple[str, int], ...]
+    partitions: tuple[TopicPartition, ...]
     """Partitions that still need markers."""
     updated_ms: int
     leader_epoch: int
@@ -586,6 +586,10 @@ class Leadership:
     (`snapshot.metadata.downtime`)."""
     overtaken: bool = False
     """True if the listing, or the file of states, is older than the logs of another of its partitions: its ISR may be out of date."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def believed(self) -> Leadership:

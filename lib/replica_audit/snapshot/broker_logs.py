@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.bronze_tables import BrokerLogEvent
+from replica_audit.model import TopicPartition
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.log_dir_names import broker_of_folders
@@ -191,8 +192,8 @@ def _event(
         return None
     clock_ms, time = _clock(text)
     return BrokerLogEvent(
-        topic=place[0],
-        partition=place[1],
+        topic=place.topic,
+        partition=place.partition,
         broker_id=broker_id,
         path=path,
         line=line,
@@ -224,24 +225,23 @@ def _state(text: str | None, path: str) -> dict | None:
     return state
 
 
-def _place(groups: Mapping[str, str | None], text: str) -> tuple[str, int] | None:
+def _place(groups: Mapping[str, str | None], text: str) -> TopicPartition | None:
     for topic, number in (("topic", "number"), ("topic2", "number2")):
         name, partition = groups.get(topic), groups.get(number)
         if name and partition is not None:
-            return name, _whole(partition, INT32)
+            return TopicPartition(name, _whole(partition, INT32))
     name = groups.get("tp")
     if name is None:
         for pattern in (_ON_PARTITION, _OLD_PLACE, _PLACE):
             found = re.search(pattern, text)
             if found and "topic" in found.groupdict():
-                return found["topic"], _whole(found["number"], INT32)
+                return TopicPartition(found["topic"], _whole(found["number"], INT32))
             if found:
                 name = found["tp"]
                 break
         else:
             return None
-    topic, _, number = name.rpartition("-")
-    return (topic, _whole(number, INT32)) if topic else None
+    return TopicPartition.parse(name)
 
 
 def _clock(text: str) -> tuple[int | None, str | None]:

@@ -320,7 +320,7 @@ class _Discovery:
         asked = {(one.replica.topic_id, one.replica.partition) for one in found}
         names = {one.replica.topic_partition for one in found}
         told: Iterable[tuple[str | None, TopicPartition]] = chain(
-            ((one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships),
+            ((one.topic_id, one.topic_partition) for one in leaderships),
             ((one.topic_id, one.topic_partition) for one in chain(self._replicas, self._spread if found else ())),
         )
         wanted = [

@@ -9,7 +9,7 @@ from itertools import count, takewhile
 from typing import TypeVar
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership
+from replica_audit.model import Leadership, TopicPartition
 from replica_audit.parsing import is_whole, parse_json, show_value
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
@@ -35,13 +35,13 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     entries = parse_json(data, path, _HINT)
     if not isinstance(entries, list):
         raise FormatError(path, None, "a list", type(entries).__name__, _HINT)
-    found: dict[tuple[str, int], Leadership] = {}
+    found: dict[TopicPartition, Leadership] = {}
     for number, entry in enumerate(entries, 1):
         leadership = _parse_entry(entry, number, path)
-        key = leadership.topic, leadership.partition
-        if key in found:
-            raise FormatError(path, None, f"in entry {number} a new partition", f"{key[0]}-{key[1]} again", _HINT)
-        found[key] = leadership
+        at = leadership.topic_partition
+        if at in found:
+            raise FormatError(path, None, f"in entry {number} a new partition", f"{at} again", _HINT)
+        found[at] = leadership
     return tuple(found.values())
 
 
@@ -139,7 +139,7 @@ def read_leaderships(
         found.update(_by_place(marked_if_overtaken(told_by_user, replicas)))
     # A metadata log whose newest part cannot be read is older than a listing made by hand.
     listed = {key[1:] for key in found} if metadata.doubtful else set()
-    found.update(_by_place(one for one in metadata.leaderships if (one.topic, one.partition) not in listed))
+    found.update(_by_place(one for one in metadata.leaderships if one.topic_partition not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
     leaderships = tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source)))
     return leaderships, tuple(paths), _in_sync(found.values(), counts.get(REMOTE_SEGMENTS.name))

@@ -41,7 +41,7 @@ def marked_if_overtaken(told: Iterable[Leadership], replicas: HeldCopies) -> lis
     told = list(told)
     of_places: dict[TopicPartition, list[Leadership]] = {}
     for leadership in told:
-        of_places.setdefault(TopicPartition(leadership.topic, leadership.partition), []).append(leadership)
+        of_places.setdefault(leadership.topic_partition, []).append(leadership)
 
     def may_be_older(bounds: EpochBounds) -> bool:
         return any(bounds.written > _told(one, bounds.known) for one in of_places.get(bounds.place, ()))

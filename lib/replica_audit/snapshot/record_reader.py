@@ -147,9 +147,8 @@ class RecordReader:
                     yield group[0], NotCaptured(error, group[0].path) if is_it else _CHANGED
                 continue
             except (OSError, ValueError) as error:
-                if len(group) > 1 and any(
-                    request.others for request in group
-                ):  # another file may have the one that is missing here
+                # Another file may have the one that is missing here.
+                if len(group) > 1 and any(request.others for request in group):
                     groups += [[request] for request in reversed(group)]
                     continue
                 for request in group:
@@ -178,8 +177,7 @@ class RecordReader:
         start, end = group[0].position, max(request.position + request.size for request in group)
         with self._snapshot.open_file(group[0].path) as stream:
             stream.seek(start)
-            data = stream.read(end - start)
-        return data
+            return stream.read(end - start)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -148,7 +148,7 @@ def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -
     if not data.strip():
         return PROGRESS_SCHEMA.empty_table(), []
     try:
-        return from_columns(_parse_csv(names, data) if form == "csv" else _parse_json(data)), []
+        return _parse(form, names, data), []
     except (pa.ArrowException, FormatError):
         return _find_rows(path, form, names, data, position)
 
@@ -174,7 +174,7 @@ def _find_rows(
         group = groups.pop()
         text = b"".join(line for _, line in group)
         try:
-            tables.append(from_columns(_parse_csv(names, text) if form == "csv" else _parse_json(text)))
+            tables.append(_parse(form, names, text))
         except (pa.ArrowException, FormatError) as error:
             half = len(group) // 2
             if half and left:
@@ -193,6 +193,10 @@ def _find_rows(
         for at, line, reason in sorted(bad)
     ]
     return pa.concat_tables(tables) if tables else PROGRESS_SCHEMA.empty_table(), rows
+
+
+def _parse(form: str, names: list[str], data: bytes) -> pa.Table:
+    return from_columns(_parse_csv(names, data) if form == "csv" else _parse_json(data))
 
 
 def _parse_json(data: bytes) -> pa.Table:

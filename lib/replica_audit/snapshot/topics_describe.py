@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership
+from replica_audit.model import Leadership, TopicPartition
 from replica_audit.parsing import INT32, parse_whole
 
 _FIELD = re.compile(
@@ -46,7 +46,7 @@ def parse_topics_describe(text: str, path: str) -> DescribeListing:
     """
     topics: dict[str, _DescribedTopic] = {}
     counts: dict[str, int] = {}
-    found: dict[tuple[str, int], Leadership] = {}
+    found: dict[TopicPartition, Leadership] = {}
     problems: list[FormatError] = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         if not line.strip():
@@ -55,10 +55,10 @@ def parse_topics_describe(text: str, path: str) -> DescribeListing:
         try:
             if "Partition" in fields:
                 leadership = _parse_partition(fields, topics)
-                key = leadership.topic, leadership.partition
-                if found.setdefault(key, leadership) != leadership:
-                    found[key] = leadership
-                    problems.append(_problem(path, number, f"{key[0]}-{key[1]} once", "another line with other values"))
+                at = leadership.topic_partition
+                if found.setdefault(at, leadership) != leadership:
+                    found[at] = leadership
+                    problems.append(_problem(path, number, f"{at} once", "another line with other values"))
             elif "PartitionCount" in fields:
                 configs = _parse_configs(fields.get("Configs", ""))
                 topics[_topic(fields)] = _DescribedTopic(fields.get("TopicId") or None, configs)
@@ -67,7 +67,7 @@ def parse_topics_describe(text: str, path: str) -> DescribeListing:
                 raise ValueError("a topic's or a partition's line")
         except ValueError as error:
             problems.append(_problem(path, number, str(error), repr(line.strip()[:80])))
-    return DescribeListing(tuple(found[key] for key in sorted(found)), tuple(problems), counts)
+    return DescribeListing(tuple(found[at] for at in sorted(found)), tuple(problems), counts)
 
 
 def _problem(path: str, number: int, expected: str, found: str) -> FormatError:

@@ -13,7 +13,7 @@ import numpy as np
 
 from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
-from replica_audit.model import TransactionState
+from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.schema import QuarantineRow
 from replica_audit.segments.records import RecordFields
 from replica_audit.snapshot.file_tree import TreeEntry
@@ -127,7 +127,7 @@ def _states(
     for _ in range(reader.array_length() if flexible else max(0, reader.int32())):
         topic = reader.string() if flexible else reader.old_string()
         ids = reader.ids() if flexible else tuple(reader.int32() for _ in range(reader.int32()))
-        partitions += [(topic, partition) for partition in ids]
+        partitions += [TopicPartition(topic, partition) for partition in ids]
         if flexible:
             reader.tags()
     updated, _ = reader.int64(), reader.int64()

@@ -36,11 +36,11 @@ def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     """Leadership of every partition whose state is in the file, by topic and partition. Raises FormatError."""
     content = parse_json(data, path, _HINT)
     topics: dict[str, _RegisteredTopic] = {}
-    states: dict[tuple[str, int], Mapping[str, object]] = {}
+    states: dict[TopicPartition, Mapping[str, object]] = {}
     for place, value in _entries(content, path):
         found = _STATE.search(place)
         if found:
-            states[found[1], _partition(found[2], place, path)] = _object(value, place, path)
+            states[TopicPartition(found[1], _partition(found[2], place, path))] = _object(value, place, path)
         elif found := _TOPIC.search(place):
             _add_topic(topics.setdefault(found[1], _RegisteredTopic()), _object(value, place, path), place, path)
         elif found := _CONFIG.search(place):
@@ -51,11 +51,11 @@ def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
             )
         elif not place.startswith("/"):
             try:
-                name = TopicPartition.parse(place)
+                at = TopicPartition.parse(place)
             except ValueError:
                 raise _fail(path, place, "a znode's path or a partition such as orders-0", place) from None
-            states[name.topic, name.partition] = _object(value, place, path)
-    return tuple(_leadership(key, states[key], topics.get(key[0], _RegisteredTopic()), path) for key in sorted(states))
+            states[at] = _object(value, place, path)
+    return tuple(_leadership(at, states[at], topics.get(at.topic, _RegisteredTopic()), path) for at in sorted(states))
 
 
 def complete_from_listing(of_zookeeper: Leadership, listed: Leadership | None) -> Leadership:
@@ -113,17 +113,16 @@ def _partition(text: str, place: str, path: str) -> int:
     return number
 
 
-def _leadership(key: tuple[str, int], state: Mapping[str, object], topic: _RegisteredTopic, path: str) -> Leadership:
-    place = f"{key[0]}-{key[1]}"
-    leader, epoch = (_whole(state.get(name), name, place, path) for name in ("leader", "leader_epoch"))
+def _leadership(at: TopicPartition, state: Mapping[str, object], topic: _RegisteredTopic, path: str) -> Leadership:
+    leader, epoch = (_whole(state.get(name), name, str(at), path) for name in ("leader", "leader_epoch"))
     return Leadership(
-        topic=key[0],
-        partition=key[1],
+        topic=at.topic,
+        partition=at.partition,
         source="zookeeper",
         leader_id=None if leader < 0 else leader,
         leader_epoch=epoch,
-        isr=tuple(sorted(_ids(state.get("isr"), place, path))),
-        replicas=topic.replicas.get(key[1]),
+        isr=tuple(sorted(_ids(state.get("isr"), str(at), path))),
+        replicas=topic.replicas.get(at.partition),
         topic_id=topic.topic_id,
         configs=topic.configs,
     )

@@ -22,7 +22,6 @@ from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, 
 from replica_audit.snapshot.metadata.stale_copies import (
     CopyMoments,
     Stale,
-    doubted_from,
     find_applied,
     mark_lacking,
     settle,
@@ -124,10 +123,7 @@ def _read(
         voters = newest_copy(kept).voters(snapshot)
         quorum = weigh_copies(kept, voters)._replace(forks=quorum.forks)
     aside = tuple(copy for copy in copies if copy not in kept)
-    settled, stale = quorum, None
-    if doubted_from(quorum, kept) is not None:
-        everything = replay(snapshot, kept, quorum._replace(committed_end=None))
-        settled, stale = settle(snapshot, quorum, kept, everything.leaderships(), epochs, evidence.moments)
+    settled, stale = settle(snapshot, quorum, kept, epochs, evidence.moments)
     image = replay(snapshot, kept, settled)
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)
     found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept, evidence.moments)
@@ -152,7 +148,7 @@ def _left_over(
     deleted = {(one.topic, one.partition, one.topic_id): one for one in image.deleted()}
     if not deleted:
         return
-    taken = {(one.topic, one.partition) for one in present}
+    taken = {one.topic_partition for one in present}
     held = {key for one in directories if (key := (one.topic, one.partition, one.topic_id)) in deleted}
     for key, one in deleted.items():
         if key in held and key[:2] not in taken:

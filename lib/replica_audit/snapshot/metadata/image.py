@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from replica_audit.errors import FormatError
@@ -120,7 +121,7 @@ class MetadataImage:
                 committed = [state for state in states if not state.uncommitted]
                 if committed:
                     found.append(self._leadership(topic_id, partition, committed[-1], tuple(states)))
-        return sorted(found, key=lambda one: (one.topic, one.partition))
+        return sorted(found, key=attrgetter("topic_partition"))
 
     def deleted(self) -> list[Leadership]:
         """Last state of every partition of deleted topics, with its history, without a leader."""
@@ -129,7 +130,7 @@ class MetadataImage:
             for topic_id, partitions in self._deleted.items()
             for partition, states in partitions.items()
         ]
-        return sorted(found, key=lambda one: (one.topic, one.partition))
+        return sorted(found, key=attrgetter("topic_partition"))
 
     def _leadership(
         self, topic_id: str, partition: int, last: PartitionState, states: tuple[PartitionState, ...]
@@ -295,15 +296,19 @@ class MetadataImage:
             of_resource.pop(message.name, None)
         else:
             of_resource[message.name] = message.value
-        for topic_id in self._ids.get(message.resource, ()) if is_topic else self._names:
-            for states in self._states[topic_id].values():
-                configs = self._effective(self._names[topic_id], states[-1].leader_id)
-                self._restate(entry, states, "configured", states[-1]._replace(configs=configs))
+        for topic, states in self._histories(message.resource if is_topic else None):
+            configs = self._effective(topic, states[-1].leader_id)
+            self._restate(entry, states, "configured", states[-1]._replace(configs=configs))
 
     def _clear_elr(self, entry: MetadataEntry, message: ElrCleared) -> None:
-        for topic_id in self._ids.get(message.topic, ()) if message.topic else self._names:
+        for _, states in self._histories(message.topic or None):
+            self._restate(entry, states, "elr_cleared", states[-1]._replace(elr=(), last_known_elr=()))
+
+    def _histories(self, topic: str | None) -> Iterator[tuple[str, list[PartitionState]]]:
+        """Topic and states of each partition of a topic, or of all topics."""
+        for topic_id in self._names if topic is None else self._ids.get(topic, ()):
             for states in self._states[topic_id].values():
-                self._restate(entry, states, "elr_cleared", states[-1]._replace(elr=(), last_known_elr=()))
+                yield self._names[topic_id], states
 
     def _restate(
         self, entry: MetadataEntry, states: list[PartitionState], occasion: Occasion, changed: PartitionState

@@ -12,6 +12,7 @@ from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.checkpoints import contradict_stop
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.snapshot.manifest import entries_around
+from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
@@ -105,7 +106,7 @@ class Stale(NamedTuple):
     """Nodes whose copies have it."""
 
 
-def doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
+def _doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
     """Offset from which too few voters hold the newest copy's records; None if enough do, or logs are forked."""
     voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
     if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
@@ -122,31 +123,30 @@ def settle(
     snapshot: Snapshot,
     quorum: Quorum,
     copies: Sequence[MetadataCopy],
-    leaderships: Iterable[Leadership],
     epochs: EpochFiles | None,
     moments: CopyMoments,
 ) -> tuple[Quorum, Stale | None]:
     """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
-    `leaderships` are of the whole newest copy. A single voter behind a majority is not stale, nor are copies of a running
-    cluster made before a record was written.
+    A single voter behind a majority is not stale, nor are copies of a running cluster made before a record was written.
     """
-    voted = doubted_from(quorum, copies)
+    voted = _doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
         return quorum, None
-    ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
-    of_voters = _of_voters(quorum, copies)
-    applied = find_applied(leaderships, epochs, voted) or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
+    everything = replay(snapshot, copies, quorum._replace(committed_end=None))
+    applied = find_applied(everything.leaderships(), epochs, voted) or _held_by_no_voter(
+        snapshot, quorum, copies, voted, moments
+    )
     if applied is None:
         return quorum, None
     settled = quorum
     if quorum.committed_end is not None:
         settled = quorum._replace(committed_end=max(voted, applied.end_offset))
-    holding = {copy.node_id for copy in copies if ends[copy.log.path] >= applied.end_offset}
-    lacking = [copy for copy in of_voters if copy.node_id not in holding]
+    holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= applied.end_offset}
+    lacking = [copy for copy in _of_voters(quorum, copies) if copy.node_id not in holding]
     if len(quorum.voters.ids) - len({copy.node_id for copy in lacking}) > len(quorum.voters.ids) // 2:
         return settled, None
-    behind = [copy for copy in lacking if ends[copy.log.path] == copy.end_offset]
+    behind = [copy for copy in lacking if quorum.agreed[copy.log.path] == copy.end_offset]
     stale = tuple(copy for copy in behind if moments.is_after(copy.log, applied.first_ms))
     skewed = tuple(copy for copy in behind if not moments.is_after(copy.log, applied.first_ms))
     holders = tuple(sorted(node for node in holding if node is not None))
