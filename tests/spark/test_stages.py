@@ -13,12 +13,14 @@ from tests.support.in_process import without_run
 from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership
 from tests.support.stored_rows import stored
 
+from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, AttemptRow
+from replica_audit.spark import pipeline
 from replica_audit.spark.catalogs import open_warehouse
 from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -27,6 +29,14 @@ from replica_audit.warehouse.delta_tables import Warehouse
 @pytest.fixture(scope="module")
 def warehouse(settings):
     return Warehouse(settings.warehouse)
+
+
+def test_a_program_is_warned_of_a_store_that_may_lose_commits(monkeypatch):
+    monkeypatch.setattr(pipeline, "loses_commits", lambda place: True)
+    monkeypatch.setattr(pipeline, "open_warehouse", lambda *_: None)
+    monkeypatch.setattr(pipeline, "ingest", lambda *_: "an id")
+    with pytest.warns(UserWarning, match="no conditional puts"):
+        assert pipeline.run_ingest(None, "snapshot", Settings(), SilentProgress()) == "an id"
 
 
 def test_batches_at_offsets_that_no_floating_point_number_has_are_found(run_stages, tmp_path):

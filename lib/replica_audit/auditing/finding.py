@@ -352,7 +352,7 @@ def unseen_above(broker_id: int, held_to: int) -> Evidence:
 
 
 def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
-    """SilentProgress tails by the evidence of `findings`, which are of one partition."""
+    """Unseen tails by the evidence of `findings`, which are of one partition."""
     return [
         UnseenTail(row.broker_id, row.start_offset, row.end_offset, int(item.value))
         for row in findings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from replica_audit.model import (
     TransactionState,
 )
 from replica_audit.protocol.high_watermark_rule import rule_of
+from replica_audit.redaction import redact
 from replica_audit.schema import PartitionStateRow, QuarantineRow, ReportRows
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.snapshot.broker_logs import BrokerLogEvent, read_broker_log
@@ -159,9 +161,11 @@ class Progress(Protocol):
 
     def tell_reading(self, reading: object) -> None: ...
 
+    def warn(self, text: str) -> None: ...
+
 
 class SilentProgress:
-    """Receiver that discards progress."""
+    """Receiver that discards progress; a warning is one of Python."""
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         pass
@@ -174,6 +178,9 @@ class SilentProgress:
 
     def tell_reading(self, reading: object) -> None:
         pass
+
+    def warn(self, text: str) -> None:
+        warnings.warn(redact(text), stacklevel=2)
 
 
 def open_location(uri: str) -> Snapshot:
