@@ -35,8 +35,8 @@ class Table(Sequence[_Row], Generic[_Row]):
     @overload
     def __getitem__(self, index: int) -> _Row: ...
     @overload
-    def __getitem__(self, index: slice) -> Table[_Row]: ...
-    def __getitem__(self, index: int | slice) -> _Row | Table[_Row]:
+    def __getitem__(self, index: slice[int | None, int | None, int | None]) -> Table[_Row]: ...
+    def __getitem__(self, index: int | slice[int | None, int | None, int | None]) -> _Row | Table[_Row]:
         return Table(self.name, self.kind, self._rows[index]) if isinstance(index, slice) else self._rows[index]
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from replica_audit.literals import CALM, STANDINGS, Standing
 from replica_audit.model import TopicPartition
 from replica_audit.schema import BesideRow, ElectionRow, RemoteShareRow, ReportRows
 from replica_audit.text import name_brokers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 #: Standings of clean elections.
 CLEAN = ("leader", "isr", "elr")
@@ -183,7 +187,7 @@ def _advantage(
 
 def decided_rows(
     audit: PartitionAudit,
-    batches: Mapping[CopyKey, np.ndarray],
+    batches: Mapping[CopyKey, NDArray[np.void]],
     asked: Collection[TopicPartition] = (),
     up: Collection[int] | None = None,
     read: RecordSource | None = None,
@@ -225,7 +229,7 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
 
 
 def election_rows(
-    audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
+    audit: PartitionAudit, batches: Mapping[CopyKey, NDArray[np.void]], read: RecordSource | None = None
 ) -> list[ElectionRow]:
     """A row for each candidate and each replica, including the candidate, whose own values are in all of its rows."""
     case = audit.case

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from replica_audit.elect.held_records import (
     ranges_by_identity,
 )
 from replica_audit.elect.remote_costs import RemoteLoss, beyond_store, in_holes, remote_loss, unserved, vanished
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class FollowerCost(NamedTuple):
@@ -90,7 +93,7 @@ class CandidateCost(NamedTuple):
 
 
 def candidate_costs(
-    audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
+    audit: PartitionAudit, batches: Mapping[CopyKey, NDArray[np.void]], read: RecordSource | None = None
 ) -> tuple[CandidateCost, ...]:
     """The costs of every replica as leader, by broker id, under the audit's protocol; empty without a case.
 
@@ -131,7 +134,7 @@ def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCos
     )
 
 
-def holdings_of(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, ReplicaRecords]:
+def holdings_of(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) -> dict[CopyKey, ReplicaRecords]:
     """Records of each replica and of each other copy, by copy."""
     loaded = LoadedBatches.of(batches)
     found = {}
@@ -141,7 +144,7 @@ def holdings_of(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyK
     return found
 
 
-def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
+def committed_ranges(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) -> dict[CopyKey, list[tuple[int, int]]]:
     """Ranges [start, end) of proven committed records, by copy; `batches` as for `candidate_costs`."""
     return {
         key: [(item.piece.start_offset, min(item.piece.committed_end, item.piece.end_offset)) for item in one.marked]

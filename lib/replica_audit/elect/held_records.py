@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from replica_audit.model import ChunkDigest, OffsetRange, OpenTransaction
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import Batches, find_rows
 from replica_audit.segments.open_transactions import next_part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class CommittedRange(NamedTuple):
@@ -165,13 +168,13 @@ class Places:
     """The result of a comparison for each batch of a replica; arrays are parallel to the batches."""
 
     runs: Sequence[DivergentRange]
-    run: np.ndarray
+    run: NDArray[np.int64]
     """Index of the run that it is part of; -1: none, -2: several."""
     several: Mapping[int, Sequence[DivergentRange]]
     """The runs of each batch that is in several, by the batch's index."""
-    again: np.ndarray
+    again: NDArray[np.int64]
     """Index of the run in which it was written again; -1: none."""
-    ahead: np.ndarray
+    ahead: NDArray[np.bool_]
     """Mask of batches past the reference's end that its leadership does not contradict."""
 
     @classmethod
@@ -202,7 +205,7 @@ class Places:
         return () if number == -1 else (self.runs[number],)
 
 
-def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
+def _are_among(place: Sequence[NDArray[np.int64]], batches: Batches) -> NDArray[np.bool_]:
     """Mask of a replica's batches, identified by `place`, that are among `batches`."""
     return find_rows(place, Batches.in_order(batches.rows).columns(*_PLACE)) >= 0
 

@@ -23,6 +23,7 @@ from replica_audit.text import now
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.auditing.replicas.replica_facts import CopyKey
     from replica_audit.snapshot.internal_topics import Each
@@ -114,7 +115,7 @@ class SnapshotSource:
                 self._examined[task.partition] = examined
         return examined
 
-    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+    def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
         return self.snapshot.read_batches(examined)
 
     def read_records(self) -> RecordReader:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit import __version__
 from replica_audit.auditing.bronze_rows import COPY_TABLES, directory_rows, leadership_rows
-from replica_audit.auditing.opened_snapshot import open_snapshot
+from replica_audit.auditing.opened_snapshot import Progress, open_snapshot
 from replica_audit.auditing.snapshot_id import (
     TextDigest,
     digest_texts,
@@ -32,6 +32,7 @@ from replica_audit.auditing.snapshot_id import (
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.redaction import redact
+from replica_audit.results import place_of
 from replica_audit.row_classes import Row, plain
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
@@ -45,7 +46,7 @@ from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import read_listings
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
-from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
+from replica_audit.warehouse.attempts import Attempt, attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import EarlierSegments
 from replica_audit.warehouse.table_layout import DataFile
@@ -55,7 +56,7 @@ STATES = "partition_states"
 _LINES = 1 << 12
 
 
-def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:
+def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Settings, progress: Progress) -> str:
     """Ingest the snapshot at `uri` and return its id.
 
     A snapshot at the place of its last ingest, with no file changed since, is not scanned again. Otherwise the scan determines
@@ -79,9 +80,10 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
         progress.tell_reading(ReadBytes(known_bytes=inventory.segment_bytes, known_segments=inventory.segment_count))
         return same
     ingest_id, cluster_id = uuid.uuid4().hex, inventory.cluster_id
-    attempt: dict[str, Any] = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
+    attempt = Attempt(
+        started=started, cluster_id=cluster_id, snapshot_id=None, audit_id=None, ingest_id=ingest_id, options=None
+    )
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
-    snapshot_id = None
     try:
         rows, files, scanned = _scan(executor, warehouse, snapshot, inventory, rows, ingest_id, settings, progress)
         read = ReadBytes.sum(part.read for part in scanned)
@@ -90,7 +92,7 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
         texts = hash_texts(executor, snapshot, text_files(inventory))
         digests = (digest for part in scanned for digest in part.digests)
         runs += (*inventory.spread.lines, *(part.lines for part in scanned if part.lines is not None))
-        snapshot_id = identify_snapshot(lines, digests, texts, runs)
+        attempt["snapshot_id"] = snapshot_id = identify_snapshot(lines, digests, texts, runs)
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = snapshot_row(snapshot, inventory, changes)
         warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
@@ -103,13 +105,11 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
             warehouse.append(table, rows.get(table, ()), ids, files.get(table, ()))
         warehouse.append("snapshots", [row], ids)
     except BaseException:
-        record_attempt(warehouse, "ingest", "failed", snapshot_id=snapshot_id, **attempt)
+        record_attempt(warehouse, "ingest", "failed", **attempt)
         raise
     tables = ("snapshots", "batches")
     counts["snapshots"] = 1
-    record_attempt(
-        warehouse, "ingest", "finished", snapshot_id=snapshot_id, tables=tables, row_counts=counts, **attempt
-    )
+    record_attempt(warehouse, "ingest", "finished", tables=tables, row_counts=counts, **attempt)
     progress.tell_reading(read)
     return snapshot_id
 
@@ -183,7 +183,7 @@ def _scan(
     known_rows: Mapping[str, list[Row]],
     ingest_id: str,
     settings: Settings,
-    progress,
+    progress: Progress,
 ) -> tuple[dict[str, list[Row]], dict[str, list[DataFile]], list[ScannedFiles]]:
     """Rows of the small bronze tables, files of the scan that wait for their commit, and what tasks returned."""
     # In order of partitions, so that a task of the audit finds its rows side by side.
@@ -209,15 +209,12 @@ def _scan(
         for part in scanned:
             for table, file in part.files.items():
                 files[table].append(file)
-        scans: tuple[tuple[str, Callable[..., Any], Sequence[Any]], ...] = (
-            (PROGRESS, scan_progress, inventory.progress_files),
-            (LOG_EVENTS, scan_broker_logs, inventory.broker_logs),
-        )
-        for table, scan, paths in scans:
-            if paths:
-                files[table], problems = scan(
-                    executor, snapshot, paths, warehouse.directory(table), constants, settings.topics
-                )
+        for table, scan in (
+            (PROGRESS, partial(scan_progress, executor, snapshot, inventory.progress_files)),
+            (LOG_EVENTS, partial(scan_broker_logs, executor, snapshot, inventory.broker_logs)),
+        ):
+            if inventory.progress_files if table == PROGRESS else inventory.broker_logs:
+                files[table], problems = scan(warehouse.directory(table), constants, settings.topics)
                 rows["quarantine"] += problems
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
         for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
@@ -229,8 +226,12 @@ def _scan(
     return rows, files, scanned
 
 
-def _by_partition(rows: Iterable[Any]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row.topic or "", -1 if row.partition is None else row.partition))
+def _by_partition(rows: Iterable[Row]) -> list[Row]:
+    def key(row: Row) -> tuple[str, int]:
+        topic, partition = place_of(row)
+        return topic or "", -1 if partition is None else partition
+
+    return sorted(rows, key=key)
 
 
 def _count(files: Iterable[DataFile]) -> int:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.evidence import (
@@ -48,7 +48,15 @@ from replica_audit.warehouse.answer_tables import (
     told_results,
     with_snapshot_rows,
 )
-from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
+from replica_audit.warehouse.attempts import (
+    Attempt,
+    check_committed,
+    check_large,
+    ids_of,
+    latest_attempt,
+    own_rows,
+    record_attempt,
+)
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import (
     SEGMENTS,
@@ -63,6 +71,7 @@ from replica_audit.warehouse.table_files import check_batch_files, read_batches
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.auditing.opened_snapshot import Examined
@@ -96,13 +105,18 @@ def audit(
     options = _options(snapshot, ingested.cluster_id, settings)
     location = snapshot.location if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     audit_id = uuid.uuid4().hex
-    ids = {"cluster_id": ingested.cluster_id, "snapshot_id": ingested.snapshot_id, "audit_id": audit_id}
-    since = VerifiedRows.of(warehouse, settings.since, ids["cluster_id"]) if settings.since else None
-    warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=audit_id)
+    since = VerifiedRows.of(warehouse, settings.since, ingested.cluster_id) if settings.since else None
+    warehouse.describe_commits(stage="audit", snapshot_id=ingested.snapshot_id, audit_id=audit_id)
     source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, since)
-    stage = {"started": started, "ingest_id": ingested.ingest_id, **ids}
-    stage["options"] = json.dumps(options_row(options, settings))
-    sink = InTables(warehouse, stage, snapshot, settings.driver_rows, executor)
+    attempt = Attempt(
+        started=started,
+        cluster_id=ingested.cluster_id,
+        snapshot_id=ingested.snapshot_id,
+        audit_id=audit_id,
+        ingest_id=ingested.ingest_id,
+        options=json.dumps(options_row(options, settings)),
+    )
+    sink = InTables(warehouse, attempt, snapshot, settings.driver_rows, executor)
     return audit_stage.audit(executor, source, sink, progress)
 
 
@@ -146,7 +160,7 @@ class TableReader:
         states = own.partition_states
         return Examined(plan_of(task.partition, directories, summaries, orphans, states, side, self.options))
 
-    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+    def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
         needed = examined.plan.batches
         segments = self._of(examined.plan.evidence.topic_partition).segments
         return read_batches(self.batches, segments, needed) if needed else {}
@@ -300,12 +314,12 @@ class InTables:
     """Answers in the report tables, which count once the audit's `finished` row is there (`runner.audit_stage.Sink`)."""
 
     def __init__(
-        self, warehouse: Warehouse, stage: dict[str, Any], snapshot: SnapshotRow, driver_rows: int, executor: Executor
+        self, warehouse: Warehouse, attempt: Attempt, snapshot: SnapshotRow, driver_rows: int, executor: Executor
     ) -> None:
-        """`stage` has the arguments for `record_attempt`, `snapshot` is the row of `snapshots`; `executor` reads the results."""
-        self._warehouse, self._stage, self._snapshot, self._driver_rows = warehouse, stage, snapshot, driver_rows
+        """`snapshot` is the row of `snapshots`; `executor` reads the results."""
+        self._warehouse, self._attempt, self._snapshot, self._driver_rows = warehouse, attempt, snapshot, driver_rows
         self._executor = executor
-        self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
+        self._ids = ids_of(attempt)
         self._finished: AttemptRow | None = None
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
@@ -322,11 +336,11 @@ class InTables:
             warehouse.append(table, answers.rows.table(table), self._ids, answers.files[table])
             counts[table] = answers.count(table)
         self._finished = record_attempt(
-            warehouse, "audit", "finished", tables=REPORTED_TABLES, row_counts=counts, **self._stage
+            warehouse, "audit", "finished", tables=REPORTED_TABLES, row_counts=counts, **self._attempt
         )
 
     def fail(self) -> None:
-        record_attempt(self._warehouse, "audit", "failed", **self._stage)
+        record_attempt(self._warehouse, "audit", "failed", **self._attempt)
 
     def results(self, answers: AuditAnswers) -> Results:
         warehouse, finished = self._warehouse, self._finished

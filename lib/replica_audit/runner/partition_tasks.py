@@ -14,6 +14,7 @@ from replica_audit.schema import ReportRows
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.auditing.compare.record_comparison import RecordSource
     from replica_audit.auditing.opened_snapshot import Examined
@@ -54,7 +55,7 @@ class PartitionReader(Protocol):
     def examine(self, task: PartitionTask) -> Examined:
         """A partition, and the inputs that its audit needs."""
 
-    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+    def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
         """The batches that it needs."""
 
     def read_records(self) -> RecordSource:

@@ -13,10 +13,11 @@ from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.bronze_tables import SegmentNames
-    from replica_audit.runner.segment_scan import OpenSegment, ScannedSegment
+    from replica_audit.runner.segment_scan import OpenSegment, ScannedSegment, WriteBatches
     from replica_audit.snapshot.storage import Snapshot
     from replica_audit.warehouse.known_batches import EarlierSegments
     from replica_audit.warehouse.table_files import BatchFileWriter, RowFiles
@@ -173,14 +174,16 @@ def _scan(
 
 def _scans(
     snapshot: Snapshot, works: Sequence[SegmentWork], directories: Mapping[str, str]
-) -> Iterator[tuple[SegmentWork, Callable[[Callable[[np.ndarray], None]], ScannedSegment]]]:
+) -> Iterator[tuple[SegmentWork, Callable[[WriteBatches], ScannedSegment]]]:
     """Each of `works`, in their order, with what gives its batches to a function and summarises them; small ones are read together."""
     from replica_audit.runner.segment_scan import in_stretches, open_segment, scan_segment_file, scan_together
     from replica_audit.snapshot.read_ahead import run_ahead
 
     opening_one = partial(open_segment, snapshot, directories["segments"])
 
-    def scan_opened(work: SegmentWork, open_one: Callable[[], OpenSegment | None], write) -> ScannedSegment:
+    def scan_opened(
+        work: SegmentWork, open_one: Callable[[], OpenSegment | None], write: WriteBatches
+    ) -> ScannedSegment:
         return scan_segment_file(snapshot, work, open_one(), directories["batches"], write)
 
     for are_small, stretch in in_stretches(works):
@@ -204,8 +207,8 @@ class _NotWritten(Exception):
         self.reason = reason
 
 
-def _write_to(writer: BatchFileWriter, names: SegmentNames) -> Callable[[np.ndarray], None]:
-    def write(rows: np.ndarray) -> None:
+def _write_to(writer: BatchFileWriter, names: SegmentNames) -> WriteBatches:
+    def write(rows: NDArray[np.void]) -> None:
         try:
             writer.add(names, rows)
         except OSError as error:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.storage import Snapshot
 
 
+#: Takes the batches of a segment, `BATCH_DTYPE`.
+WriteBatches = Callable[["NDArray[np.void]"], None]
+
+
 class SegmentMarks(NamedTuple):
     """Columns of `segments` by which the next ingest recognises a file."""
 
@@ -123,7 +127,7 @@ def scan_segment_file(
     work: SegmentWork,
     opened: OpenSegment | None,
     directory: str,
-    write: Callable[[np.ndarray], None],
+    write: WriteBatches,
 ) -> ScannedSegment:
     """Pass the batches of a segment, opened by `open_segment`, to `write`, and summarise them; closes it.
 
@@ -177,7 +181,7 @@ class SmallSegment(NamedTuple):
     scanned: ScannedSegment
     batches: NDArray[np.void]
 
-    def pass_on(self, write: Callable[[np.ndarray], None]) -> ScannedSegment:
+    def pass_on(self, write: WriteBatches) -> ScannedSegment:
         """As `scan_segment_file`."""
         write(self.batches)
         return self.scanned
@@ -242,7 +246,7 @@ def _read_small(opening: Future[OpenSegment | None], size_bytes: int) -> tuple[b
     return (content, opened.last_change) if len(content) == size_bytes else (b"", None)
 
 
-def _pass_on(items, summariser: Summariser, write: Callable[[np.ndarray], None]) -> int | None:
+def _pass_on(items: Iterable[NDArray[np.void] | Damage], summariser: Summariser, write: WriteBatches) -> int | None:
     """Pass items on; returns the position of the last batch, if any."""
     last_position = None
     for item in items:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,10 @@ from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows, request_of
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 #: Kinds of copies, in order of preference: the first copy that holds a record is its source.
 REMOTE_KIND = "remote"
@@ -128,7 +133,7 @@ def _is_whole(log: ReplicaFacts, facts: ReplicaFacts) -> bool:
 class KnownRecords:
     """Records of a log, by offset, and the bounds of batches whose records are missing from them."""
 
-    rows: np.ndarray
+    rows: NDArray[np.void]
     unread: Sequence[tuple[int, int]]
     """[first offset, end offset) of batches that cannot be decoded."""
     not_captured: Sequence[tuple[int, int]]
@@ -193,11 +198,11 @@ class ReferenceLog:
         # numpy's accumulate fails on an empty array.
         self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else self._ends[:0]
 
-    def batches_from(self, offset: int) -> np.ndarray:
+    def batches_from(self, offset: int) -> NDArray[np.void]:
         """Loaded batches (`BATCH_DTYPE`) that begin at `offset` or later."""
         return self._batches[self._batches["base_offset"] >= offset]
 
-    def holds(self, batches: np.ndarray) -> np.ndarray:
+    def holds(self, batches: NDArray[np.void]) -> NDArray[np.bool_]:
         """Mask of the `batches` that the reference has too, with equal offsets, epoch, checksum and size."""
         return np.array([key in self._known for key in _keys(batches)], bool)
 
@@ -228,7 +233,7 @@ class ReferenceLog:
         not_captured = [self._bounds(requests[request]) for request, _ in outcome.not_captured]
         return KnownRecords(outcome.rows, unread, not_captured)
 
-    def markers(self, start_offset: int, producers: Sequence[int]) -> np.ndarray:
+    def markers(self, start_offset: int, producers: Sequence[int]) -> NDArray[np.void]:
         """Control records of `producers` from `start_offset` on, for each up to its next data: later ones end another transaction."""
         self.load({chunk for chunk in self.facts.chunks if (chunk + 1) * CHUNK_OFFSETS > start_offset})
         after = (self._batches["base_offset"] >= start_offset) & (self._batches["magic"] >= 2)
@@ -240,7 +245,7 @@ class ReferenceLog:
             indexes += (own if not len(data) else own[own < data[0]]).tolist()
         return self._reader(self._requests(indexes)).rows
 
-    def records_of_keys(self, keys: np.ndarray) -> np.ndarray:
+    def records_of_keys(self, keys: NDArray[np.uint64]) -> NDArray[np.void]:
         """Every record of the whole log whose key hash is in `keys` (sorted), and all control records.
 
         Batches missing from the evidence are noted.
@@ -266,13 +271,13 @@ class ReferenceLog:
 
 def read_batches(
     snapshot: Snapshot, facts: ReplicaFacts, files: Sequence[SegmentFile], chunks: set[int]
-) -> tuple[np.ndarray, np.ndarray, list[tuple[SegmentFile, Damage]], list[Unread]]:
+) -> tuple[NDArray[np.void], NDArray[np.int64], list[tuple[SegmentFile, Damage]], list[Unread]]:
     """Batches of `chunks` in `files`, in file order; the index of each one's file; damage; and what could not be read.
 
     `facts` are of the log that the files belong to; a file that the audit could not read is skipped, since a finding reports it.
     """
-    rows: list[np.ndarray] = [np.empty(0, BATCH_DTYPE)]
-    places: list[np.ndarray] = [np.empty(0, np.int64)]
+    rows: list[NDArray[np.void]] = [np.empty(0, BATCH_DTYPE)]
+    places: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     damage: list[tuple[SegmentFile, Damage]] = []
     unread: list[Unread] = []
     summaries = {segment.path: segment for segment in facts.segments}
@@ -294,7 +299,7 @@ def read_batches(
     return np.concatenate(rows), np.concatenate(places), damage, unread
 
 
-def _keys(batches: np.ndarray) -> list[tuple]:
+def _keys(batches: NDArray[np.void]) -> list[tuple]:
     names = ("base_offset", "last_offset", "leader_epoch", "crc", "size", "magic")
     return list(zip(*(batches[name].tolist() for name in names), strict=True))
 

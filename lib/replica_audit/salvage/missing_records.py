@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,10 @@ from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
 from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest, request_of
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 #: Reasons why the reference lacks a record.
 REASONS = ("other_record", "other_epoch", "past_end", "hole", "unreadable_there")
@@ -67,14 +72,14 @@ class UnexpandedBatch:
 class MissingRecords:
     """Records that one copy holds and the reference lacks. `rows`, `batch` and `reason` are parallel."""
 
-    rows: np.ndarray
+    rows: NDArray[np.void]
     """`RECORD_DTYPE`, including control records."""
-    batch: np.ndarray
+    batch: NDArray[np.int64]
     """Index into `batches`, parallel to `rows`."""
-    reason: np.ndarray
+    reason: NDArray[np.int8]
     """Index into `REASONS`, parallel to `rows`."""
     batches: list[SourceBatch]
-    markers: np.ndarray
+    markers: NDArray[np.void]
     """Control records of the copy in the chunks that were read, `RECORD_DTYPE`."""
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[Unread] = field(default_factory=list)
@@ -105,7 +110,7 @@ def find_lacking(
     search.tell_damage(rows[different & ~sound], places[different & ~sound])
     lacking = different & sound
     lacking[lacking] = ~search.sent_again(rows, lacking)
-    parts: list[tuple[np.ndarray, ...]] = []
+    parts: list[tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.int8]]] = []
     for window in _windows(rows, np.flatnonzero(lacking)):
         parts += search.compare(rows[window], places[window])
     control = (rows["attributes"] & CONTROL != 0) & (rows["magic"] >= 2) & sound
@@ -131,7 +136,7 @@ class _Search:
     ahead_too: bool
     found: MissingRecords
 
-    def sent_again(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    def sent_again(self, rows: NDArray[np.void], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Mask of the `chosen` batches that their producer sent again, so that the reference has them at other offsets.
 
         Only a batch whose epoch is not the reference's at that offset was sent to another leader.
@@ -154,7 +159,9 @@ class _Search:
         places = zip(batches["base_offset"].tolist(), batches["position"].tolist(), strict=True)
         return np.array([place in positions for place in places], bool)
 
-    def compare(self, batches: np.ndarray, places: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def compare(
+        self, batches: NDArray[np.void], places: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.int8]]]:
         """Rows, batch indexes and reasons of the missing records in each of `batches`, which make up one window."""
         known = self.reference.records(int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1)
         requests = self._requests(batches, places)
@@ -180,7 +187,7 @@ class _Search:
                 at = np.full(int(lacking.sum()), len(self.found.batches) - 1)
                 yield rows[lacking], at, reason[lacking]
 
-    def _requests(self, batches: np.ndarray, places: np.ndarray) -> dict[RecordRequest, np.void]:
+    def _requests(self, batches: NDArray[np.void], places: NDArray[np.int64]) -> dict[RecordRequest, np.void]:
         paths = (self.copy.files[place].path for place in places.tolist())
         return {request_of(path, batch): batch for path, batch in zip(paths, batches, strict=True)}
 
@@ -197,7 +204,7 @@ class _Search:
         else:
             self.found.left_out[word] += count or 0
 
-    def _judge(self, rows: np.ndarray, known: KnownRecords) -> np.ndarray:
+    def _judge(self, rows: NDArray[np.void], known: KnownRecords) -> NDArray[np.int8]:
         """Index of the reason for each record of one batch; -1 where the reference has it, or its loss is not shown.
 
         Nothing shows a loss where the reference's records were not captured; those batches are noted.
@@ -245,7 +252,7 @@ class _Search:
             return "unreadable_there"
         return CLEANED if facts.compacted or self.copy.facts.compacted else "hole"
 
-    def tell_damage(self, batches: np.ndarray, places: np.ndarray) -> None:
+    def tell_damage(self, batches: NDArray[np.void], places: NDArray[np.int64]) -> None:
         """Note batches of wrong checksum, whose records cannot be trusted, unless the reference keeps them."""
         for request, batch in self._requests(batches, places).items():
             if not self.reference.keeps(batch):
@@ -283,14 +290,14 @@ def _record_count(batch: np.void) -> int | None:
     return int(batch["record_count"]) if batch["record_count"] >= 0 else None
 
 
-def _without_epoch(rows: np.ndarray) -> np.ndarray:
+def _without_epoch(rows: NDArray[np.void]) -> NDArray[np.void]:
     """`rows` without epochs: records equal except for the epoch count as one, rewritten at the same offset."""
     rows = rows.copy()
     rows["leader_epoch"] = -1
     return rows
 
 
-def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFile]) -> np.ndarray:
+def _moved_back(rows: NDArray[np.void], places: NDArray[np.int64], files: Sequence[SegmentFile]) -> NDArray[np.void]:
     """`rows` with base offsets recomputed from the end of the preceding batch in the file, since no CRC covers them."""
     moved = rows.copy()
     if not len(rows):
@@ -303,7 +310,7 @@ def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFil
     return moved
 
 
-def _windows(rows: np.ndarray, chosen: np.ndarray) -> Iterator[np.ndarray]:
+def _windows(rows: NDArray[np.void], chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """`chosen` indexes in order, in groups of batches of about `_WINDOW_BYTES`."""
     ends = np.cumsum(rows["size"][chosen])
     for number in range(int(ends[-1] // _WINDOW_BYTES) + 1 if len(chosen) else 0):
@@ -312,5 +319,5 @@ def _windows(rows: np.ndarray, chosen: np.ndarray) -> Iterator[np.ndarray]:
             yield group
 
 
-def _nothing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _nothing() -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.int8]]:
     return np.empty(0, RECORD_DTYPE), np.empty(0, np.int64), np.empty(0, np.int8)

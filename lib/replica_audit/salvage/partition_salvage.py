@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +41,10 @@ from replica_audit.snapshot.provenance import NOT_CAPTURED
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
 #: Names in the order of the numbers below.
 OUTCOMES = ("none", "committed", "aborted", "open")
 NONE, COMMITTED, ABORTED, OPEN = range(len(OUTCOMES))
@@ -49,15 +54,15 @@ NONE, COMMITTED, ABORTED, OPEN = range(len(OUTCOMES))
 class Outcomes:
     """Outcomes of transactions, in arrays parallel to the given rows."""
 
-    outcome: np.ndarray
+    outcome: NDArray[np.int8]
     """Index into `OUTCOMES`; `none`: the record is in no transaction."""
-    marker: np.ndarray
+    marker: NDArray[np.int64]
     """Offset of the deciding marker, -1 without one."""
-    by_reference: np.ndarray
+    by_reference: NDArray[np.bool_]
     """True if the marker is in the reference, not in the copy that holds the record."""
 
 
-def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
+def decide(rows: NDArray[np.void], own: NDArray[np.void], theirs: NDArray[np.void]) -> Outcomes:
     """Outcomes of the transactions of `rows` (`RECORD_DTYPE`).
 
     The first marker of the producer after the record decides, in the log that holds the record (`own`: control records of that
@@ -90,13 +95,13 @@ def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
     return Outcomes(outcome, marker, by_reference)
 
 
-def undecided_producers(rows: np.ndarray, own: np.ndarray) -> Sequence[int]:
+def undecided_producers(rows: NDArray[np.void], own: NDArray[np.void]) -> Sequence[int]:
     """Producers of transactions in `rows` that no marker of the copy itself ends."""
     found = decide(rows, own, own[:0])
     return np.unique(rows["producer_id"][found.outcome == OPEN]).tolist()
 
 
-def _of(markers: np.ndarray, producer: int, epoch: int) -> np.ndarray:
+def _of(markers: NDArray[np.void], producer: int, epoch: int) -> NDArray[np.void]:
     mine = (markers["producer_id"] == producer) & (markers["producer_epoch"] >= epoch)
     chosen = markers[mine & np.isin(markers["marker"], (ABORT, COMMIT))]
     return chosen[np.argsort(chosen["offset"], kind="stable")]
@@ -129,7 +134,7 @@ class SelectedRecords:
     as if each were an epoch of its own.
     """
 
-    rows: np.ndarray
+    rows: NDArray[np.void]
     """`record` (`RECORD_DTYPE`), `copy` and `batch` (indexes), `reason`, `outcome`, `marker`, `by_reference`, `variant`."""
     also_in: tuple[tuple[int, ...], ...]
     """For each record, the other copies that hold it."""
@@ -178,7 +183,7 @@ def _unexpanded_once(lacking: Sequence[MissingRecords]) -> tuple[UnexpandedBatch
     return tuple(seen[key] for key in sorted(seen))
 
 
-def _each_once(rows: np.ndarray) -> tuple[np.ndarray, tuple[tuple[int, ...], ...], int]:
+def _each_once(rows: NDArray[np.void]) -> tuple[NDArray[np.void], tuple[tuple[int, ...], ...], int]:
     """The first occurrence of each record, ordered; for each the other copies; and the number of repetitions within one copy."""
     seen: dict[tuple, int] = {}
     chosen: list[int] = []
@@ -202,7 +207,7 @@ def _each_once(rows: np.ndarray) -> tuple[np.ndarray, tuple[tuple[int, ...], ...
     return kept[order], tuple(tuple(others[index]) for index in order.tolist()), repeated
 
 
-def _variants(rows: np.ndarray) -> list[int]:
+def _variants(rows: NDArray[np.void]) -> list[int]:
     """For each row, the number of earlier rows of the same epoch and offset."""
     counted: Counter[tuple[int, int]] = Counter()
     found = []
@@ -228,9 +233,9 @@ class Finds:
     """The records to salvage, with what is known of each."""
 
     selection: SelectedRecords
-    proven: np.ndarray
+    proven: NDArray[np.bool_]
     """Parallel to the selection: True if proven committed."""
-    later_value: np.ndarray | None
+    later_value: NDArray[np.bool_] | None
     """Parallel to the selection: True if the reference has a later record of the key; None where its log is not compacted."""
 
 
@@ -258,7 +263,7 @@ def salvage_partition(
     snapshot: Snapshot,
     reader: RecordReader,
     audit: PartitionAudit,
-    batches: Mapping[CopyKey, np.ndarray],
+    batches: Mapping[CopyKey, NDArray[np.void]],
     files: Iterable[SegmentFile],
     unplaced: Iterable[ReplicaDir],
     choices: Choices,
@@ -346,7 +351,7 @@ def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list
     return left
 
 
-def _later_values(reference: ReferenceLog, selection: SelectedRecords) -> np.ndarray:
+def _later_values(reference: ReferenceLog, selection: SelectedRecords) -> NDArray[np.bool_]:
     """For each record, True if the reference has a later visible record of the same key, possibly a tombstone."""
     rows = selection.rows["record"]
     keys = np.unique(rows["key"][rows["has_key"]])
@@ -363,8 +368,8 @@ def _later_values(reference: ReferenceLog, selection: SelectedRecords) -> np.nda
 
 
 def _proven(
-    case: Case, batches: Mapping[CopyKey, np.ndarray], copies: Iterable[Copy], selection: SelectedRecords
-) -> np.ndarray:
+    case: Case, batches: Mapping[CopyKey, NDArray[np.void]], copies: Iterable[Copy], selection: SelectedRecords
+) -> NDArray[np.bool_]:
     """For each record, True if it is proven committed in a copy that holds it."""
     ranges = committed_ranges(case, batches) if len(selection.rows) else {}
     ends = {

@@ -6,6 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 import numpy as np
 
@@ -169,7 +174,9 @@ class SalvagedSnapshot:
             row["protocol"], row["kafka_version"], tuple(row["topics"]), row["quiesced"], row.get("remote")
         )
 
-    def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
+    def _audits(
+        self, progress: Progress
+    ) -> Iterator[tuple[Examined, Mapping[CopyKey, NDArray[np.void]], PartitionAudit]]:
         """Audits of the wanted partitions: with a plan, of those that it decides. Partitions that need the coordinator's log
         come last, so that it is read once."""
         waiting = []
@@ -192,7 +199,7 @@ class SalvagedSnapshot:
 
     def _audit(
         self, examined: Examined, states: Mapping[int, TransactionState]
-    ) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
+    ) -> Iterator[tuple[Examined, Mapping[CopyKey, NDArray[np.void]], PartitionAudit]]:
         """Audit one partition; yield nothing if it is only a premise of the plan, or is skipped."""
         partition = examined.plan.evidence.topic_partition
         batches = self._opened.read_batches(examined)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -45,6 +45,10 @@ from replica_audit.scratch import hash_file, new_directory, new_file
 from replica_audit.segments.records import RecordError, decode_payloads
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.typed_json import to_object
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 #: Producers listed in a partition's entry; the others are only counted.
 _PRODUCERS = 1000
@@ -202,7 +206,7 @@ def _epochs(selection: SelectedRecords, copies: Sequence[Copy]) -> Iterator[Mani
         yield ManifestEpoch(or_none(epoch), *span, len(offsets), brokers, None in ids)
 
 
-def _producers(rows: np.ndarray) -> list[ManifestProducer]:
+def _producers(rows: NDArray[np.void]) -> list[ManifestProducer]:
     """Entries by producer id and epoch; records without a producer id are one entry."""
     record = rows["record"]
     found = []
@@ -222,7 +226,7 @@ def _producers(rows: np.ndarray) -> list[ManifestProducer]:
     return found
 
 
-def _transactions(rows: np.ndarray) -> dict[str, int]:
+def _transactions(rows: NDArray[np.void]) -> dict[str, int]:
     """Number of transactions with records among `rows`, by outcome; a transaction is a producer and the marker that ended it."""
     columns = (rows["outcome"], rows["record"]["producer_id"], rows["marker"])
     found = set(zip(*(column.tolist() for column in columns), strict=True))

@@ -51,9 +51,9 @@ class Batches(Sequence[Batch]):
     def __getitem__(self, at: int) -> Batch: ...
 
     @overload
-    def __getitem__(self, at: slice) -> Batches: ...
+    def __getitem__(self, at: slice[int | None, int | None, int | None]) -> Batches: ...
 
-    def __getitem__(self, at: int | slice) -> Batch | Batches:
+    def __getitem__(self, at: int | slice[int | None, int | None, int | None]) -> Batch | Batches:
         return Batches(self.rows[at]) if isinstance(at, slice) else Batch._make(self.rows[at].item())
 
     def __iter__(self) -> Iterator[Batch]:

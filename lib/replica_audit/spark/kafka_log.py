@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -255,7 +255,7 @@ def _number(option: str, text: str) -> int:
     return int(text)
 
 
-def _file_values(file: SegmentFile) -> dict[str, Any]:
+def _file_values(file: SegmentFile) -> dict[str, object]:
     return SegmentNames(file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)._asdict()
 
 

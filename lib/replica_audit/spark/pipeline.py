@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.config import Settings
 from replica_audit.results import Results
 from replica_audit.runner.ingest import ingest
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progress) -> str:
+def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progress: Progress) -> str:
     """Ingest a snapshot; returns its id. See `ingest.ingest`."""
     if settings.catalog is None and loses_commits(settings.warehouse):
         progress.warn(
@@ -27,7 +28,11 @@ def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progr
 
 
 def run_audit(
-    spark: SparkSession, snapshot_id: str | None, settings: Settings, progress, snapshot_uri: str | None = None
+    spark: SparkSession,
+    snapshot_id: str | None,
+    settings: Settings,
+    progress: Progress,
+    snapshot_uri: str | None = None,
 ) -> Results:
     """Audit an ingested snapshot. See `ingested_source.audit`."""
     return audit(SparkExecutor(spark), open_warehouse(spark, settings), snapshot_id, settings, progress, snapshot_uri)

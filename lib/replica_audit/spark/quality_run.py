@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from replica_audit.schema import FACT_TABLES, REPORT_TABLES, QualityRow
 from replica_audit.spark.table_frames import ingested_frame
 from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import capture_times
-from replica_audit.warehouse.attempts import check_committed, latest_attempt, own_rows, record_attempt
+from replica_audit.warehouse.attempts import Attempt, check_committed, ids_of, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, read_summary, segment_files
 
@@ -52,7 +52,7 @@ def quality_frames(
     Facts and answers are in memory, as columns, and are constants of the query plan: using them reads nothing. Bronze tables
     are read from the warehouse.
     """
-    frames: dict[str, Any] = {}
+    frames: dict[str, pa.Table | DataFrame] = {}
     suites = list(suites)
     tables = local_tables(results, counts, {suite.table for suite in suites})
     for suite in suites:
@@ -119,8 +119,16 @@ def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapsho
 
 def keep_quality(warehouse: Warehouse, results: Results, rows: Sequence[QualityRow], *, again: bool) -> None:
     """Write an audit's rows of `quality` and record their number; `again`: in place of its present ones."""
-    ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
-    attempt: dict[str, Any] = {**ids, "ingest_id": None, "started": now()}
+    audit = results.audit
+    attempt = Attempt(
+        started=now(),
+        cluster_id=audit["cluster_id"],
+        snapshot_id=audit["snapshot_id"],
+        audit_id=audit["audit_id"],
+        ingest_id=None,
+        options=None,
+    )
+    ids = ids_of(attempt)
     if again:
         # Until these are all there, the right number of rows is unknown.
         record_attempt(warehouse, "quality", "running", **attempt)

@@ -9,17 +9,23 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING
 
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.paths import local_path
 from replica_audit.results import Results
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from replica_audit.quality.checkpoint import QualityRun
+    from replica_audit.quality.suites import QualityPlan
 
 #: Directory below the report.
 DATA_DOCS = "data_docs"
@@ -53,7 +59,7 @@ class QualityStage:
             self._loaded = self._pool.submit(_load)
         return self._loaded
 
-    def prepare(self, spark: Any, snapshot_id: str) -> Future:
+    def prepare(self, spark: SparkSession | None, snapshot_id: str) -> Future:
         """Start counting over the segments of an ingested snapshot, while the audit runs."""
         from replica_audit.spark.catalogs import open_warehouse
         from replica_audit.spark.quality_run import count_segments
@@ -61,7 +67,7 @@ class QualityStage:
         self._counts = self._pool.submit(count_segments, open_warehouse(spark, self._settings), snapshot_id)
         return self._counts
 
-    def check(self, spark: Any, results: Results, *, again: bool = False) -> Results:
+    def check(self, spark: SparkSession | None, results: Results, *, again: bool = False) -> Results:
         """`results` with the rows of `quality`, which are stored in the warehouse; Data Docs go into the report.
 
         `again`: this audit may have been checked before, and is checked anew.
@@ -109,7 +115,7 @@ def _data_docs(settings: Settings) -> str:
     return os.path.join(local_path(settings.report) or settings.report, DATA_DOCS)
 
 
-def _load() -> Any:
+def _load() -> Callable[[QualityPlan, Mapping[str, object], str | None, str, datetime], QualityRun]:
     from replica_audit.quality.checkpoint import run_checkpoint
 
     return run_checkpoint

@@ -6,7 +6,7 @@ Nothing in a file is left out: a batch whose records cannot be read is a row wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from replica_audit.spark.row_filters import OPERATORS, Condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 #: Rows that leave a task together.
 _ROWS = 10_000
@@ -29,7 +30,7 @@ _ROWS = 10_000
 def record_batches(
     snapshot: Snapshot,
     file: SegmentFile,
-    names: Mapping[str, Any],
+    names: Mapping[str, object],
     schema: pa.Schema,
     conditions: Sequence[Condition],
     payloads: bool,
@@ -40,7 +41,7 @@ def record_batches(
     """
     import pyarrow as pa
 
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for row in _rows(snapshot, file, conditions, payloads):
         rows.append({**names, **row})
         if len(rows) >= _ROWS:
@@ -52,7 +53,7 @@ def record_batches(
 
 def _rows(
     snapshot: Snapshot, file: SegmentFile, conditions: Sequence[Condition], payloads: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     if file.source != "segment":
         yield {"problem": f"known from {file.source.replace('_', ' ')} only, which has no records that could be read"}
         return
@@ -68,7 +69,7 @@ def _rows(
         yield {"problem": f"the file could not be read: {error}"}
 
 
-def wanted_batches(batches: np.ndarray, conditions: Sequence[Condition]) -> np.ndarray:
+def wanted_batches(batches: NDArray[np.void], conditions: Sequence[Condition]) -> NDArray[np.bool_]:
     """Mask of the batches that may have records that satisfy the conditions on `offset`."""
     first, last = batches["base_offset"], batches["last_offset"]
     mask = np.ones(len(batches), bool)
@@ -84,7 +85,9 @@ def wanted_batches(batches: np.ndarray, conditions: Sequence[Condition]) -> np.n
     return mask
 
 
-def _rows_of_batches(reader: RecordReader, path: str, batches: np.ndarray, payloads: bool) -> Iterator[dict[str, Any]]:
+def _rows_of_batches(
+    reader: RecordReader, path: str, batches: NDArray[np.void], payloads: bool
+) -> Iterator[dict[str, object]]:
     requests = {}
     for batch in batches:
         base = int(batch["base_offset"])
@@ -104,8 +107,8 @@ def _rows_of_batches(reader: RecordReader, path: str, batches: np.ndarray, paylo
             yield {"batch_base_offset": base, "problem": f"its batch cannot be decoded: {error}"}
 
 
-def _row(record: Payload, payloads: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(record: Payload, payloads: bool) -> dict[str, object]:
+    row: dict[str, object] = {
         "offset": record.offset,
         "magic": record.magic,
         "timestamp_ms": None if record.timestamp < 0 else record.timestamp,

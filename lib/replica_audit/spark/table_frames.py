@@ -6,9 +6,10 @@ Spark reads them as Parquet: the session needs nothing of Delta, and no job repl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.results import AuditObject
 from replica_audit.row_classes import ddl
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def audit_frame(spark: SparkSession, warehouse: Warehouse, table: str, audit: Mapping[str, Any]) -> DataFrame:
+def audit_frame(spark: SparkSession, warehouse: Warehouse, table: str, audit: AuditObject) -> DataFrame:
     """Rows of a table, report or bronze, of the audit that `audit` describes. Raises KeyError for an unknown table."""
     if table not in REPORT_TABLES and table not in BRONZE_TABLES:
         raise KeyError(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import GoneRecordsRow
 from replica_audit.segments.batch_rows import Batches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _COMMITTED: tuple[Committed, ...] = get_args(Committed)
 
@@ -103,7 +107,7 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
     return _missing(found, before, item.follower)
 
 
-def batches_below_start(old: ReplicaFacts, rows: np.ndarray, before: Case, after: Case) -> list[MissingBatch]:
+def batches_below_start(old: ReplicaFacts, rows: NDArray[np.void], before: Case, after: Case) -> list[MissingBatch]:
     """Data batches that a replica held in `before`, its `rows`, below the present leader's log start, and that this never had."""
     lacked = lacked_below_start(after.reference.facts, old)
     if lacked is None:
@@ -138,7 +142,7 @@ def chunks_that_none_may_have(old: ReplicaFacts, after: Case) -> set[int]:
     }
 
 
-def batches_in_holes(old: ReplicaFacts, rows: np.ndarray, after: Case) -> Iterator[MissingBatch]:
+def batches_in_holes(old: ReplicaFacts, rows: NDArray[np.void], after: Case) -> Iterator[MissingBatch]:
     """Data batches of the present leader's history that a replica held, and that now lie in a hole of remote storage.
 
     They were committed: a local start and a log start stay at or below the high watermark. `rows` are the replica's batches.
@@ -163,7 +167,7 @@ def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
 
 def gone_ranges(
     lacking: Iterable[MissingBatch],
-    present: Sequence[tuple[ReplicaFacts, np.ndarray]],
+    present: Sequence[tuple[ReplicaFacts, NDArray[np.void]]],
     after: Case,
     away: Set[int],
 ) -> Iterator[GoneRecordsRow]:
@@ -262,7 +266,7 @@ def _held(facts: ReplicaFacts, batch: Batch, known: set[tuple], lineage: Lineage
     return without(held, [OffsetRange(end, facts.log_end_offset)])
 
 
-def _identities(rows: np.ndarray) -> set[tuple]:
+def _identities(rows: NDArray[np.void]) -> set[tuple]:
     """Batches by their bytes, and by their ranges and epochs, which cleaners keep."""
     found: set[tuple] = set()
     for names in (("base_offset", "last_offset", "crc", "size"), ("base_offset", "last_offset", "leader_epoch")):

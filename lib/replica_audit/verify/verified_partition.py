@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from replica_audit.verify.committed import (
     lacking_batches,
 )
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
 #: Path prefixes of each snapshot's files, so that one reader of records serves both.
 BEFORE = "before"
 AFTER = "after"
@@ -57,8 +61,8 @@ class Pairing:
 
     before: Case
     after: Case
-    old_rows: Mapping[CopyKey, np.ndarray]
-    new_rows: Mapping[CopyKey, np.ndarray]
+    old_rows: Mapping[CopyKey, NDArray[np.void]]
+    new_rows: Mapping[CopyKey, NDArray[np.void]]
     read: RecordSource | None = None
     """Reads records of either moment, from paths that begin with `BEFORE` or `AFTER`; None: headers decide."""
 
@@ -75,11 +79,11 @@ class Pairing:
         """Compare what a replica held before with what it holds now."""
         return self._compare(as_reference(new), old)
 
-    def batches_before(self, old: ReplicaFacts) -> np.ndarray:
+    def batches_before(self, old: ReplicaFacts) -> NDArray[np.void]:
         """Batches of an earlier replica, in the wanted chunks."""
         return restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
 
-    def batches_after(self, new: ReplicaFacts) -> np.ndarray:
+    def batches_after(self, new: ReplicaFacts) -> NDArray[np.void]:
         """Batches of a later replica, in the wanted chunks."""
         return restore_epochs(self.new_rows.get(new.key, _NONE), new.rot)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping
+from typing import TypedDict
 
 from replica_audit import __version__
 from replica_audit.errors import EngineError, UsageError
@@ -17,6 +18,22 @@ from replica_audit.schema import AttemptRow
 from replica_audit.text import count, now
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 from replica_audit.warehouse.table_reads import damage_sentence
+
+
+class Attempt(TypedDict):
+    """What all rows of one attempt say, by the arguments of `record_attempt`."""
+
+    started: str
+    cluster_id: str | None
+    snapshot_id: str | None
+    audit_id: str | None
+    ingest_id: str | None
+    options: str | None
+
+
+def ids_of(attempt: Attempt) -> dict[str, str | None]:
+    """`cluster_id`, `snapshot_id` and `audit_id`, which rows of the report tables have."""
+    return {"cluster_id": attempt["cluster_id"], "snapshot_id": attempt["snapshot_id"], "audit_id": attempt["audit_id"]}
 
 
 def record_attempt(
