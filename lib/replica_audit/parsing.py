@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any, TypeGuard
 
 from replica_audit.errors import FormatError, UsageError
@@ -40,6 +42,11 @@ def parse_partition(text: str) -> TopicPartition:
         return TopicPartition.parse(text)
     except ValueError as error:
         raise UsageError(f"{error}: give a partition such as orders-0") from error
+
+
+def matches(patterns: Sequence[str], topic: str | None) -> bool:
+    """True if a topic's whole name matches one of the shell patterns, or there are none; no topic matches no pattern."""
+    return not patterns or (topic is not None and any(fnmatchcase(topic, pattern) for pattern in patterns))
 
 
 def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int | None:

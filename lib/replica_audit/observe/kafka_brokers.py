@@ -14,7 +14,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from fnmatch import fnmatchcase
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -34,6 +33,7 @@ from replica_audit.observe.broker_answers import (
     Throttled,
     UnreachableError,
 )
+from replica_audit.parsing import matches
 from replica_audit.redaction import redact
 
 #: Client id in brokers' logs and quotas.
@@ -187,10 +187,7 @@ class KafkaBrokers:
         if named:
             asked = [request.MetadataRequestTopic(name=one) for one in named]
             found += self._of_any(request(topics=asked, allow_auto_topic_creation=False)).topics
-        wanted = sorted(
-            (one for one in found if not topics or any(fnmatchcase(one.name, pattern) for pattern in topics)),
-            key=lambda one: one.name,
-        )
+        wanted = sorted((one for one in found if matches(topics, one.name)), key=lambda one: one.name)
         refused = [f"topic {one.name}: {self._name(one.error_code)}" for one in wanted if one.error_code != _NO_ERROR]
         listed = [one for one in wanted if one.error_code == _NO_ERROR]
         eligible, why = self._eligible([one.name for one in listed])

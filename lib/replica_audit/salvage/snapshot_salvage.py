@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 import numpy as np
 
@@ -34,6 +29,7 @@ from replica_audit.elect.plan_model import Decision, Plan, PlannedPartition
 from replica_audit.elect.premises import ChangedPremise, moved_since, rests_on
 from replica_audit.errors import UsageError
 from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
+from replica_audit.parsing import matches
 from replica_audit.results import Results, place_of
 from replica_audit.salvage.compared_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
@@ -42,6 +38,9 @@ from replica_audit.schema import PartitionStateRow
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.text import count
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 class PlannedLeaders:
     """The part of a plan that concerns some topics, and the state of its partitions in a snapshot."""
@@ -49,12 +48,12 @@ class PlannedLeaders:
     def __init__(self, plan: Plan, digest: str, topics: Sequence[str] = ()) -> None:
         """`digest` is the SHA-256 of plan.json; `topics` are shell patterns, empty for all topics."""
         self.digest = digest
-        decisions = [one for one in plan.decisions if _is_of(one.topic, topics)]
-        self.leaders = {_place(one): one for one in decisions if one.procedure != "unplanned"}
-        self.without_steps = tuple(_place(one) for one in decisions if one.procedure == "unplanned")
+        decisions = [one for one in plan.decisions if matches(topics, one.topic)]
+        self.leaders = {place_of(one): one for one in decisions if one.procedure != "unplanned"}
+        self.without_steps = tuple(place_of(one) for one in decisions if one.procedure == "unplanned")
         """Partitions decided without steps: their future leader is unknown."""
-        self._plan = replace(plan, rests_on=tuple(one for one in plan.rests_on if _is_of(one.topic, topics)))
-        self.places = frozenset(map(_place, self._plan.rests_on))
+        self._plan = replace(plan, rests_on=tuple(one for one in plan.rests_on if matches(topics, one.topic)))
+        self.places = frozenset(map(place_of, self._plan.rests_on))
         """Partitions that the plan is based on."""
         self._seen: list[PlannedPartition] = []
 
@@ -73,14 +72,6 @@ class PlannedLeaders:
                 f"the plan was made from another snapshot: {_say(changes[0])}{more} (elect --check lists them); "
                 "give the snapshot that it was made from, or make a new plan"
             )
-
-
-def _is_of(topic: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(topic, pattern) for pattern in patterns)
-
-
-def _place(one: Decision | PlannedPartition) -> TopicPartition:
-    return TopicPartition(one.topic, one.partition)
 
 
 def _say(change: ChangedPremise) -> str:

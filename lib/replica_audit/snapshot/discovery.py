@@ -13,6 +13,7 @@ from itertools import chain
 from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import Leadership, ReplicaDir, SegmentFile, TopicPartition
+from replica_audit.parsing import matches
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
 from replica_audit.snapshot.file_tree import TreeEntry
@@ -104,19 +105,15 @@ def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spread
     Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in `quarantine`:
     CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not input.
     """
-    spread = None if spreading is None else read_spread(snapshot, partial(_matches, topics), spreading)
+    spread = None if spreading is None else read_spread(snapshot, partial(matches, topics), spreading)
     if spread is not None and any(_stand_in(entry.path) for entry in spread.tree.entries if not entry.is_dir):
         spread = None
     return _Discovery(snapshot, topics, spread).inventory()
 
 
-def _matches(patterns: tuple[str, ...], topic: str) -> bool:
-    return not patterns or any(fnmatchcase(topic, pattern) for pattern in patterns)
-
-
 def _matches_all(filters: Sequence[tuple[str, ...]], topic: str) -> bool:
     """True if a topic passes every one of `filters`: what one broker was not asked for cannot be compared."""
-    return all(_matches(patterns, topic) for patterns in filters)
+    return all(matches(patterns, topic) for patterns in filters)
 
 
 class _Discovery:

@@ -11,7 +11,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ import pyarrow.parquet as pq
 from replica_audit.arrow_rows import arrow_schema
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
-from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
+from replica_audit.parsing import INT32, INT64, is_whole, matches, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.batch_tables import TABLE_ERRORS
 from replica_audit.snapshot.log_dir_names import progress_form
@@ -302,7 +301,7 @@ def read_progress(
         yield _ignored(part.path, part.start if part.form != "parquet" else None, text)
         found = found.filter(whole)
     if topics:
-        names = [one for one in pc.unique(found["topic"]).to_pylist() if any(fnmatchcase(one, each) for each in topics)]
+        names = [one for one in pc.unique(found["topic"]).to_pylist() if matches(topics, one)]
         found = found.filter(pc.is_in(found["topic"], pa.array(names, pa.string())))
     if found.num_rows:
         yield found

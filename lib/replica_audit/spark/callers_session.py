@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from replica_audit.scratch import scratch_directory
+from replica_audit.spark.tasks import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +22,7 @@ def use_own_python(spark: SparkSession) -> None:
     PYTHONSAFEPATH; 3.10 is started by a script. A Python named by PYSPARK_PYTHON or spark.pyspark.python, clusters and Spark
     Connect are left alone.
     """
-    context = None if type(spark).__module__.startswith("pyspark.sql.connect") else spark.sparkContext
+    context = None if is_remote(spark) else spark.sparkContext
     if context is None or not (context.master or "").startswith("local"):
         return
     if "PYSPARK_PYTHON" not in os.environ and context.getConf().get("spark.pyspark.python") is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import CALM, VERDICTS, Severity, Status, Verdict
 from replica_audit.model import TopicPartition
+from replica_audit.parsing import matches
 from replica_audit.results import AuditObject, FindingPlace, place_of
 from replica_audit.row_classes import AnyRow, column_names
 from replica_audit.schema import AttemptRow, Evidence
@@ -286,7 +287,7 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
         )
         for key, row in words.items()
     ]
-    return build_history(audits, partitions, findings, limit, lambda topic: _matches(topic, topics))
+    return build_history(audits, partitions, findings, limit, partial(matches, topics))
 
 
 class _Known(NamedTuple):
@@ -314,7 +315,3 @@ def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     verdicts: dict[FindingPlace, str] = {place_of(row): row.verdict for row in partitions}
     there = ((place_of(row), row.finding_id) for row in findings if row.status != "resolved")
     return Earlier.of(run.audit_id, run.finished, verdicts, there)
-
-
-def _matches(topic: str | None, patterns: Sequence[str]) -> bool:
-    return not patterns or (topic is not None and any(fnmatchcase(topic, pattern) for pattern in patterns))
