@@ -172,7 +172,7 @@ def plan_elections(
             )
         ),
         *copy_of_outrun(outcome.outrun),
-        *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),
+        *salvage_steps(results, outcome.decisions, made_with, list(map(str, asked))),
     ]
     return Plan(
         cluster_id=results.audit.get("cluster_id"),

@@ -260,7 +260,7 @@ class Copies:
 
     def of_partitions(self, broker_id: int, places: Iterable[TopicPartition]) -> str:
         """Command that copies partition directories."""
-        return self.of_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
+        return self.of_directories(broker_id, map(str, places))
 
     def of_metadata(self, node_id: int, kind: str = "broker") -> str:
         """Command that copies a node's metadata log, with the file that identifies the node (node.id and directory.id)."""

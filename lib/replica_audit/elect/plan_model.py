@@ -283,7 +283,7 @@ class Plan:
     alternatives: tuple[Alternative, ...] = ()
     rests_on: tuple[PlannedPartition, ...] = ()
     leaderless: tuple[tuple[str, int], ...] = ()
-    """Partitions without a leader now: none is registered, or it is down."""
+    """Partitions without a leader now, as pairs in JSON too: none is registered, or it is down."""
 
     @property
     def is_at_rest(self) -> bool:

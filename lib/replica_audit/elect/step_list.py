@@ -366,4 +366,4 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
 
 def list_places(places: Iterable[TopicPartition]) -> str:
     """Names of partitions, joined like `list_names`."""
-    return list_names(f"{topic}-{partition}" for topic, partition in places)
+    return list_names(map(str, places))

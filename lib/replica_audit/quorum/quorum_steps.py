@@ -459,7 +459,7 @@ class _Plan:
                 brokers=(broker,),
                 partitions=tuple(sorted(one.topic_partition for one in found)),
                 commands=tuple(
-                    restore_stray(broker, one.path.rpartition("/")[2], f"{one.topic}-{one.partition}") for one in found
+                    restore_stray(broker, one.path.rpartition("/")[2], str(one.topic_partition)) for one in found
                 ),
                 before=("Its process has ended",),
             )

@@ -29,7 +29,7 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
     """
     findings = {place: present(rows) for place, rows in by_place(results.findings).items()}
     suites: dict[str, list[ElementTree.Element]] = {}
-    for row in sorted(detailed_partitions(results), key=lambda row: place_of(row)):
+    for row in sorted(detailed_partitions(results), key=place_of):
         name = clean(row.topic)
         case = _case(
             name,

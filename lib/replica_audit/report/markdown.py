@@ -84,7 +84,7 @@ def _what_to_do(todo: WhatToDo) -> str:
     """The choices, and in a folded section the steps with their commands and their numbers in the plan."""
     lines = ["**What to do next**", ""]
     for one in todo.choices:
-        named = [code_span(f"{topic}-{partition}") for topic, partition in one.places]
+        named = [code_span(str(place)) for place in one.places]
         more = f" and {count(one.more, 'more partition')}" if one.more else ""
         lines.append(f"- {', '.join(named)}{more}: {escape(one.sentence)}")
     if todo.left_out:

@@ -163,7 +163,7 @@ _RIGHTS = {
 
 
 def _nothing_to_decide(plan: Plan) -> str:
-    places = plan.leaderless
+    places = [TopicPartition(*one) for one in plan.leaderless]
     if not places:
         return "Nothing needs to be decided: no choice of leader would keep more."
     nobody = f"nobody is known to lead {name_partitions(places, 4)} now"

@@ -8,7 +8,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
 from replica_audit.report.layout import clean, fit_columns, paint, wrap
 from replica_audit.report.plan_text import tell_elsewhere, tell_step
-from replica_audit.report.sentences import join_some
+from replica_audit.report.sentences import join_some, name_partitions
 from replica_audit.text import count, listed, name_brokers, name_ids, verb
 
 _NAMED = 6
@@ -176,5 +176,4 @@ def tell_lost(lost: Lost) -> Iterator[str]:
 
 def _told_places(noun: str, places: Sequence[TopicPartition], plural: str | None = None) -> Iterator[str]:
     if places:
-        names = [f"{topic}-{number}" for topic, number in places]
-        yield f"{count(len(names), noun, plural)}: {join_some(names, _NAMED, 'partition')}"
+        yield f"{count(len(places), noun, plural)}: {name_partitions(places, _NAMED)}"

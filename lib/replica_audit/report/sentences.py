@@ -13,6 +13,7 @@ from replica_audit.report.layout import clean
 from replica_audit.text import capitalise, listed
 
 if TYPE_CHECKING:
+    from replica_audit.model import TopicPartition
     from replica_audit.schema import FindingRow
 
 Sentence = tuple[str, ...]
@@ -46,9 +47,9 @@ def join_some(words: Sequence[object], limit: int, noun: str) -> str:
     return join_words([*words[:limit], f"{more} more {noun}{'' if more == 1 else 's'}"])
 
 
-def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
+def name_partitions(places: Sequence[TopicPartition], limit: int = 4) -> str:
     """Name partitions, e.g. "orders-0, orders-1 and 7 more partitions"."""
-    return join_some([f"{topic}-{partition}" for topic, partition in places], limit, "partition")
+    return join_some(places, limit, "partition")
 
 
 def end_sentence(text: str) -> str:

@@ -10,7 +10,7 @@ from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
 from replica_audit.model import TopicPartition
-from replica_audit.results import PartitionRows, Results, place_of, present
+from replica_audit.results import FindingPlace, PartitionRows, Results, place_of, present
 from replica_audit.row_classes import Row
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
 
@@ -63,9 +63,9 @@ def is_failing(row: FindingRow | QualityRow, fail_on: str) -> bool:
     return row.status == "new" and at_or_above(row.severity, fail_on)
 
 
-def worst_of_each(findings: Iterable[FindingRow]) -> dict[tuple[str | None, int | None], FindingRow]:
+def worst_of_each(findings: Iterable[FindingRow]) -> dict[FindingPlace, FindingRow]:
     """Worst present finding of each partition."""
-    worst: dict[tuple[str | None, int | None], FindingRow] = {}
+    worst: dict[FindingPlace, FindingRow] = {}
     for row in worst_first(present(findings)):
         worst.setdefault(place_of(row), row)
     return worst
@@ -100,7 +100,7 @@ def other_partitions(results: Results, shown: Iterable[PartitionRow]) -> list[Pa
     """Rows of the partitions not `shown` in detail, by name."""
     told = frozenset(map(place_of, shown))
     others = (row for row in results.partitions if place_of(row) not in told)
-    return sorted(others, key=lambda row: place_of(row))
+    return sorted(others, key=place_of)
 
 
 def detailed_places(results: Results) -> frozenset[TopicPartition]:

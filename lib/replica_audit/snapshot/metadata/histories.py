@@ -255,7 +255,7 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
     partitions: dict[str, set[int]] = {}
     epochs: dict[str, set[int]] = {}
     for one in directories:
-        name, entries = f"{one.topic}-{one.partition}", one.checkpoint_epochs or ()
+        name, entries = str(one.topic_partition), one.checkpoint_epochs or ()
         if one.topic_id is None:
             continue
         if one.topic_id not in image.created:

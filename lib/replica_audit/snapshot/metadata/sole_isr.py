@@ -297,6 +297,6 @@ def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known
         return None
     state, other = found
     return (
-        f"its leader-epoch-checkpoint of {other.topic}-{other.partition} has leader epoch {state.leader_epoch}, which began "
+        f"its leader-epoch-checkpoint of {other.topic_partition} has leader epoch {state.leader_epoch}, which began "
         f"with record {state.metadata_offset} of the metadata log, in the same batch or a later one"
     )

@@ -208,7 +208,7 @@ def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | Non
     """The latest of these states that a broker's files show: a directory of its topic id, or an entry of its epoch."""
     shown = []
     for one, state, begins_epoch in states:
-        topic_id, name = one.topic_id, f"{one.topic}-{one.partition}"
+        topic_id, name = one.topic_id, str(one.topic_partition)
         for broker in state.replicas:
             entries = None if topic_id is None else epochs(broker, one.topic, one.partition, topic_id)
             if entries is None:
