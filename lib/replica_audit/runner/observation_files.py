@@ -1,7 +1,5 @@
-"""Reading, in tasks, of observations of a running cluster with their timeline, and of brokers' own logs.
-
-Both may be far larger than everything else that is ingested, so tasks write the rows.
-"""
+"""Ingest of observations of a running cluster, with their timeline, and of brokers' own logs: tasks read them and write the
+rows, since both may be far larger than everything else."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ _READ_IN_TURN = 8
 def scan_together(
     works: Sequence[SegmentWork], open_one: Callable[[SegmentWork], OpenSegment | None]
 ) -> dict[int, SmallSegment]:
-    """Segments of `works`, by their number, that are sound throughout and could be read; `scan_segment_file` says what the others are.
+    """Segments of `works`, by their number, that are sound throughout; the others are left to `scan_segment_file`.
 
     Several threads open and read them, on a local disk too: of a file that is not in memory the directory, the inode and the
     content are waited for one after the other.

@@ -29,8 +29,8 @@ _HINT = "Kafka refuses such a file or reads other values from it: compare with t
 
 
 def contradict_stop(directory: ReplicaDir) -> bool:
-    """True if a replica's checkpoints are not as a clean stop leaves them (C.2): that writes the log end as recovery point, which no high
-    watermark and no epoch's start lies past. A file that is missing or damaged contradicts nothing."""
+    """True if a replica's checkpoints are not as a clean stop leaves them (C.2): with the log end as recovery point, and no high
+    watermark or epoch start past it. A missing or damaged file contradicts nothing."""
     flushed, mark = directory.recovery_point_checkpoint, directory.high_watermark_checkpoint
     entries = directory.checkpoint_epochs or ()
     starts = [start for _, start in entries] if increases(entries) else []

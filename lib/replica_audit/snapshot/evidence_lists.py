@@ -1,4 +1,4 @@
-"""Search for a snapshot's evidence: reads the lists of its archives, and rejects by name what does not match them.
+"""Search for a snapshot's evidence: reads the lists of its archives, and reports what does not match them.
 
 `evidence-<broker>.json` at the snapshot's root, or at the root of a tar there, names lists of files, and these the parts of
 each with their SHA-256 (docs/evidence.md).

@@ -182,9 +182,9 @@ def with_own_names(
 ) -> tuple[Manifest | None, list[QuarantineRow]]:
     """The manifest with the names that log dirs have in the snapshot, and rows on entries that fit none, which are left out.
 
-    Times and kind are those of the log dir named, or of all below it; '' is the snapshot itself. A path on the broker, for one, names
-    none: then the entry is that of the broker's only log dir, if it is its only entry; or of all there is of a broker without one, such
-    as texts in place of segments.
+    An entry holds for the log dir that it names and all below it; '' is the snapshot itself. One that names none here, such as a
+    path on the broker, holds for the broker's only log dir, if it is the broker's only entry, and for everything of a broker that
+    has no log dir here, such as texts in place of segments.
     """
     if manifest is None:
         return None, []

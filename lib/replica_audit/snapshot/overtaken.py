@@ -1,4 +1,4 @@
-"""Whether a file that says who leads, e.g. a listing, is older than the logs beside it."""
+"""Detection of files on leadership, such as listings, that are older than the logs beside them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HeldCopies(Protocol):
     """The replicas of a snapshot."""
 
     def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterable[ReplicaDir]:
-        """The replicas of all partitions whose bounds are wanted, and of others as it is convenient, in order of partition."""
+        """The replicas of all partitions whose bounds are wanted, and maybe of others, in order of partition."""
 
 
 def epoch_bounds(copies: Iterable[ReplicaDir]) -> Iterable[EpochBounds]:

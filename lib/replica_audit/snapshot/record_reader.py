@@ -42,7 +42,7 @@ class RecordRequest:
     offset: int
     crc: int
     others: tuple[str, ...] = field(default=(), compare=False)
-    """Further files that may have it at that position, tried if this one has another batch there."""
+    """Other files to try if this one has another batch at that position."""
 
 
 def request_of(path: str, batch: np.void) -> RecordRequest:

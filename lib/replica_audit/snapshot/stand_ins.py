@@ -1,7 +1,4 @@
-"""Texts and tables in place of segments: whose log they describe, and the replicas known from them.
-
-They are used only for replicas without a segment in the snapshot; otherwise they are counted.
-"""
+"""Replicas known from texts and tables in place of segments, used only where the snapshot has no segment of the replica."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The table `audits`: the attempts of all stages, which of them count, and whether their committed rows are there: Delta does
-not notice that a last commit is lost.
+"""The table `audits`: the attempts of all stages, which of them count, and checks that their committed rows are there, since
+Delta does not notice that a last commit is lost.
 
 A stage writes its tables and then its `finished` row. Bronze rows carry the `ingest_id` of the attempt that wrote them; of the
 finished attempts of a snapshot the first is used, so that two runs at once do no harm.
@@ -21,7 +21,7 @@ from replica_audit.warehouse.table_reads import damage_sentence
 
 
 class Attempt(TypedDict):
-    """What all rows of one attempt say, by the arguments of `record_attempt`."""
+    """Columns that all rows of one attempt share (`record_attempt`)."""
 
     started: str
     cluster_id: str | None

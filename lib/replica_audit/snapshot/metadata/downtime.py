@@ -1,8 +1,8 @@
 """Brokers whose files were copied after they had gone down, by their own copies of the metadata log (docs/semantics.md C.2).
 
-A broker fetches the metadata log as long as it runs, and the log gets a record every 500 ms (`NoOpRecord`, KIP-835): so its
-copy ends when it went down, or, if it was copied while it ran, when that was. What a power loss took of it looks like an
-earlier copy; only controllers flush what they append.
+A running broker fetches the metadata log, which gets a record every 500 ms (`NoOpRecord`, KIP-835). So its copy ends when the
+broker went down, or when it was copied while the broker ran. After a power loss it may end earlier, as brokers, unlike
+controllers, do not flush what they append.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from replica_audit.model import Leadership
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments
 
-#: A broker that went down is fenced so much later at most: `broker.session.timeout.ms` is 9 s, and the rest the controller's
-#: timer and the last idle record. Observed are 9.3 to 10.3 s (4.3.1).
+#: Longest time from a broker's end to its fencing: `broker.session.timeout.ms` is 9 s, the rest is the controller's timer and
+#: the last idle record. Observed: 9.3 to 10.3 s (4.3.1).
 _FENCED_WITHIN_MS = 11_000
-#: One that announces its stop is fenced at once: observed are 0 to 0.6 s before the end of its copy.
+#: The same for a broker that announces its stop, which is fenced at once. Observed: 0 to 0.6 s before the end of its copy.
 _STOPPED_WITHIN_MS = 1_000
 
 
@@ -28,9 +28,12 @@ def mark_down_when_copied(
     copies: Sequence[MetadataCopy],
     moments: CopyMoments,
 ) -> list[Leadership]:
-    """`leaderships` with `down_when_copied`, by the time in ms at which brokers were fenced, and of those that had announced their
-    stop; `copies` are of one history. A broker whose own copy has records from after its copying began went down meanwhile, so that
-    the logs copied first may be older."""
+    """`leaderships` with `down_when_copied`.
+
+    `fenced_at` has the time in ms at which brokers were fenced, `stopped_at` that of brokers that had announced their stop;
+    `copies` are of one history. A broker whose own copy has records from after its copying began was still up then: logs copied
+    first may be older.
+    """
     reached: dict[int, int] = {}
     for copy in copies:
         if copy.node_id is not None and not moments.is_before(copy.log, copy.last_time_ms):

@@ -36,8 +36,8 @@ class CopyMoments(NamedTuple):
     """True if the manifest says whether all are of one moment."""
 
     def is_after(self, log: MetadataLog, time_ms: int) -> bool:
-        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied: not by the brokers' flags, where the
-        manifest says that a controller was copied before, since it may have run."""
+        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied. Where only the brokers' flags
+        show that, it does not count for a copy that was begun before `time_ms`: the controller may have run since."""
         begun = self._begun(log)
         if any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun):
             return True
@@ -59,9 +59,9 @@ class CopyMoments(NamedTuple):
 def copy_moments(
     manifest: Manifest | None, log_dirs: Iterable[LogDir], replicas: Iterable[ReplicaDir] = ()
 ) -> CopyMoments:
-    """Copy times from the manifest; unless it says whether the cluster was at rest, it was if every broker was stopped cleanly before its
-    copy was begun. A flag shows that where the manifest does not have the broker up, and has it down or its flag copied first, or else
-    where no checkpoint in the log dir contradicts it (C.2, "What a clean stop leaves")."""
+    """Copy times from the manifest, and whether the cluster was at rest: as the manifest says, else if every broker was stopped
+    cleanly before its copy was begun. A broker's flag shows that unless the manifest has the broker up; if the manifest shows
+    nothing, unless a checkpoint in the log dir contradicts it (C.2, "What a clean stop leaves")."""
     copies = manifest.brokers if manifest is not None else ()
     if manifest is not None and manifest.quiesced is not None:
         return CopyMoments(manifest.quiesced, copies, is_declared=True)
@@ -77,7 +77,7 @@ def copy_moments(
 
 
 def _was_stopped(log_dir: LogDir, copies: Iterable[CopiedLogDir]) -> bool | None:
-    """Whether the manifest shows that the broker of a log dir with the flag was down before its copy; None if it says nothing of that."""
+    """True if the manifest shows that the broker of a log dir with the flag was down before its copy; None if it shows neither."""
     entries = entries_around(log_dir.path, (one for one in copies if one.broker_id == log_dir.broker_id))
     if kinds := {one.kind for one in entries} - {None}:
         return "live" not in kinds
