@@ -381,6 +381,19 @@ def test_a_topic_that_allows_unclean_elections_is_forbidden_them_before_anything
     assert plan.conflicts == ()
 
 
+def test_nobody_else_takes_over_who_loses_as_much_but_other_records() -> None:
+    """Only what the chosen leader lacks is salvaged."""
+    elected, kept = Part("a", (0, 1, 2), 1, (1,), 0), Part("b", (0, 1, 2), 1, (1,), 1, unclean=None, equals=(0,))
+    plan = plan_of(elected, kept, up=[1])
+    (step,) = [step for step in plan.steps if step.action == "forbid_unclean"]
+    assert step.partitions == (("b", 0),)
+    led = [step.leaders for step in plan.steps if step.action == "start"]
+    assert led[-1] == (("a", 0, 0), ("b", 0, 1))
+    (back,) = [one for one in plan.steps[-1].partitions if one == ("b", 0)]
+    told = {(one.topic, one.broker_id, one.truncate_to) for step in plan.steps for one in step.after}
+    assert ("b", 0, 10) in told and back
+
+
 @pytest.mark.parametrize(
     ("version", "mode", "said"),
     [

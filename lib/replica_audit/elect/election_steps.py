@@ -311,7 +311,16 @@ class _Attempt:
         is_forbidden = place[0] in self._forbidden
         if decision is None:
             return is_forbidden
-        return is_forbidden, decision.candidate_id, decision.equals, decision.procedure, self._harmful.get(place)
+        return is_forbidden, decision.candidate_id, self._as_good(place), decision.procedure, self._harmful.get(place)
+
+    def _as_good(self, place: TopicPartition) -> tuple[int, ...]:
+        """The chosen candidate, and those that lose as much and cut nothing off its log that it alone holds."""
+        decision = self.decisions[place]
+        choice = decision.candidate_id
+        if not decision.loses_acknowledged:
+            return choice, *decision.equals
+        cuts = ((one, self._matrix.cut(place, one, choice)) for one in decision.equals)
+        return choice, *(one for one, cut in cuts if cut is None or not cut.lost_held)
 
     @property
     def size(self) -> int:
@@ -604,8 +613,7 @@ class _Attempt:
 
     def _is_wrong(self, change: LeaderChange) -> bool:
         """True if an election that was not requested made a leader of a replica that may lack committed records."""
-        decision = self.decisions.get(change.place)
-        if decision is not None and change.leader_id in (decision.candidate_id, *decision.equals):
+        if change.place in self.decisions and change.leader_id in self._as_good(change.place):
             return False
         return change.right == "unclean" and not change.ordered
 
