@@ -79,3 +79,15 @@ def test_a_deleted_topic_of_which_nothing_is_left_is_not_told(tmp_path):
     left = {1: Replica([], topic_id=ANOTHER_ID)}
     audit(tmp_path, left, metadata=controller(write.remove_topic(TOPIC_ID)))
     assert discover(Snapshot.open(str(tmp_path))).leaderships == ()
+
+
+def test_what_brokers_remove_already_is_no_lost_end_of_a_broker_that_was_away(tmp_path):
+    """Broker 3 was down when the topic was deleted, and is behind."""
+    gone = write.change(TOPIC_ID, isr=(1, 2))
+    removed = {one: Replica(written(0, 25, 0), suffix=f".{'0' * 31}{one}-delete") for one in (1, 2)}
+    brokers = {**removed, 3: Replica(written(0, 20, 0))}
+    answer = audit(
+        tmp_path, brokers, replicas=(1, 2, 3), quiesced=True, metadata=controller(gone, write.remove_topic(TOPIC_ID))
+    )
+    assert answer.codes("info") == {"META-NO-LEADER"} and answer.verdict == "CONSISTENT", answer
+    assert answer.tables["partitions"][0]["lost_records"] == 0

@@ -140,17 +140,22 @@ class Case:
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
             return self.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
-        return not item.follower.is_about_to_go and self.tail.is_lost(item)
+        return not self._is_removed(item.follower) and self.tail.is_lost(item)
 
     def may_be_lost_tail(self, item: Comparison) -> bool:
         """True if `is_lost_tail` holds only if the reference was down while it was copied, which is undecided."""
-        if self.is_lost_tail(item) or item.follower.is_about_to_go or not item.ahead:
+        if self.is_lost_tail(item) or self._is_removed(item.follower) or not item.ahead:
             return False
         if self.is_copied_from_reference(item):
             return self.tail.state == "undecided"
         return self.tail.may_be_lost(item)
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:
+    def _is_removed(self, facts: ReplicaFacts) -> bool:
+        """True for what a broker removes: `.deleted` segments, and the directories of a deleted topic, which nobody leads any more."""
+        is_deleted = self.leadership is not None and self.leadership.is_deleted
+        return facts.is_about_to_go or (is_deleted and facts.kind == "delete")
+
         """True if nothing was written while these were copied, e.g. because their brokers were down."""
         return self.evidence.was_at_rest or all(self.options.times.was_down(one, self.leadership) for one in copies)
 
