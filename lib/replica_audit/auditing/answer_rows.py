@@ -22,6 +22,7 @@ from replica_audit.auditing.finding import finding_row, wanted_ranges
 from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
+from replica_audit.auditing.leadership.needed_replicas import LOG_OF_LAST_TERM
 from replica_audit.auditing.lost_producers import lost_producer_rows
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.auditing.replicas.reference import Reference
@@ -132,6 +133,8 @@ def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
         if ABOVE_HIGH_WATERMARK in facts.unproven:
             yield _TAIL
         yield _SEGMENTS
+    if facts.broker_id in case.needed_replicas and case.is_another_log(facts):
+        yield LOG_OF_LAST_TERM
     for stretch in facts.missing:
         if traces_of_segment(facts, case.replicas, stretch):
             yield _log_name(stretch.start_offset)

@@ -16,6 +16,7 @@ from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
+from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.text import name_source
@@ -150,12 +151,12 @@ class Case:
             return self.tail.state == "undecided"
         return self.tail.may_be_lost(item)
 
-    def were_at_rest(self, *copies: ReplicaFacts) -> bool:
     def _is_removed(self, facts: ReplicaFacts) -> bool:
         """True for what a broker removes: `.deleted` segments, and the directories of a deleted topic, which nobody leads any more."""
         is_deleted = self.leadership is not None and self.leadership.is_deleted
         return facts.is_about_to_go or (is_deleted and facts.kind == "delete")
 
+    def were_at_rest(self, *copies: ReplicaFacts) -> bool:
         """True if nothing was written while these were copied, e.g. because their brokers were down."""
         return self.evidence.was_at_rest or all(self.options.times.was_down(one, self.leadership) for one in copies)
 
@@ -294,16 +295,21 @@ class Case:
         """Brokers with a copy whose log end is known, including stray or deleted directories, and directories of another topic id.
 
         `.deleted` segments are only a part of a log, a `-future` copy lags behind one, and a leader, in-sync or eligible broker
-        has another log than the one put aside.
+        has another log than the one put aside. What `is_another_log` is not what its broker had.
         """
         now = self.leadership
         entitled = {now.leader_id, *(now.isr or ()), *now.elr} if now is not None else set()
         known = (
             facts
             for facts in (*self.copies, *self.set_aside)
-            if facts.kind == "current" or (facts.kind in ("stray", "delete") and facts.broker_id not in entitled)
+            if (facts.kind == "current" and not self.is_another_log(facts))
+            or (facts.kind in ("stray", "delete") and facts.broker_id not in entitled)
         )
         return frozenset(facts.broker_id for facts in (*(one for one in known if one.end_is_known), *self.foreign))
+
+    def is_another_log(self, facts: ReplicaFacts) -> bool:
+        """True if a replica is not the log with which its broker led last (`led_with_another_log`)."""
+        return led_with_another_log(facts, self.leadership, self.high_watermark.reached)
 
     @cached_property
     def needed_replicas(self) -> dict[int, Need]:

@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted, open_tails
+from replica_audit.auditing.leadership.needed_replicas import LOG_OF_LAST_TERM
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
@@ -169,6 +170,8 @@ class Matrix:
         self.partitions = {place_of(row): row for row in results.partitions}
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
+        self.other_logs: set[tuple[TopicPartition, int]] = set()
+        """Those of `needed` of which another log than the one with which they led last was captured."""
         self.awaited: set[TopicPartition] = set()
         """Partitions with a log of which evidence lacks bytes that every answer depends on."""
         for capture in results.captures:
@@ -176,6 +179,8 @@ class Matrix:
                 self.awaited.add(place_of(capture))
             elif capture.needed:
                 self.needed[place_of(capture)].append(capture.broker_id)
+                if LOG_OF_LAST_TERM in capture.missing:
+                    self.other_logs.add((place_of(capture), capture.broker_id))
 
         self.wanted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence lacks and the answer needs, by broker."""

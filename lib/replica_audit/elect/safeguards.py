@@ -359,15 +359,18 @@ def _capture(
                 missing[broker].append(place)
     groups: dict[tuple[tuple[TopicPartition, ...], str], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
-        groups[tuple(places), state.liveness(broker)].append(broker)
+        others = tuple(place for place in places if (place, broker) in matrix.other_logs)
+        if others:
+            yield _find_log(broker, others, state, copies, candidate_id)
+        if rest := tuple(place for place in places if place not in others):
+            groups[rest, state.liveness(broker)].append(broker)
     for (together, _), brokers in groups.items():
         places = list(together)
         one = len(brokers) == 1
         what = "what it has" if one else "what each of them has"
         may = f"{what} of {list_places(places)} {say_uncaptured(1)}"
         then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
-        plan = f"follow the plan of elect with {'this partition' if len(places) == 1 else 'these partitions'} and --candidate instead"
-        lost = f"If {'its disk is' if one else 'their disks are'} lost, {plan if candidate_id is None else 'go on without'}"
+        lost = f"If {'its disk is' if one else 'their disks are'} lost, {_go_on_without(places, candidate_id)}"
         yield Step(
             action="capture",
             text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}. {lost}",
@@ -375,6 +378,28 @@ def _capture(
             partitions=together,
             commands=tuple(copies.of_partitions(broker, places) for broker in brokers),
         )
+
+
+def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -> str:
+    """What to do where a log of these partitions is lost; `candidate_id` as for `safeguard_steps`."""
+    these = "this partition" if len(places) == 1 else "these partitions"
+    return f"follow the plan of elect with {these} and --candidate instead" if candidate_id is None else "go on without"
+
+
+def _find_log(
+    broker: int, places: tuple[TopicPartition, ...], state: PresentState, copies: Copies, candidate_id: int | None
+) -> Step:
+    """Step to find the log with which a broker led last, of which another was captured."""
+    return Step(
+        action="capture",
+        text=f"{_hold([broker], state)}: what was captured of {list_places(places)} is not the log with which it led last. That was on "
+        "a disk that has been replaced, or restored from a backup, since, and may hold committed records: look for that disk, or for "
+        "a later backup. Add a copy of it to the snapshot, in a log directory of its own, and audit again. If there is none, "
+        f"{_go_on_without(places, candidate_id)}",
+        brokers=(broker,),
+        partitions=places,
+        commands=(copies.of_partitions(broker, list(places)),),
+    )
 
 
 def _copy(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.record_comparison import RecordProblem
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.literals import Need
     from replica_audit.model import Leadership, OffsetRange, PartitionState
 
 CAP_MISSING_REPLICA = Code(
@@ -149,6 +150,8 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
         )
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
     named = case.leadership.named if case.leadership is not None else frozenset()
+    for broker_id in sorted(needed.keys() & {facts.broker_id for facts in case.replicas if case.is_another_log(facts)}):
+        yield _without_its_log(case, broker_id, needed[broker_id])
     for broker_id in sorted((named | needed.keys()) - present):
         in_sync = bool(case.in_isr(broker_id))
         leads = broker_id == case.reference.leader_id
@@ -174,6 +177,21 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
                 )
             ],
         )
+
+
+def _without_its_log(case: Case, broker_id: int, why: Need) -> Finding:
+    """Finding on a replica that is not the log with which its broker led last."""
+    last = last_led(case.reference.history)
+    epoch = "" if last is None else f", in epoch {last.leader_epoch},"
+    return finding(
+        CAP_MISSING_REPLICA,
+        f"broker {broker_id} led last{epoch} and its files do not know that epoch: its disk was replaced, or restored from a backup, "
+        f"since; {WHY_NEEDED[why]}, so what it led with may hold committed records that no replica here has",
+        severity="medium",
+        verdict="INCONCLUSIVE",
+        broker_id=broker_id,
+        evidence=[in_epoch_file(facts, "as found") for facts in case.replicas if facts.broker_id == broker_id],
+    )
 
 
 def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:

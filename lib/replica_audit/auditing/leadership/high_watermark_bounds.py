@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.model import min_isr_of
 from replica_audit.protocol.election import CleanElections, last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
@@ -57,6 +58,8 @@ def bounding_ends(
         reason = why_open(leader, replicas, leadership) or why_down(leader, leadership)
         if reason is None and (unseen := _may_lead_unseen(reference, replicas)):
             reason = f"the leadership given is older than the logs, and broker {unseen[0]}, of which no log is here, may lead"
+        if led_with_another_log(leader, leadership):
+            reason = f"the log of broker {leader.broker_id} is not the one with which it led last"
         if reference.predates:
             reason = f"the files of broker {leader.broker_id} were copied before it began to lead in epoch {reference.leader_epoch}"
         if reason is None:

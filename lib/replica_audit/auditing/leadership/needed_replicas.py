@@ -25,6 +25,9 @@ WHY_NEEDED: dict[Need, str] = {
     "no_history": "no history says how it left the in-sync replicas",
 }
 
+#: What a replica lacks that is not the log with which its broker led last.
+LOG_OF_LAST_TERM = "the log with which it led last"
+
 
 def needed_replicas(
     leadership: Leadership | None,

@@ -175,12 +175,32 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
 
 def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -> bool:
     """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks."""
-    entries = facts.file_entries
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
-    if not entries:
-        return facts.in_any_order and facts.empty and facts.directory.epoch_file.state == "empty"
-    return facts.file_increases and _known_epoch(facts) < led_in
+    return _lacks_epoch(facts, led_in) and (facts.in_any_order or bool(facts.file_entries))
+
+
+def _lacks_epoch(facts: ReplicaFacts, epoch: int) -> bool:
+    """True if a replica's own epoch file, and its log, have no epoch as late as this."""
+    if not facts.file_entries:
+        return facts.empty and facts.directory.epoch_file.state == "empty"
+    return facts.file_increases and _known_epoch(facts) < epoch
+
+
+def led_with_another_log(facts: ReplicaFacts, leadership: Leadership | None, committed_end: int = 0) -> bool:
+    """True if this is not the log with which its broker led last: nobody has led since, and its files lack that epoch. Its disk was
+    replaced, or restored from a backup.
+
+    A broker that announced its stop had heard of its election, and its files are as that stop left them. Others may not have heard, or
+    have removed the epoch at a start since, but none of these is empty where records below `committed_end` were committed.
+    """
+    if leadership is None or leadership.leader_id is not None or leadership.is_deleted:
+        return False
+    last = last_led(leadership.history)
+    if last is None or last.leader_id != facts.broker_id or not _lacks_epoch(facts, last.leader_epoch):
+        return False
+    is_as_stopped = leadership.committed[-1].leader_stopped and facts.was_stopped_before_copy
+    return is_as_stopped or (not facts.file_entries and facts.log_end_offset < committed_end)
 
 
 def _known_epoch(facts: ReplicaFacts) -> int:

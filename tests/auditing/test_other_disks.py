@@ -1,0 +1,95 @@
+"""The last leader's log is not the one that it led with: its disk was replaced by an empty one, or restored from a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support import metadata_log as write
+from tests.support.scenario import Answer, audit, written
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner.in_process import audit_all
+
+EMPTY = Replica([], epochs=[])
+BEHIND = Replica(written(0, 10, 0))
+STOPPED = Replica(written(0, 20, 0), clean_shutdown=True)
+
+_BEGIN = (
+    write.topic(TOPIC, TOPIC_ID),
+    write.config(2, TOPIC, "min.insync.replicas", "1"),
+    *(write.register_broker(one) for one in (1, 2, 3)),
+    write.partition(TOPIC_ID, (1, 2, 3), 1),
+)
+#: Brokers 2 and 3 go, and what broker 1 then writes nobody else has.
+_ALONE = [write.change(TOPIC_ID, isr=(1,)), write.registration_change(2, 1), write.registration_change(3, 1)]
+_NOBODY = write.change(TOPIC_ID, isr=(), leader=-1, elr=(1,), last_known_elr=(1,))
+#: Its broker registers again without having stopped in order, and drops out.
+_BACK = [write.change(TOPIC_ID, elr=()), write.register_broker(1)]
+_STOP = [write.registration_change(1, stopping=1), _NOBODY]
+_LED_AGAIN = write.change(TOPIC_ID, isr=(1,), leader=1, elr=())
+
+
+def _audit(path: Path, replica: Replica, *later: bytes | list[bytes]) -> Answer:
+    metadata = {100: write.history(_BEGIN, _ALONE, *later)}
+    return audit(path, {1: replica, 2: BEHIND, 3: BEHIND}, metadata=metadata, in_order=True)
+
+
+@pytest.mark.parametrize(
+    ("replica", "later", "needed"),
+    [
+        (EMPTY, (_NOBODY, _BACK), "isr_before_crash"),
+        (EMPTY, (write.change(TOPIC_ID, leader=-1), write.register_broker(1)), "isr"),
+        (STOPPED, (_STOP, _LED_AGAIN, _STOP), "elr"),
+    ],
+    ids=["an empty disk", "an empty disk, without eligible replicas", "a backup of the disk that an earlier stop left"],
+)
+def test_what_it_led_with_is_asked_for(tmp_path: Path, replica: Replica, later, needed: str) -> None:
+    answer = _audit(tmp_path, replica, *later)
+    assert answer.verdict == "INCONCLUSIVE", answer
+    assert answer.one("CAP-MISSING-REPLICA", 1)[0] == "medium"
+    (told,) = answer.found("CAP-MISSING-REPLICA", 1)
+    assert told["message"].startswith(f"broker 1 led last, in epoch {2 if later[-1] is _STOP else 0}, and its files do")
+    (row,) = (one for one in answer.rows("captures") if one["broker_id"] == 1)
+    assert (row["state"], row["missing"], row["needed"]) == ("partial", ["the log with which it led last"], needed)
+    assert answer.mark["hw_upper"] is None and answer.tables["partitions"][0]["lost_records"] is None
+    found = audit_all(str(tmp_path), Settings())
+    plan = plan_elections(found)
+    assert [one.procedure for one in plan.decisions] == ["unplanned"] and len(plan.conflicts) == 1
+    text = " ".join(plan.steps[0].text.split())
+    assert plan.steps[0].action == "capture" and "not the log with which it led last" in text, text
+    said = build_answer(found, build_verdict(found, "high")).headline
+    assert "Broker 1 was not captured whole and may hold more committed records" in said, said
+
+
+@pytest.mark.parametrize(
+    ("replica", "later"),
+    [
+        (STOPPED, (_STOP,)),
+        (Replica(written(0, 20, 0), epochs=[(0, 0), (2, 20)], clean_shutdown=True), (_STOP, _LED_AGAIN, _STOP)),
+        (Replica(written(0, 20, 0)), (_NOBODY, [_LED_AGAIN, write.registration_change(1, 0)], _NOBODY)),
+        (Replica(written(0, 20, 0)), (_NOBODY, _BACK)),
+    ],
+    ids=[
+        "stopped",
+        "stopped again, and nothing written",
+        "elected when it had died",
+        "back, and nobody is elected yet",
+    ],
+)
+def test_the_log_that_it_led_with_is_not(tmp_path: Path, replica: Replica, later) -> None:
+    answer = _audit(tmp_path, replica, *later)
+    assert answer.verdict == "LAGGING" and not answer.found("CAP-MISSING-REPLICA"), answer
+
+
+def test_a_follower_on_an_empty_disk_is_behind(tmp_path: Path) -> None:
+    """It led once; another leads now, and has it all."""
+    elected = write.change(TOPIC_ID, isr=(2, 3), leader=2)
+    metadata = {100: write.history(_BEGIN, elected)}
+    whole = Replica(written(0, 20, 0), epochs=[(0, 0), (1, 20)])
+    answer = audit(tmp_path, {1: EMPTY, 2: whole, 3: whole}, metadata=metadata, in_order=True)
+    assert answer.verdict == "LAGGING" and not answer.found("CAP-MISSING-REPLICA"), answer
