@@ -46,18 +46,23 @@ def test_one_answer_is_a_quarter_of_a_second_at_most() -> None:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> AnsweringBrokers:
-    brokers = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0))}, {PLACE: 1})
+def cluster(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> AnsweringBrokers:
+    """Of as many brokers as are asked for."""
+    up = range(1, getattr(request, "param", 3) + 1)
+    brokers = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0), up)}, {PLACE: 1})
     monkeypatch.setattr("replica_audit.api.observation.connect", lambda *_: brokers.client())
     return brokers
 
 
+@pytest.mark.parametrize(
+    ("cluster", "whose"), [(3, "each of brokers 1, 2 and 3."), (1, "broker 1.")], indirect=["cluster"]
+)
 def test_nothing_is_read_unless_somebody_agrees(
-    cluster: AnsweringBrokers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: AnsweringBrokers, whose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["observe", "--bootstrap-servers", "h:1", "--to", str(tmp_path / "s")]) == 2
     said = capsys.readouterr().err
-    assert "give --yes" in said and "will be read, at most 10.0 MiB a second" in said
+    assert "give --yes" in said and f"will be read, at most 10.0 MiB a second from {whose}" in said
     assert not list(tmp_path.iterdir())
 
 

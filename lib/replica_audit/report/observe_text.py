@@ -24,9 +24,9 @@ def render_plan(plan: ReadingPlan, rate: int) -> str:
         table.append((str(broker_id), str(len(replicas)), render_size(size), _duration(size / rate)))
     lines += ["", *align_columns(table, (0, 1, 2, 3)), ""]
     lines += [line for text in _sources_of_sizes(plan, sorted(by_broker)) for line in wrap(text)]
-    reading = name_brokers(sorted(by_broker))
+    reading = f"{verb(len(by_broker), '', 'each of ')}{name_brokers(sorted(by_broker))}"
     lines += wrap(
-        f"About {render_size(plan.size_bytes)} will be read, at most {render_size(rate)} a second from each of {reading}."
+        f"About {render_size(plan.size_bytes)} will be read, at most {render_size(rate)} a second from {reading}."
     )
     unread = _unread((one.broker_id, str(one.partition.place), one.problem) for one in plan.replicas)
     lines += _not_read([*plan.refused, *unread, *plan.hidden])
