@@ -351,3 +351,17 @@ def test_what_a_planned_leader_loses_in_the_store_is_taken(tmp_path: Path) -> No
     )
     _, values = salvaged(place, "--remote", str(store), "--plan", str(plan))
     assert [offset for offset, _ in values] == [*range(50, 120)]
+
+
+@pytest.mark.parametrize("start", [100, 70_000], ids=["a chunk of its files", "a chunk that it has nothing of"])
+def test_what_remote_storage_lacks_between_its_segments_is_taken_from_a_replica(start: int, tmp_path: Path) -> None:
+    """No consumer of the leader gets it, and local retention deletes it from the replica too."""
+    leads = leader((0, 0), start=start, end=start + 20)
+    other = Replica(written(20, 90, 0), epochs=((0, 0),), first_base_offset=20, log_start=0)
+    with_remote(
+        tmp_path / "snapshot", leads, copied(0, 40, (0, 0)), copied(60, start, (0, 60)), other=other, quiesced=True
+    )
+    found, values = salvaged(tmp_path / "snapshot")
+    assert [offset for offset, _ in values] == [*range(40, 60)]
+    (partition,) = found["partitions"]
+    assert (partition["reasons"], partition["left_out"]) == ({"hole": 20}, {"in_remote_storage": 50})

@@ -81,8 +81,7 @@ def in_holes(
 ) -> tuple[list[CommittedRange], list[CommittedRange]]:
     """(inside, outside) of the ranges that another replica keeps: inside are those that neither the candidate's files nor
     remote storage have."""
-    gap = case.remote.gaps.get(candidate.broker_id)
-    holes = case.remote.holes.ranges if gap is None else (*case.remote.holes.ranges, gap)
+    holes = case.remote.holes_below(candidate)
     if not holes:
         return [], list(kept)
     inside = []

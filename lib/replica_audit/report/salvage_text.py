@@ -34,6 +34,7 @@ _LEFT = {
     "ahead": "past the leader's end in its own epoch: the copies may be of different moments (--include-ahead takes them too)",
     "cleaned": "removed by the cleaner on the leader, or not yet copied when it was compacted",
     "below_log_start": "below the log start of the leader or of the copy: deleted by retention or DeleteRecords",
+    "in_remote_storage": "below the leader's own files, where it reads from remote storage",
     "control": "that end transactions (control records)",
     "repeated": "that a log holds twice",
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.compare.remote_storage import chunks_below
+from replica_audit.auditing.compare.remote_storage import chunks_below, chunks_within
 from replica_audit.auditing.compare.replays import as_leader
 from replica_audit.auditing.compare.wanted_chunks import differing_chunks
 from replica_audit.auditing.conclude import PartitionAudit
@@ -21,7 +21,7 @@ from replica_audit.batch_header import CONTROL
 from replica_audit.elect.costs import may_have_lost_tail
 from replica_audit.errors import FormatError
 from replica_audit.literals import PUT_ASIDE
-from replica_audit.model import CHUNK_OFFSETS, Damage, ReplicaDir, SegmentFile
+from replica_audit.model import CHUNK_OFFSETS, Damage, OffsetRange, ReplicaDir, SegmentFile
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.record_batch import BATCH_DTYPE
@@ -155,12 +155,14 @@ class ReferenceLog:
         files: Sequence[SegmentFile],
         lineage: Lineage,
         past_end: Lineage,
+        holes: Sequence[OffsetRange] = (),
     ) -> None:
         """`lineage` is the one with which the reference answers followers; `past_end` continues it beyond the log end
-        (`Reference.past_end`)."""
+        (`Reference.past_end`); `holes` are offsets below its files that remote storage lacks."""
         self.facts = facts
         self.lineage = lineage
         self.past_end = past_end
+        self._holes = holes
         self._snapshot = snapshot
         self._reader = reader
         self._files = files
@@ -179,7 +181,8 @@ class ReferenceLog:
         if log.kind == REMOTE_KIND:  # the store has another history, also below the start of the reference's files
             return set(copy.chunks)
         past_end = {number for number, chunk in copy.chunks.items() if chunk.last_offset >= self.facts.log_end_offset}
-        return differing_chunks(self.facts, copy) | chunks_below(self.facts, copy, self.lineage) | past_end
+        in_holes = {number for one in self._holes for number in chunks_within(one) & copy.chunks.keys()}
+        return differing_chunks(self.facts, copy) | chunks_below(self.facts, copy, self.lineage) | past_end | in_holes
 
     def load(self, chunks: set[int]) -> None:
         """Load the batches of `chunks` and of their neighbours, unless loaded."""
@@ -215,7 +218,12 @@ class ReferenceLog:
             return all(epoch <= first for first, _ in self.lineage.entries[:1])
         own = self.lineage.epoch_for_offset(start)
         same = epoch < 0 or own is None or own == epoch
-        return same and end <= self.facts.log_end_offset and not self.is_damaged(start, end)
+        is_there = end <= self.facts.log_end_offset and not self.in_hole(start, end)
+        return same and is_there and not self.is_damaged(start, end)
+
+    def in_hole(self, start_offset: int, end_offset: int) -> bool:
+        """True if remote storage lacks offsets of [start, end) below the reference's files."""
+        return any(one.overlaps(start_offset, min(end_offset, self.facts.local_start_offset)) for one in self._holes)
 
     def is_damaged(self, start_offset: int, end_offset: int) -> bool:
         """True if unreadable bytes overlap [start, end)."""

@@ -37,6 +37,7 @@ REASONS = ("other_record", "other_epoch", "past_end", "hole", "unreadable_there"
 #: Records left out for reasons other than the outcome of their transaction.
 AHEAD = "ahead"
 BELOW_LOG_START = "below_log_start"
+IN_REMOTE_STORAGE = "in_remote_storage"
 CLEANED = "cleaned"
 CONTROL_RECORD = "control"
 
@@ -247,7 +248,7 @@ class _Search:
         if epoch >= 0 and own is not None and own != epoch:
             return "other_epoch"
         if offset < facts.local_start_offset:
-            return BELOW_LOG_START  # in the remote tier, or deleted
+            return "hole" if self.reference.in_hole(offset, offset + 1) else IN_REMOTE_STORAGE
         if self.reference.is_damaged(offset, offset + 1):
             return "unreadable_there"
         return CLEANED if facts.compacted or self.copy.facts.compacted else "hole"

@@ -287,7 +287,8 @@ def salvage_partition(
         return PartitionSalvage(audit, planned=planned, problem=problem)
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
-    reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.past_end)
+    holes = case.remote.holes_below(facts)
+    reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.past_end, holes)
     copies, others, unread = copies_of(unplaced, audit, case, facts, files)
     stored, not_stored = remote_copies(snapshot, audit.evidence, case, facts, stays=compared.stays)
     copies += stored

@@ -158,6 +158,11 @@ class RemoteFacts:
     unfinished: Unfinished = Unfinished((), ())
     early: EarlyDeletion | None = None
 
+    def holes_below(self, facts: ReplicaFacts) -> tuple[OffsetRange, ...]:
+        """Offsets that neither the files of this replica, as a leader, nor remote storage have."""
+        gap = self.gaps.get(facts.broker_id)
+        return self.holes.ranges if gap is None else (*self.holes.ranges, gap)
+
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:
         """Segments without contradictions."""
