@@ -134,10 +134,23 @@ class Contact:
     def _progress(self, consumer: Any, topic: str, partition: int) -> RestoreProgress | None:
         place = self._kafka.TopicPartition(topic, partition)
         what = f"the progress for {topic}-{partition}"
-        (found,) = self._ask(what, lambda: consumer.committed([place], timeout=_REQUEST_SECONDS))
+        (found,) = self._ask(what, lambda: self._committed(consumer, place))
         if found.error:
             raise self._failure(what, found.error)
         return None if found.offset < 0 else RestoreProgress(found.offset, found.metadata or "")
+
+    def _committed(self, consumer: Any, place: Any) -> Any:
+        """Committed offsets, asked for again while the group's coordinator moves or loads, as it does where brokers have just started."""
+        kinds = self._kafka.KafkaError
+        moving = (kinds.NOT_COORDINATOR, kinds.COORDINATOR_NOT_AVAILABLE, kinds.COORDINATOR_LOAD_IN_PROGRESS)
+        deadline = time.monotonic() + _REQUEST_SECONDS
+        while True:
+            try:
+                return consumer.committed([place], timeout=_REQUEST_SECONDS)
+            except self._kafka.KafkaException as error:
+                if error.args[0].code() not in moving or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_SECONDS)
 
     def _bounds(self, consumer: Any, topic: str, partition: int) -> tuple[int, int]:
         place = self._kafka.TopicPartition(topic, partition)
