@@ -88,6 +88,29 @@ def test_one_run_that_is_lost_for_sure_decides_a_cut_below_the_high_watermark(tm
     assert answer.one("TRN-BELOW-HW", 2)[0] == losses[0][0] and gone in answer.messages("TRN-BELOW-HW")[0], answer
 
 
+@pytest.mark.parametrize(
+    ("mark", "gone"),
+    [
+        (None, None),
+        (20, None),
+        (21, "1 committed record goes"),
+        (24, "4 committed records go"),
+        (26, "6 committed records go"),
+        (27, None),
+    ],
+    ids=["none", "at the cut", "just above it", "inside", "at the end of the log", "past it"],
+)
+def test_a_cut_is_below_the_high_watermark_where_that_lies_in_the_log_above_the_cut(tmp_path, mark, gone):
+    """Broker 2 is cut at 20, where the leader goes on in another epoch."""
+    follower = Replica([*SHARED, *written(20, 26, 0, "old ")], high_watermark=mark)
+    answer = audit(tmp_path, {1: Replica(LEADER), 2: follower})
+    assert answer.cut(2)["truncate_to"] == 20
+    told = f"broker 2 will cut its log at 20, below its own high watermark {mark}: {gone} with it; copy the replica before it follows"
+    assert answer.messages("TRN-BELOW-HW") == ([told] if gone else []), answer
+    if gone:
+        assert answer.one("TRN-BELOW-HW") == ("critical", "proven", 20, mark)
+
+
 # --- how it comes to its offset
 
 
