@@ -114,6 +114,16 @@ def test_a_log_start_that_is_later_than_the_log_shows_nothing_of_the_records_bel
     """The leader's log was copied before it was cut, and what it got in place of its records was deleted since: HWM-LOSS."""
     found = copy_live(5787, any_order=True)
     assert not found.lost and found.audit.verdict not in ALARMS, found.story
+    assert not [one for one in found.audit.findings if "never had" in one.message], found.story
+    assert [one for one in found.audit.findings if one.code == "DIV-EPOCH" and "copied before it led" in one.message]
+
+
+def test_an_unclean_election_names_the_doubt_that_the_loss_it_caused_has():
+    """It said "all proven committed" of records that a later leader had."""
+    found = copy_live(2084, any_order=True, stopped=True)
+    told = {one.code: one.message for one in found.audit.findings if one.code in ("HWM-LOSS", "META-UNCLEAN-ELECTION")}
+    doubt = told["HWM-LOSS"].partition("; a later leader")[2]
+    assert doubt and told["META-UNCLEAN-ELECTION"].endswith(doubt), found.story
 
 
 def test_a_checkpoint_or_an_epoch_file_of_another_moment_than_its_log_decides_nothing():

@@ -139,17 +139,31 @@ def doubted(found: Finding, item: Comparison) -> Finding:
     return found._replace(confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
 
 
+#: Clause on the log of a reference that `is_replaced`.
+COPIED_BEFORE = "was copied before it led, or before it was cut"
+
+
 def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
     """Return `found`, a finding on records of another history than the reference's, as undecided unless `is_known` that the
     leader lacks them."""
     if is_known:
         return found
+    return undecided(found, why_leaders(case))
+
+
+def why_leaders(case: Case) -> str:
+    """Clause on why the leader may have records that the reference lacks."""
     leader = case.reference.leader_id
     may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
     why = "its log is not here"
     if case.reference.is_replaced:
-        why = f"the log of broker {case.reference.facts.broker_id} was copied before it led, or before it was cut"
-    return undecided(found, f"{may_have} may have them, and {why}")
+        why = f"the log of broker {case.reference.facts.broker_id} {COPIED_BEFORE}"
+    return f"{may_have} may have them, and {why}"
+
+
+def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
+    """Clause on why the committed records of a run may not be lost; None if they are."""
+    return case.why_later(item, run) or (why_leaders(case) if case.may_be_on_leader(run.start_offset) else None)
 
 
 def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.distinct_records import has_data
 from replica_audit.auditing.finding import (
+    COPIED_BEFORE,
     Code,
     Finding,
     considered,
@@ -150,10 +151,10 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
         what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
     elif is_deleted:
-        what = (
-            f"{here} has {own} at {where}, which broker {leader.broker_id} never had: its log, which begins at "
-            f"{leader.log_start_offset}, had an earlier epoch there"
-        )
+        begins = f"which begins at {leader.log_start_offset}, had an earlier epoch there"
+        what = f"{here} has {own} at {where}, which broker {leader.broker_id} never had: its log, {begins}"
+        if case.reference.is_replaced:
+            what = f"{here} has {own} at {where}; the log of broker {leader.broker_id}, {begins}, but {COPIED_BEFORE}"
     else:
         # The leader's cleaner may have removed them since.
         has = "had" if leader.compacted else "has"
@@ -195,15 +196,21 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
                 value=item.protocol,
             ),
             considered(lag),
-            considered(
-                f"retention: no, {'the leader never had them' if is_deleted else 'it lies above both log starts'}"
-            ),
+            considered(f"retention: {_retention(case, is_deleted)}"),
             considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
             *(likely.told() if likely is not None else ()),
         ],
     )
+
+
+def _retention(case: Case, is_deleted: bool) -> str:
+    if not is_deleted:
+        return "no, it lies above both log starts"
+    if case.reference.is_replaced:
+        return "the leader may have had them since its log was copied"
+    return "no, the leader never had them"
 
 
 def _of_old_tail(case: Case, run: DivergentRange) -> tuple[Severity, Verdict | None]:

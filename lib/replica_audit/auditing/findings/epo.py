@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import (
+    COPIED_BEFORE,
     Code,
     Finding,
     considered,
@@ -348,9 +349,13 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         # A reference that fetched a cleaned log never had epochs without remaining records.
         if leader.compacted and not any(part.holds(start) for part in item.stretches):
             continue
+        here = f"broker {leader.broker_id}"
+        lacks = f"{here} never had that epoch"
+        if case.reference.is_replaced:
+            lacks = f"the log of {here} does not know that epoch, but {COPIED_BEFORE}"
         yield finding(
             EPO_UNKNOWN_TO_LEADER,
-            f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; broker {leader.broker_id} never had that epoch",
+            f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; {lacks}",
             severity="info" if in_tail else "medium",
             broker_id=follower.broker_id,
             offsets=(start, None),

@@ -17,6 +17,7 @@ from replica_audit.auditing.finding import (
     name_holder,
     recorded,
     unusable_input,
+    why_undecided,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import place, unclean_elections
 from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
@@ -83,11 +84,12 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     | none; remote storage has an earlier epoch | info | | records were lost |
     | none | info | | records may have been lost |
     """
-    left, to_be_cut = _left_behind(case, election)
+    left, to_be_cut, doubt = _left_behind(case, election)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     start = past.start_of(election.leader_epoch)
     if left:
         said, reason = _told_left(case, election, left, to_be_cut)
+        said = f"{said}; {doubt}" if doubt else said
     elif nothing := _lost_nothing(case, leadership, election):
         said, reason = nothing, Evidence("loss", text=nothing, value="0")
     elif stored := _in_remote_storage(case, election):
@@ -109,17 +111,21 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     )
 
 
-def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool]:
-    """Runs that an election caused, by the name of the copy that has them, and whether any of them will be truncated."""
+def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool, str | None]:
+    """Runs that an election caused, by the name of the copy that has them; whether any of them will be truncated; and a clause on why
+    the committed ones may not be lost, or None."""
     left: dict[str, list[DivergentRange]] = {}
     to_be_cut = False
+    doubt = None
     for item in (*case.comparisons, *case.beside):
         holder = name_holder(case, item) + (" had" if item.follower.is_earlier else " still has")
         for run in item.runs:
             if run.cause is not None and run.batches and election in run.cause.elections:
                 left.setdefault(holder, []).append(run)
                 to_be_cut = to_be_cut or not item.follower.is_about_to_go
-    return left, to_be_cut
+                if run.committed_records and doubt is None:
+                    doubt = why_undecided(case, item, run)
+    return left, to_be_cut, doubt
 
 
 def _told_left(
