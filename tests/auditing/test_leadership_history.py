@@ -110,7 +110,7 @@ def test_a_clean_election_that_loses_committed_records_is_told_as_loss():
     losses = findings("last-replica-standing-2-cut", "HWM-LOSS")
     assert losses
     for row in losses:
-        assert any("must have lost the end of its own log" in one["text"] for one in row["evidence"])
+        assert any("had lost the end of its own log" in one["text"] for one in row["evidence"])
     assert not findings("last-replica-standing-2-cut", "META-UNCLEAN-ELECTION")
     assert {row["severity"] for row in findings("last-replica-standing-2-cut", "DIV-EPOCH")} == {"medium"}
 

@@ -184,30 +184,46 @@ class Case:
     def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
         """Clause on why the records of a follower's run, or the checkpoint that proves them committed, may be of a later moment than the
         logs that are compared, and lost to nobody; None if nothing shows it (C.2, "Files in any order")."""
-        leader = self.reference
         if self.evidence.was_at_rest:
             return None
-        # Then records of both leaders were committed at the same offsets.
-        committed = min(leader.facts.directory.high_watermark_checkpoint or 0, leader.facts.log_end_offset)
-        are_both = not leader.facts.in_any_order and committed > run.start_offset
-        # A log that goes on in a later leader's epoch is that leader's below, too.
-        if leader.is_before(item.follower.last_leader_epoch) and not are_both:
-            who, source = f"broker {leader.facts.broker_id}", name_source(leader.source)
-            older = f"its log, or {source}, is older"
-            if self.were_at_rest(*self.replicas):
-                older = f"{source} is older than the logs, or {who} was elected without them"
-            return f"a later leader than {who} of epoch {leader.leader_epoch} had them: {older}"
-        if why := why_older(leader.facts, run.start_offset, run.replica_epoch):
+        if why := self.why_led_later(item.follower, run.start_offset):
+            return why
+        if why := why_older(self.reference.facts, run.start_offset, run.replica_epoch):
             return why
         proof = run.proof
         marked = next((one for one in self.replicas if proof is not None and one.broker_id == proof.broker_id), None)
-        cut = later_entry(marked, self.replicas) if marked is not None and marked.in_any_order else None
-        if marked is None or cut is None or cut.start_offset >= run.end_offset:
+        if proof is None or marked is None or not marked.in_any_order:
             return None
-        return (
-            f"by its own epoch file the log of broker {marked.broker_id} was cut at {cut.start_offset} after it was copied, and its high "
-            "watermark may be of its log since"
-        )
+        here, since = f"broker {marked.broker_id}", "and its high watermark may be of its log since"
+        cut = later_entry(marked, self.replicas)
+        if cut is not None and cut.start_offset < run.end_offset:
+            return f"by its own epoch file the log of {here} was cut at {cut.start_offset} after it was copied, {since}"
+        begins = marked.start_by_epoch_file
+        if run.end_offset <= begins:
+            return f"by its own epoch file the log of {here} begins at {begins} since it was copied, {since}"
+        election = None if run.cause is None or not run.cause.clean else run.cause.election
+        was_reached = proof.kind == "checkpoint" and int(proof.value) <= self.reference.facts.log_end_offset
+        if election is not None and was_reached and not self._lost_its_tail(election):
+            return (
+                f"broker {election.leader_id}, which was elected cleanly, had lost the end of its log, or {here} was cut after its log "
+                f"was copied, {since}"
+            )
+        return None
+
+    def why_led_later(self, follower: ReplicaFacts, offset: int) -> str | None:
+        """Clause on why a later leader than the reference had what a follower has from `offset` on; None if the follower knows none, or
+        if records of both leaders were committed there."""
+        leader = self.reference
+        committed = min(leader.facts.directory.high_watermark_checkpoint or 0, leader.facts.log_end_offset)
+        are_both = not leader.facts.in_any_order and committed > offset
+        # A log that goes on in a later leader's epoch is that leader's below, too.
+        if self.evidence.was_at_rest or are_both or not leader.is_before(follower.last_leader_epoch):
+            return None
+        who, source = f"broker {leader.facts.broker_id}", name_source(leader.source)
+        older = f"its log, or {source}, is older"
+        if self.were_at_rest(*self.replicas):
+            older = f"{source} is older than the logs, or {who} was elected without them"
+        return f"a later leader than {who} of epoch {leader.leader_epoch} had them: {older}"
 
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
         """(proven, at most): offsets below which the records of a conflicting run were committed.

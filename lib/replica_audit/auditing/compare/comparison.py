@@ -129,16 +129,6 @@ class Comparison(NamedTuple):
         return next((part for part in self.stretches if part.holds(last)), None)
 
 
-def _start_by_epoch_file(facts: ReplicaFacts) -> int:
-    """The log start to which a running broker has cut its epoch file, inside an epoch, before it wrote the log-start checkpoint;
-    else `log_start_offset`, at which one that was down begins again."""
-    if facts.is_at_rest:
-        return facts.log_start_offset
-    epoch, start = (facts.file_entries or ((-1, -1),))[0]
-    is_cut = (epoch, start) not in facts.lineage and facts.lineage.epoch_for_offset(start) == epoch
-    return max(facts.log_start_offset, start) if is_cut and facts.file_increases else facts.log_start_offset
-
-
 def compare(
     pair: Pair, theirs: Batches, own: Batches, records: Records | None, protocol: str, tiered: bool
 ) -> Comparison:
@@ -162,7 +152,8 @@ def compare(
     cut = replays[protocol].kept_to
     if is_cut_by_another:
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
-    runs = runs_of(alignment.differences, stretches, cut, _start_by_epoch_file(leader), follower)
+    deleted_to = max(leader.start_by_epoch_file, follower.start_by_epoch_file)
+    runs = runs_of(alignment.differences, stretches, cut, deleted_to, follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
     overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)

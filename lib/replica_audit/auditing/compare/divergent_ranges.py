@@ -111,12 +111,13 @@ def runs_of(
 ) -> tuple[DivergentRange, ...]:
     """Form runs from a follower's `differences`, in order.
 
-    `cut` is the end of the log that the follower keeps, `deleted_to` where the leader's log begins, `stretches` are the conflicting
-    ranges.
+    `cut` is the end of the log that the follower keeps, `deleted_to` where one of both logs begins by now, so that nothing is missing
+    below; `stretches` are the conflicting ranges.
     """
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):
-        if item.is_of_storage:
+        is_hole = not item.conflicting and item.end_offset <= deleted_to
+        if item.is_of_storage or is_hole:
             continue
         last = groups[-1][-1] if groups else None
         if (

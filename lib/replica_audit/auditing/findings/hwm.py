@@ -198,7 +198,7 @@ def _history(run: DivergentRange) -> list[Evidence]:
     if cause.clean:
         found.append(
             considered(
-                f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"
+                f"a clean election loses nothing unless broker {cause.election.leader_id} had lost the end of its own log"
             )
         )
     return found
@@ -474,16 +474,16 @@ def _suffix(case: Case) -> Iterator[Finding]:
         evidence=[Evidence("checkpoint", text=case.high_watermark.lower_evidence)],
     )
     item = next(item for item in case.comparisons if item.follower.broker_id == broker_id)
-    yield doubted(undecided(found, _why_not_in_sync(case, item.follower)), item)
+    yield doubted(undecided(found, _why_not_in_sync(case, item.follower, start)), item)
 
 
-def _why_not_in_sync(case: Case, member: ReplicaFacts) -> str | None:
+def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None:
     """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
     reference = case.reference
     if reference.is_before(reference.facts.last_leader_epoch):
         who, source = f"broker {reference.facts.broker_id}", name_source(reference.source)
         return f"{source} is older than the log of {who}, which has epoch {reference.facts.last_leader_epoch}: who is in sync since, it does not say"
-    return why_older(member, member.log_end_offset)
+    return why_older(member, member.log_end_offset) or case.why_led_later(member, start)
 
 
 def _under_min_isr(case: Case) -> Iterator[Finding]:

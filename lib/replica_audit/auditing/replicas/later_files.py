@@ -35,11 +35,18 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     for epoch, start in entries:
         is_past_end = start > facts.log_end_offset and not facts.end_is_open
         own = facts.lineage.epoch_for_offset(start) if start < facts.log_end_offset else None
-        if epoch > last and (own is not None or (is_past_end and (epoch, start) == entries[0])):
+        is_first = (epoch, start) == entries[0]
+        if epoch > last and (own is not None or (is_past_end and is_first)):
             for other in replicas:
                 has_records = start < other.log_end_offset and other.lineage.epoch_for_offset(start) == epoch
                 if other is not facts and (has_records or (epoch, start) in other.file_entries):
                     return LaterEntry(epoch, start, other.broker_id)
+        if epoch > last and is_first and start == facts.log_end_offset and facts.lineage:
+            # A leader that writes nothing has such an entry, too; but there the epoch begins.
+            for other in replicas:
+                begins = other.lineage.start_of(epoch)
+                if begins is not None and begins < start:
+                    return LaterEntry(epoch, begins, other.broker_id)
     return None
 
 

@@ -136,14 +136,14 @@ def choose_reference(
     if epoch is None:
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
-    is_older = bool(led) and _predates(facts, given.leader_epoch, given)
+    is_older = bool(led) and _predates(facts, given.leader_epoch, given, replicas)
     term = given.leader_epoch if led else last.leader_epoch if stopped and last is not None else None
     # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
     had_led = any(
         is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
     )
     cut_at = None if at_rest or had_led else later_entry(facts, replicas)
-    is_older |= _led_before_it_went(facts, last, given)
+    is_older |= _led_before_it_went(facts, last, given, replicas)
     predates = not (at_rest or had_led) and (is_older or cut_at is not None)
     leads_now = leader_id == facts.broker_id and not predates
     led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
@@ -173,11 +173,18 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
     return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
 
 
-def _predates(facts: ReplicaFacts, led_in: int | None, leadership: Leadership) -> bool:
-    """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks."""
+def _predates(
+    facts: ReplicaFacts, led_in: int | None, leadership: Leadership, replicas: Sequence[ReplicaFacts]
+) -> bool:
+    """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks. An empty file may be
+    damaged: then the log has to be empty, too, or older than an epoch that began below its end."""
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
-    return _lacks_epoch(facts, led_in) and (facts.in_any_order or bool(facts.file_entries))
+    if _lacks_epoch(facts, led_in):
+        return facts.in_any_order or bool(facts.file_entries)
+    begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
+    is_cut = any(facts.log_epoch < epoch <= led_in for epoch in begun)
+    return facts.in_any_order and is_cut and facts.directory.epoch_file.state == "empty"
 
 
 def _lacks_epoch(facts: ReplicaFacts, epoch: int) -> bool:
@@ -216,12 +223,14 @@ def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -
     return known_from is None or known_from > known or any(epoch > known for epoch in others)
 
 
-def _led_before_it_went(facts: ReplicaFacts, last: PartitionState | None, leadership: Leadership) -> bool:
+def _led_before_it_went(
+    facts: ReplicaFacts, last: PartitionState | None, leadership: Leadership, replicas: Sequence[ReplicaFacts]
+) -> bool:
     """True if a replica led last, before its broker went down, in an epoch that its file lacks: one that was down when it was copied
     had not heard of its election."""
     if last is None or last.leader_id != facts.broker_id or facts.broker_id not in (leadership.fenced or ()):
         return False
-    return not facts.is_at_rest and _predates(facts, last.leader_epoch, leadership)
+    return not facts.is_at_rest and _predates(facts, last.leader_epoch, leadership, replicas)
 
 
 def _of_later_epochs(
