@@ -278,6 +278,16 @@ def test_a_log_start_above_the_checkpoint(tmp_path):
     assert answer.interval[0] == 12
 
 
+@pytest.mark.parametrize("high_watermark", [5, 30])
+def test_a_log_start_above_the_end_of_its_own_log(tmp_path, high_watermark):
+    """Nothing named it where the checkpoint is as late as the log start."""
+    broker = Replica(written(0, 20, 0), high_watermark=high_watermark, log_start=30)
+    answer = audit(tmp_path, {1: broker, 2: Replica(written(0, 35, 0), high_watermark=30)})
+    (found,) = answer.found("CHK-START-ABOVE-HW", 1)
+    assert found["severity"] == "low" and "log start 30 is above the end of its own log, 20" in found["message"]
+    assert [one["value"] for one in found["evidence"]] == ["30"]
+
+
 def test_an_entry_without_a_directory(tmp_path):
     extra = b"0\n2\nelsewhere 0 3\norders 0 3\n"
     answer = audit(

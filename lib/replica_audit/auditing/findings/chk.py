@@ -24,20 +24,33 @@ def judge(case: Case) -> Iterator[Finding]:
     for facts in case.replicas:
         yield from _malformed(facts)
         yield from _missing_entry(facts)
-        checkpoint = facts.directory.high_watermark_checkpoint
-        if checkpoint is not None and facts.log_start_offset > checkpoint:
-            yield finding(
-                CHK_START_ABOVE_HW,
-                f"broker {facts.broker_id}: log start {facts.log_start_offset} is above the checkpointed high watermark {checkpoint}",
-                broker_id=facts.broker_id,
-                evidence=[_file(facts, facts.directory.high_watermark_file.path, str(checkpoint))],
-            )
+        yield from _start_above(facts)
     for (broker_id, log_dir, file), value in sorted(case.evidence.orphans.items()):
         yield finding(
             CHK_ORPHAN_ENTRY,
             f"broker {broker_id}: {file} has {value} for {case.topic_partition}, which is not in that log dir",
             broker_id=broker_id,
             evidence=[Evidence("checkpoint", text=file, broker_id=broker_id, path=log_dir, value=str(value))],
+        )
+
+
+def _start_above(facts: ReplicaFacts) -> Iterator[Finding]:
+    checkpoint = facts.directory.high_watermark_checkpoint
+    start, end = facts.log_start_offset, facts.log_end_offset
+    here, file = f"broker {facts.broker_id}: log start {start} is above", facts.directory.high_watermark_file.path
+    text = None if checkpoint is None or start <= checkpoint else f"{here} the checkpointed high watermark {checkpoint}"
+    if start > end and not facts.end_is_open:
+        file = facts.directory.log_start_file.path
+        text = (
+            f"{here} the end of its own log, {end}: the log lost its end, or was copied before that was written; what it has from {start} on "
+            f"is not here, and a start of the broker with these files begins the log anew at {start}"
+        )
+    if text is not None:
+        yield finding(
+            CHK_START_ABOVE_HW,
+            text,
+            broker_id=facts.broker_id,
+            evidence=[_file(facts, file, str(checkpoint if start <= end else start))],
         )
 
 
