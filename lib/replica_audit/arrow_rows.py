@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from replica_audit.row_classes import AnyRow, Column, Row, column_names, rows_of_columns, value_readers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PLAIN = {
     "string": pa.string(),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with, worst_verdict
@@ -51,9 +52,6 @@ from replica_audit.model import Leadership, RemoteSegment, TransactionState
 from replica_audit.protocol.election import elections, last_led
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class PartitionAudit(NamedTuple):

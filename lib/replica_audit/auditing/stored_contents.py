@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.compare.remote_contents import StoredContent
 from replica_audit.auditing.replicas.replica_facts import CopyKey
@@ -18,9 +18,6 @@ from replica_audit.segments.summary import Summariser
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.remote_store import StoredSegments
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @lru_cache(maxsize=4)

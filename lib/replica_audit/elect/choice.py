@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.case import Case
@@ -21,10 +22,6 @@ from replica_audit.literals import CALM, STANDINGS, Standing
 from replica_audit.model import TopicPartition
 from replica_audit.schema import BesideRow, ElectionRow, RemoteShareRow, ReportRows
 from replica_audit.text import name_brokers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Standings of clean elections.
 CLEAN = ("leader", "isr", "elr")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.distinct_records import ByIdentity, by_identity, count_beyond
@@ -28,9 +29,6 @@ from replica_audit.elect.held_records import (
     ranges_by_identity,
 )
 from replica_audit.elect.remote_costs import RemoteLoss, beyond_store, in_holes, remote_loss, unserved, vanished
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class FollowerCost(NamedTuple):

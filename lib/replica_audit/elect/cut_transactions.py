@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.record_comparison import RecordSource, record_requests
@@ -22,9 +22,6 @@ from replica_audit.model import OpenTransaction
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.open_transactions import TransactionFinder, marker_of, open_at_end
 from replica_audit.segments.records import ABORT, COMMIT
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class MarkerReader:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
@@ -34,9 +35,6 @@ from replica_audit.model import ChunkDigest, OffsetRange, OpenTransaction
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import Batches, find_rows
 from replica_audit.segments.open_transactions import next_part
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class CommittedRange(NamedTuple):

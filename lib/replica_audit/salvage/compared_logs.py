@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with
@@ -30,10 +30,6 @@ from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows, request_of
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Kinds of copies, in order of preference: the first copy that holds a record is its source.
 REMOTE_KIND = "remote"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison, unequal_offsets
 from replica_audit.auditing.compare.replays import lacked_below_start
@@ -26,10 +26,6 @@ from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
 from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest, request_of
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Reasons why the reference lacks a record.
 REASONS = ("other_record", "other_epoch", "past_end", "hole", "unreadable_there")

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.replays import answering_lineage
@@ -40,10 +40,6 @@ from replica_audit.segments.records import ABORT, COMMIT, RECORD_DTYPE
 from replica_audit.snapshot.provenance import NOT_CAPTURED
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Names in the order of the numbers below.
 OUTCOMES = ("none", "committed", "aborted", "open")

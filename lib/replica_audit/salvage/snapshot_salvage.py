@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.conclude import PartitionAudit, conclude
@@ -37,9 +37,6 @@ from replica_audit.salvage.salvage_manifest import ManifestAudit
 from replica_audit.schema import PartitionStateRow
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.text import count
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class PlannedLeaders:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit import __version__
 from replica_audit.batch_header import or_none
@@ -45,10 +46,6 @@ from replica_audit.scratch import hash_file, new_directory, new_file
 from replica_audit.segments.records import RecordError, decode_payloads
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.typed_json import to_object
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Producers listed in a partition's entry; the others are only counted.
 _PRODUCERS = 1000

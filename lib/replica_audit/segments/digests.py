@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.batch_header import DELETE_HORIZON
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, Damage
 from replica_audit.segments.record_batch import BATCH_DTYPE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _GREATEST = np.iinfo(np.int64).max
 _MASK = (1 << 64) - 1

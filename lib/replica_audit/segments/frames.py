@@ -11,10 +11,11 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.errors import FormatError
 from replica_audit.segments.record_batch import (
@@ -25,9 +26,6 @@ from replica_audit.segments.record_batch import (
     decode_headers,
 )
 from replica_audit.segments.streams import PositionedReads
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAGIC = b"RAFRAME1"
 _FRAME = struct.Struct(">cQQIII")

@@ -7,17 +7,14 @@ Nothing else converts between the two.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from replica_audit.arrow_rows import arrow_to_numbers, numbers_to_arrow
 from replica_audit.batch_header import ABSENT, BATCH_COLUMNS
 from replica_audit.segments.record_batch import BATCH_DTYPE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def headers_to_columns(rows: NDArray[np.void], names: Collection[str] | None = None) -> dict[str, pa.Array]:

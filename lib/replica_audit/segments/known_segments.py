@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.segments.record_batch import HEADER_BYTES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Relation(Enum):

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.batch_header import ABSENT, CODEC_MASK, LOG_APPEND_TIME, Batch
 from replica_audit.segments.compression import GREATEST_EXPANSION, decompress
 from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES, decode_batches
 from replica_audit.text import count
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Size of an entry without key and value, by magic.
 OVERHEAD_BYTES = {0: PREFIX_BYTES + 14, 1: PREFIX_BYTES + 22}

@@ -9,15 +9,12 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.batch_header import BATCH_FIELDS, Batch
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: One batch, or one legacy entry, of a segment file: the fields of `Batch` in native byte order.
 BATCH_DTYPE = np.dtype([(name, stored.code) for name, stored in BATCH_FIELDS.items()])

@@ -12,19 +12,17 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.segments.compression import GREATEST_EXPANSION, ExpansionError, decompress
 from replica_audit.segments.message_set import entry_content, entry_timestamp, parse_wrapper, wrapped_value
 from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES, SEQUENCES
 from replica_audit.text import count as counted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Timestamp delta (ms), offset delta, key, value (None for null), and the headers' names and values in turn.
 RecordFields = tuple[int, int, "bytes | None", "bytes | None", "tuple[bytes | None, ...]"]

@@ -7,9 +7,10 @@ sound batch, since an audit must say what a restart would destroy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage
@@ -29,9 +30,6 @@ from replica_audit.segments.record_batch import (
 )
 from replica_audit.segments.resync import Resynchroniser, describe_header, judge_tail, torn_wrapper
 from replica_audit.segments.streams import SegmentWindow
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Small enough to stay in the processor's cache between reading, checksums and headers.
 WINDOW_BYTES = 2 << 20

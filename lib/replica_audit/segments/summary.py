@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import nlargest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES, TRANSACTIONAL, Batch
 from replica_audit.literals import IrregularityKind, SegmentSource, TailKind
@@ -19,9 +20,6 @@ from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, O
 from replica_audit.segments.digests import ContentDigest, digest_chunks, kept_bytes, merge_chunks
 from replica_audit.segments.open_transactions import TransactionFinder
 from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN, SEQUENCES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Irregularities kept of each kind; all are counted.
 GREATEST_KEPT = 100

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from replica_audit.arrow_rows import arrow_to_numbers
 from replica_audit.batch_header import ABSENT, BATCH_COLUMNS
@@ -31,9 +32,6 @@ from replica_audit.parsing import parse_json
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.provenance import BATCHES, FINGERPRINT, SecondHandLog
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The columns of the table `batches`, with the widest number types: values that do not fit their field are reported later.
 BATCH_TABLE = {

@@ -7,17 +7,15 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.segments.frames import NotCapturedError
 from replica_audit.segments.record_batch import HEADER_BYTES, LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records
 from replica_audit.snapshot.storage import OpensFiles, Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.model import Damage, SegmentFile, SegmentSummary
 from replica_audit.segments.frames import FrameStream
@@ -16,9 +17,6 @@ from replica_audit.snapshot.dump.dump_text import Section
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
 from replica_audit.snapshot.provenance import NOT_CAPTURED, SecondHandLog
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class OpenSource(NamedTuple):

@@ -11,9 +11,10 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 from replica_audit.schema import QuarantineRow
@@ -39,9 +40,6 @@ from replica_audit.snapshot.overtaken import EpochBounds
 from replica_audit.snapshot.packed_replicas import HeldReplica, PackedReplicas, PackedSegments, SpreadReplicas
 from replica_audit.snapshot.replica_dirs import OffsetFile, read_offset_files, read_replica
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Most partition directories that are read in this process; with more, tasks read all.
 SPREAD_ABOVE = 2000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
@@ -20,10 +21,6 @@ from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import GoneRecordsRow
 from replica_audit.segments.batch_rows import Batches
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _COMMITTED: tuple[Committed, ...] = get_args(Committed)
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.aligned_pair import Records
@@ -37,10 +38,6 @@ from replica_audit.verify.committed import (
     gone_ranges,
     lacking_batches,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Path prefixes of each snapshot's files, so that one reader of records serves both.
 BEFORE = "before"

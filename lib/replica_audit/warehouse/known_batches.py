@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from replica_audit import __version__
 from replica_audit.model import Damage, SegmentFile, SegmentSummary
@@ -20,9 +21,6 @@ from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, read_summary, segment_files
 from replica_audit.warehouse.table_files import open_batches
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Number of the cluster's latest ingests searched: they may have been of different topics.
 _LOOK_BACK = 4

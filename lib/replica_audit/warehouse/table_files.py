@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyarrow import fs
 
 from replica_audit.arrow_rows import arrow_schema, numbers_to_arrow, rows_to_arrow, value_to_arrow, values_to_arrow
@@ -23,10 +23,6 @@ from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, open_directory
 from replica_audit.warehouse.table_reads import FileRows, damage_sentence
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Default number of rows in a row group, which is written at once.
 GROUP_ROWS = 1 << 16

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.segments.records import ABORT, COMMIT
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Decisions(NamedTuple):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
@@ -34,10 +35,6 @@ from replica_audit.snapshot.metadata.kraft_records import (
     parse_voters,
 )
 from replica_audit.snapshot.storage import Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _HINT = "copy the metadata log again, or take another node's; without one the listing of topics is used"
 
