@@ -1,12 +1,14 @@
-"""Memory freed by a process is reused without asking the system for new pages."""
+"""Memory freed by a process is reused without asking the system for new pages, and no command starts threads that only burn time."""
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
 
 import pytest
+from tests.support.fixtures import ROOT
 
 _PROGRAM = """
 import resource, sys
@@ -32,3 +34,34 @@ def test_freed_memory_is_kept() -> None:
         for how in ("kept", "left alone")
     }
     assert faults["kept"] < 100 < faults["left alone"]
+
+
+_COUNT_THREADS = """
+import atexit, os
+from replica_audit.cli.start import entry_point
+atexit.register(lambda: print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS")))
+entry_point()
+"""
+
+
+def _threads(**environment: str) -> list[str]:
+    unset = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNT_THREADS, "show", str(ROOT / "data" / "samples" / "last-replica-standing")],
+        capture_output=True,
+        text=True,
+        env=unset | environment,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    return done.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not list threads")
+def test_numpy_starts_no_threads() -> None:
+    assert _threads() == _threads(OPENBLAS_NUM_THREADS="1")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not list threads")
+def test_what_the_user_has_set_stays() -> None:
+    assert _threads(OPENBLAS_NUM_THREADS="2")[1] == "2"

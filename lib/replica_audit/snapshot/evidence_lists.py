@@ -130,7 +130,7 @@ def _take_over(readers: Iterable[HeadReader], found: EvidenceFiles) -> list[Head
         try:
             reader.read()
         except (OSError, FormatError) as error:
-            found.problems.append(Problem(reader.place.path or reader.name, str(error)))
+            found.problems.append(Problem(reader.path, str(error)))
         else:
             used.append(reader)
     return used
@@ -421,7 +421,7 @@ class HeadReader(ListReader):
         try:
             self._take([line for line in self.lines() if f"{line.path}/".startswith(tops)])
         except (OSError, FormatError) as error:
-            self._found.problems.append(Problem(self.place.path or self.name, str(error)))
+            self._found.problems.append(Problem(self.path, str(error)))
         else:
             self._found.leave(before, self._log_dirs[0][0].partitions)
 
@@ -435,7 +435,7 @@ class HeadReader(ListReader):
                 for path in self._found.same_files(line.path):
                     self._found.files[path] = _with_brought(self._found.files[path], brought)
         except (OSError, FormatError) as error:
-            self._found.problems.append(Problem(self.place.path or self.name, str(error)))
+            self._found.problems.append(Problem(self.path, str(error)))
 
     def lines(self) -> Iterator[ListedLine]:
         for entry in self._head["lists"]:
