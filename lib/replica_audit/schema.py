@@ -610,12 +610,14 @@ class QuarantineRow(NamedTuple):
         reason: str | Exception,
         *,
         broker_id: int | None = None,
+        at: tuple[str, int] | None = None,
         position: int | None = None,
         length: int | None = None,
     ) -> "QuarantineRow":
-        """A row without a partition; a FormatError as the reason supplies its own position."""
+        """A row, of the partition `at` if given; a FormatError as the reason supplies its own position."""
+        topic, partition = at or (None, None)
         position = getattr(reason, "position", position)
-        return cls(broker_id, None, None, path, position, length, code, str(reason))
+        return cls(broker_id, topic, partition, path, position, length, code, str(reason))
 
     def as_input(self) -> "InputRow":
         """The row as an `InputRow`."""

@@ -244,9 +244,9 @@ class _Discovery:
                 continue
             code = "INPUT-IGNORED" if problem.is_told_elsewhere else "CAP-UNREADABLE"
             owner = of_replicas.get(path)
-            place: tuple[str | None, int | None] = (None, None) if owner is None else (owner.topic, owner.partition)
             broker_id = broker_of_path(f"{path}/") if owner is None else owner.broker_id
-            self._quarantine.append(QuarantineRow(broker_id, *place, path or ".", None, None, code, problem.reason))
+            at = None if owner is None else owner.topic_partition
+            self._quarantine.append(QuarantineRow.of(code, path or ".", problem.reason, broker_id=broker_id, at=at))
 
     def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
         """Add the logs that only texts and tables describe."""

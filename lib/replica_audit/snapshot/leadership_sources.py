@@ -118,7 +118,7 @@ class RootFiles:
 
     def note(self, code: str, name: str, reason: str, position: int | None = None) -> None:
         """Add a row to `quarantine`."""
-        self.quarantine.append(QuarantineRow(None, None, None, name, position, None, code, reason))
+        self.quarantine.append(QuarantineRow.of(code, name, reason, position=position))
 
 
 def read_leaderships(

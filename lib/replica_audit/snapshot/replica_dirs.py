@@ -211,14 +211,9 @@ def _read_file(
     return CheckpointFile("empty" if not data and may_be_empty else "present", path), value
 
 
-def _quarantine(
-    file: CheckpointFile, broker_id: int, topic_partition: TopicPartition | None = None
-) -> Iterable[QuarantineRow]:
+def _quarantine(file: CheckpointFile, broker_id: int, at: TopicPartition | None = None) -> Iterator[QuarantineRow]:
     if file.state in ("malformed", "unreadable"):
-        place: tuple[str | None, int | None] = (None, None)
-        if topic_partition:
-            place = topic_partition
-        yield QuarantineRow(broker_id, *place, file.path, None, None, "CAP-UNREADABLE", file.problem or "")
+        yield QuarantineRow.of("CAP-UNREADABLE", file.path, file.problem or "", broker_id=broker_id, at=at)
 
 
 class PutAside(NamedTuple):

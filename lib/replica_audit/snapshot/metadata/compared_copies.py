@@ -231,5 +231,5 @@ def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[Quarantine
         return read_quorum_state(snapshot, log)
     except (OSError, FormatError) as error:
         path = f"{log.path}/quorum-state"
-        ignored.append(QuarantineRow(log.node_id, None, None, path, None, None, "INPUT-IGNORED", str(error)))
+        ignored.append(QuarantineRow.of("INPUT-IGNORED", path, str(error), broker_id=log.node_id))
         return None

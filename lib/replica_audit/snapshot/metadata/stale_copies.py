@@ -184,7 +184,7 @@ def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) ->
                 f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
                 f"{stale.applied.proof}; {have} it, to {newest.end_offset}. {conclusion}. {' '.join(conditions)}"
             )
-            yield QuarantineRow(copy.node_id, None, None, copy.log.path, None, None, code, reason.rstrip(". "))
+            yield QuarantineRow.of(code, copy.log.path, reason.rstrip(". "), broker_id=copy.node_id)
 
 
 class _LaterState(NamedTuple):
