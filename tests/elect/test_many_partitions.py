@@ -24,6 +24,7 @@ from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import MOST_NAMES, Copies
 from replica_audit.elect.plan_model import Plan, Step, plan_object
+from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
 from replica_audit.report.plan_text import DECISION_LIMIT, STEP_LIMIT, render_plan, split_steps, tell_decisions
 from replica_audit.results import Results
@@ -127,7 +128,7 @@ def test_names_that_are_too_many_for_a_command_are_in_its_file() -> None:
 
 
 def test_tar_copies_what_is_named_in_the_file_beside_it(tmp_path: Path) -> None:
-    places = [("orders", number) for number in range(MOST_NAMES + 1)]
+    places = [TopicPartition("orders", number) for number in range(MOST_NAMES + 1)]
     copies = Copies()
     command = copies.of_partitions(1, places)
     for topic, number in places:
