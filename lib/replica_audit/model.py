@@ -584,6 +584,8 @@ class Leadership:
     down_when_copied: tuple[int, ...] = ()
     """Fenced brokers whose own copy of the metadata log reaches to when they were fenced: it was made after they had gone down
     (`snapshot.metadata.downtime`)."""
+    perhaps_down: tuple[int, ...] = ()
+    """Brokers that are not `fenced` and of which nothing shows that they ran when they were copied (`snapshot.metadata.downtime`)."""
     overtaken: bool = False
     """True if the listing, or the file of states, is older than the logs of another of its partitions: its ISR may be out of date."""
 

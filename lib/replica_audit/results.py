@@ -44,7 +44,8 @@ class BrokerKind(TypedDict):
     """State of a broker while it was copied, by the manifest."""
 
     broker_id: int
-    kind: CaptureKind
+    kind: CaptureKind | None
+    """None if it was seen to run, or to be down, by some of its log dirs only."""
 
 
 class CopiedBroker(TypedDict):
@@ -264,7 +265,7 @@ class Results(ReportRows):
     def bring(self, brokers: Sequence[int]) -> tuple[str, ...]:
         """Commands that bring missing evidence of brokers; the user fills in their log dirs."""
         found = (self.audit.get("inputs") or {}).get("brokers") or ()
-        kinds = {one.get("broker_id"): one.get("kind") for one in found if one.get("kind") != "live"}
+        kinds = {one.get("broker_id"): kind for one in found if (kind := one.get("kind")) not in ("live", None)}
         script = ["capture-plan", "--wanted", WANTED_FILE, *_with_kinds(brokers, kinds), "--to", self._place]
         return (
             self.command("show", "--wanted", WANTED_FILE),

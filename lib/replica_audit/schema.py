@@ -302,6 +302,8 @@ class PartitionStateRow(NamedTuple):
     """true if nobody leads, and the last leader was in controlled shutdown when it stopped leading"""
     crashed: Sequence[Int] | None
     """replicas that registered again since the previous state without having announced their stop"""
+    perhaps_down: Sequence[Int] | None
+    """brokers that are not fenced and of which nothing shows that they ran when they were copied; in the last state only"""
 
 
 class HighWatermarkTimelineRow(NamedTuple):

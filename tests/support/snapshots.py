@@ -281,7 +281,8 @@ def manifest_text(
     if kafka_version is not None:
         manifest["kafka_version"] = kafka_version
     manifest["brokers"] = [
-        {"broker_id": broker_id, "log_dir": log_dir, "started": started, "finished": finished, "kind": kind}
+        {"broker_id": broker_id, "log_dir": log_dir, "started": started, "finished": finished}
+        | ({} if kind is None else {"kind": kind})
         for broker_id, log_dir in sorted(brokers.items())
     ]
     return json.dumps(manifest, indent=2) + "\n"

@@ -70,6 +70,12 @@ def is_leader_gone(case: Case) -> bool:
     return reference.facts.killed or reference.leader_id in fenced
 
 
+def may_leader_be_gone(case: Case) -> bool:
+    """True if the registered leader is known to have gone down, or nothing shows that it ran when it was copied."""
+    perhaps = () if case.leadership is None else case.leadership.perhaps_down
+    return case.reference.leader_id in perhaps or is_leader_gone(case)
+
+
 def choose(
     case: Case,
     costs: Sequence[CandidateCost],
@@ -210,7 +216,8 @@ def is_leader_down(audit: PartitionAudit, up: Collection[int] | None) -> bool:
 
 
 def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
-    """True if the order of the next starts decides who leads: nobody does, or the leader crashed while others were behind it.
+    """True if the order of the next starts decides who leads: nobody does, or the leader crashed, or may have, while others were
+    behind it.
 
     If every broker was stopped cleanly and only one of them may lead, there is nothing to decide.
     """
@@ -220,7 +227,7 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
     end = case.reference.facts.log_end_offset
     differ = any(item.follower.log_end_offset != end for item in case.comparisons)
     if case.reference.leader_id is not None:
-        return differ and is_leader_gone(case)
+        return differ and may_leader_be_gone(case)
     entitled = () if case.leadership is None else case.leadership.isr or case.leadership.elr
     return not case.stopped or (differ and (len(entitled) > 1 or case.config(UNCLEAN) == "true"))
 

@@ -57,9 +57,11 @@ def find_up(results: Results) -> dict[int, bool]:
 
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
     clean-shutdown flag. A listing does not count, since it may have been made before the brokers went down. Nor does a metadata
-    log that has a broker up whose own log ends below its checkpoints: both may have gone down with nobody left to fence it.
+    log that has a broker up which nobody saw run, or whose own log ends below its checkpoints: all nodes may have gone down with
+    nobody left to fence them.
     """
-    up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in _cut_short(results)}
+    doubtful = _cut_short(results) | _perhaps_down(results)
+    up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in doubtful}
     at_rest = results.options.get("quiesced")
     for broker_id in {row.broker_id for row in results.replicas if row.clean_shutdown}:
         if up.get(broker_id) and not at_rest:
@@ -67,13 +69,15 @@ def find_up(results: Results) -> dict[int, bool]:
             del up[broker_id]
         else:
             up[broker_id] = False
-    kinds: dict[int, set[str]] = defaultdict(set)
+    kinds: dict[int, set[str | None]] = defaultdict(set)
     for item in (results.audit.get("inputs") or {}).get("brokers") or ():
         kinds[item["broker_id"]].add(item["kind"])
     for broker_id, said in kinds.items():
-        # A broker copied both before and after it stopped is judged by the contents of the copies.
-        if len({kind == "live" for kind in said}) == 1:
+        if None not in said and len({kind == "live" for kind in said}) == 1:
             up[broker_id] = said == {"live"}
+        elif up.get(broker_id) is (None not in said):
+            # Copied both before and after it stopped, it may be down; where some of its disks have no kind, it may be up.
+            del up[broker_id]
     return up
 
 
@@ -84,6 +88,11 @@ def _registered(results: Results) -> dict[int, bool]:
         if row.fenced is not None:
             up.update({broker_id: broker_id not in row.fenced for broker_id in row.replicas or ()})
     return up
+
+
+def _perhaps_down(results: Results) -> set[int]:
+    """Brokers that are not fenced, and that nothing shows to have run when they were copied."""
+    return {broker_id for row in results.partition_states for broker_id in row.perhaps_down or ()}
 
 
 def _found(results: Results, trait: str) -> list[FindingRow]:
@@ -178,6 +187,11 @@ class PresentState:
     def down(self) -> frozenset[int]:
         """Brokers known to be down."""
         return self.brokers - self.up - self.unknown
+
+    @property
+    def is_any_up(self) -> bool | None:
+        """True if a broker is known to be up; None if one may be."""
+        return True if self.up else None if self.unknown else False
 
     def liveness(self, broker_id: int) -> str:
         """up, down or unknown."""

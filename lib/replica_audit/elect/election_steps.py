@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.kafka_commands import CONTROLLER, Tools
+from replica_audit.elect.kafka_commands import BROKER, CONTROLLER, Tools
 from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
 from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
@@ -144,9 +144,9 @@ def try_order(
     given_up: dict[TopicPartition, str] = {}
     elected: set[TopicPartition] = set()
     allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
-    way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
+    way = tools.way_to_configure(is_any_up=state.is_any_up)
     if way == CONTROLLER and not _lead_alone(state):
-        way = None
+        way = BROKER if state.unknown else None
     forbidden: frozenset[str] = frozenset()
     while True:
         wanted = {place_of(one) for one in decisions if one.procedure == "elect"}

@@ -77,14 +77,16 @@ class Tools(NamedTuple):
         off = _of_topic(topic, "--alter", "--add-config", "retention.ms=-1,retention.bytes=-1")
         return [self._configs(way, *_of_topic(topic, "--describe")), self._configs(way, *off)]
 
-    def way_to_configure(self, *, is_any_up: bool) -> str | None:
-        """The way to change a topic's setting: through a broker or, if none is up, a controller (KRaft since 3.7, KIP-919) or
-        ZooKeeper (before 3.0); None if impossible."""
+    def way_to_configure(self, *, is_any_up: bool | None) -> str | None:
+        """The way to change a topic's setting: through a broker or, if none is or may not be up (None), a controller (KRaft since 3.7,
+        KIP-919) or ZooKeeper (before 3.0); None if impossible."""
         if is_any_up:
             return BROKER
         if self.mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
             return ZOOKEEPER_ITSELF
-        return CONTROLLER if self.mode == "kraft" and self._since((3, 7)) else None
+        if self.mode == "kraft" and self._since((3, 7)):
+            return CONTROLLER
+        return BROKER if is_any_up is None else None
 
     def restore_unclean(self, topic: str, value: bool | None) -> list[str]:
         """Commands that restore the topic's setting; a `value` of None removes it."""

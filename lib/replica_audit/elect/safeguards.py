@@ -212,7 +212,7 @@ def _keep_remote(
         until += "; whether they are encrypted was not looked at: what is, only the brokers' plugin can read"
     lacks = "may not have" if unsure == set(places) else "does not have, or may not have" if unsure else "does not have"
     topics = sorted({topic for topic, _ in places})
-    way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
+    way = tools.way_to_configure(is_any_up=state.is_any_up)
     commands, files = for_names(topics, "keep-remote.txt", lambda topic: tools.keep_remote(topic, way))
     yield Step(
         action="keep_remote",

@@ -468,7 +468,7 @@ class HeadReader(ListReader):
         again = self._head.get("again", [])
         if not isinstance(again, list) or not all(isinstance(one, str) for one in again):
             raise self._refuse("names of partitions in again", show_value(again))
-        copied = CopiedLogDir(broker_id, entry["as"], started, finished, kind, True, tuple(again))
+        copied = CopiedLogDir(broker_id, entry["as"], started, finished, kind, True, tuple(again), kind is None)
         return copied, entry["log_dir"]
 
 

@@ -75,6 +75,8 @@ class CopiedLogDir(NamedTuple):
     """True if it was collected, so that it can be collected again."""
     partitions: tuple[str, ...] = ()
     """The only partitions it has, collected again; empty: all."""
+    is_unseen: bool = False
+    """True if whoever copied it looked whether the broker runs and did not see it: `kind` is null, not left out."""
 
 
 class Manifest(NamedTuple):

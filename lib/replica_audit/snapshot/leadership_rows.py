@@ -34,7 +34,10 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
         if entry == len(leadership.history) - 1:
             since = {str(one): at for one, at in leadership.fenced_since.items()}
             row = row._replace(
-                fenced=leadership.fenced, fenced_since=since, down_when_copied=leadership.down_when_copied or None
+                fenced=leadership.fenced,
+                fenced_since=since,
+                down_when_copied=leadership.down_when_copied or None,
+                perhaps_down=leadership.perhaps_down or None,
             )
         yield row
     if not leadership.history:
@@ -89,7 +92,8 @@ def _of_history(rows: list[PartitionStateRow]) -> Leadership:
     since = {int(broker): at for broker, at in (last.fenced_since or {}).items()}
     fenced = None if last.fenced is None else tuple(last.fenced)
     leadership = leadership_of_history(last.topic, last.partition, last.topic_id, history, fenced, since)
-    return replace(leadership, down_when_copied=tuple(last.down_when_copied or ()))
+    down, perhaps = (tuple(brokers or ()) for brokers in (last.down_when_copied, last.perhaps_down))
+    return replace(leadership, down_when_copied=down, perhaps_down=perhaps)
 
 
 def _state(row: PartitionStateRow) -> PartitionState:

@@ -239,6 +239,7 @@ def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
         _parse_time(path, f"{place}.started", fields.get("started")),
         _parse_time(path, f"{place}.finished", fields.get("finished")),
         kind,
+        is_unseen="kind" in fields and kind is None,
     )
 
 

@@ -172,9 +172,12 @@ class CaptureTimes:
         return killed and not facts.killed
 
     def as_inputs(self) -> InputsObject:
-        """Return `brokers`, with each known kind (live, stopped or killed), and `copied`, the times of their log dirs; by broker id."""
-        kinds = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
-        inputs: InputsObject = {"brokers": [BrokerKind(broker_id=one, kind=kind) for one, kind in sorted(kinds)]}
+        """Return `brokers`, with each known kind (live, stopped or killed), or null besides where a log dir has none, and `copied`, the
+        times of their log dirs; by broker id."""
+        known = {one.broker_id for one in self.copies if one.kind is not None}
+        kinds = {(one.broker_id, one.kind) for one in self.copies if one.broker_id in known}
+        by_id = sorted(kinds, key=lambda one: (one[0], one[1] or ""))
+        inputs: InputsObject = {"brokers": [BrokerKind(broker_id=one, kind=kind) for one, kind in by_id]}
         copied = sorted(
             (one.broker_id, one.started_ms, one.finished_ms)
             for one in self.copies

@@ -11,7 +11,7 @@ from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.downtime import mark_down_when_copied
+from replica_audit.snapshot.metadata.downtime import mark_down_when_copied, mark_perhaps_down
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, group_copies
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
@@ -127,6 +127,7 @@ def _read(
     image = replay(snapshot, kept, settled)
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)
     found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept, evidence.moments)
+    found = mark_perhaps_down(found, kept, evidence.moments)
     found = mark_lacking(found, stale) if stale else found
     left_over = _left_over(image, found, directories)
     may_prove = [ProvenBy(one.copies, one.applied, one.forgotten is not None) for one in found_histories]

@@ -1,4 +1,4 @@
-"""Brokers whose files were copied after they had gone down, by their own copies of the metadata log (docs/semantics.md C.2).
+"""Brokers whose files were copied after they had gone down, or perhaps had, by copies of the metadata log (docs/semantics.md C.2, H.2).
 
 A running broker fetches the metadata log, which gets a record every 500 ms (`NoOpRecord`, KIP-835). So its copy ends when the
 broker went down, or when it was copied while the broker ran. After a power loss it may end earlier, as brokers, unlike
@@ -7,7 +7,7 @@ controllers, do not flush what they append.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from replica_audit.model import Leadership
@@ -42,3 +42,19 @@ def mark_down_when_copied(
     least |= {broker: time_ms - _STOPPED_WITHIN_MS for broker, time_ms in stopped_at.items()}
     down = {broker for broker, time_ms in least.items() if reached.get(broker, -1) >= time_ms}
     return [replace(one, down_when_copied=tuple(b for b in one.fenced or () if b in down)) for one in leaderships]
+
+
+def mark_perhaps_down(
+    leaderships: Sequence[Leadership], copies: Sequence[MetadataCopy], moments: CopyMoments
+) -> list[Leadership]:
+    """`leaderships` with `perhaps_down`: brokers that nobody saw run while they were copied, where the metadata log ends before that:
+    with all nodes down, nobody is left to fence them. `copies` are of one history."""
+    heard_ms = max((copy.last_time_ms for copy in copies), default=-1) + _FENCED_WITHIN_MS
+    unseen = {one.broker_id for one in moments.copies if one.is_unseen and (one.finished_ms or heard_ms + 1) > heard_ms}
+    return [
+        replace(one, perhaps_down=perhaps) if (perhaps := _among(one, unseen)) else one for one in leaderships
+    ]
+
+
+def _among(leadership: Leadership, unseen: Collection[int]) -> tuple[int, ...]:
+    return tuple(one for one in leadership.replicas or () if one in unseen and one not in (leadership.fenced or ()))

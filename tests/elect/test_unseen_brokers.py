@@ -1,0 +1,137 @@
+"""Brokers that nobody saw run while they were copied, as the capture script writes it (`"kind": null`): the metadata log has them up
+after a loss of power, too, since nobody was left to fence them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from tests.support import metadata_log as write
+from tests.support.scenario import written
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
+
+from replica_audit.config import Settings
+from replica_audit.elect.cluster_state import find_up
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.kafka_commands import BROKER, CONTROLLER, ZOOKEEPER_ITSELF, Tools
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+_END_MS = write.TIME_MS + 60_000
+"""Time of the last record of the metadata log."""
+_LEFT_OUT = "left out"
+
+
+def _log(end: int) -> Replica:
+    """A log that ends at its own checkpoint, as after a loss of power."""
+    return Replica(written(0, end, 0), high_watermark=end)
+
+
+def _copied(
+    path: Path, kinds: Mapping[int, Iterable[str | None]], finished_ms: int | None, fenced: int | None = None
+) -> Results:
+    """Answers on brokers 1, which leads, 2 and 3, by the kinds of their copies; broker 3 ends earlier."""
+    begin = [*map(write.register_broker, (1, 2, 3)), write.topic(TOPIC, TOPIC_ID)]
+    begin.append(write.partition(TOPIC_ID, (1, 2, 3), 1))
+    last = write.config(4, "1", "log.cleaner.threads", "2")
+    later = [write.registration_change(fenced, 1)] if fenced else [last]
+    metadata = write.history(begin, *later, last, apart_ms=30_000)
+    write_snapshot(path, {1: _log(40), 2: _log(40), 3: _log(30)}, metadata={100: metadata})
+    times = {} if finished_ms is None else {"started": finished_ms - 1000, "finished": finished_ms}
+    brokers = [
+        {"broker_id": broker, "log_dir": f"broker-{broker}", **times, **({} if kind == _LEFT_OUT else {"kind": kind})}
+        for broker, some in kinds.items()
+        for kind in some
+    ]
+    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+    return audit_all(str(path), Settings())
+
+
+def _all(kind: str | None) -> dict[int, list[str | None]]:
+    return {broker: [kind] for broker in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("finished_ms", [None, _END_MS + 12_000, _END_MS + 3_600_000])
+def test_after_a_loss_of_power_nobody_is_taken_to_be_up(finished_ms: int | None, tmp_path: Path) -> None:
+    results = _copied(tmp_path / "copied", _all(None), finished_ms)
+    assert find_up(results) == {}
+    plan = advise(results)
+    assert plan.unknown == (1, 2, 3) and not plan.up
+    assert [(one.candidate_id, one.procedure) for one in plan.decisions] == [(1, "confirm")]
+    assert next(one for one in plan.decisions[0].candidates if one.candidate_id == 3).loss[0] == 10
+    (step,) = [step for step in plan.steps if step.action == "check" and step.brokers]
+    assert "If it is down, start it, and no other replica of it before it leads" in step.text
+    assert not any(step.action == "start" and step.brokers for step in plan.steps)
+
+
+@pytest.mark.parametrize("finished_ms", [_END_MS - 3_600_000, _END_MS, _END_MS + 10_000])
+def test_where_the_controllers_wrote_until_then_brokers_were_up(finished_ms: int, tmp_path: Path) -> None:
+    """They run where the script cannot see them, in containers."""
+    results = _copied(tmp_path / "copied", _all(None), finished_ms)
+    assert find_up(results) == {1: True, 2: True, 3: True}
+    assert advise(results) == advise(_copied(tmp_path / "said", _all(_LEFT_OUT), finished_ms))
+
+
+def test_where_nothing_is_said_the_metadata_log_counts(tmp_path: Path) -> None:
+    results = _copied(tmp_path / "copied", _all(_LEFT_OUT), _END_MS + 3_600_000)
+    assert find_up(results) == {1: True, 2: True, 3: True} and not advise(results).decisions
+
+
+@pytest.mark.parametrize(
+    ("kinds", "fenced", "up"),
+    [
+        (["live", "live"], None, True),
+        (["live", "live"], 1, True),
+        # Seen on one disk, not on the other: it may have gone down in between.
+        (["live", None], None, None),
+        (["live", None], 1, None),
+        (["live", _LEFT_OUT], 1, None),
+        # Started while it was copied.
+        (["killed", None], None, None),
+        (["killed", None], 1, None),
+        (["live", "killed"], None, None),
+        (["live", "killed"], 1, False),
+        (["stopped", "killed"], None, False),
+        ([None, None], 1, False),
+    ],
+)
+def test_disks_of_one_broker_that_do_not_agree_leave_it_open(
+    kinds: list[str | None], fenced: int | None, up: bool | None, tmp_path: Path
+) -> None:
+    results = _copied(tmp_path / "copied", {1: kinds}, _END_MS + 3_600_000, fenced)
+    assert find_up(results).get(1) is up
+
+
+def test_a_short_leader_may_have_lost_what_others_have(tmp_path: Path) -> None:
+    """It ends at its own checkpoint, and was copied before them: one that runs would have it by now."""
+
+    def costs(kind: str | None) -> dict[int, tuple[int, int]]:
+        path = tmp_path / str(kind)
+        begin = [*map(write.register_broker, (1, 2)), write.topic(TOPIC, TOPIC_ID)]
+        metadata = write.history([*begin, write.partition(TOPIC_ID, (1, 2), 1)])
+        write_snapshot(path, {1: _log(30), 2: _log(40)}, metadata={100: metadata})
+        at = {1: _END_MS, 2: _END_MS + 60_000}
+        brokers = [
+            {"broker_id": one, "log_dir": f"broker-{one}", "started": ms, "finished": ms + 1000, "kind": kind}
+            for one, ms in at.items()
+        ]
+        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+        rows = audit_all(str(path), Settings()).elections
+        return {row.candidate_id: (row.lost_committed, row.lost_possible) for row in rows}
+
+    assert costs(None) == {1: (0, 10), 2: (0, 0)}
+    assert costs("killed") == {1: (10, 0), 2: (0, 0)}
+    assert costs("live") == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "way"),
+    [((4, 3), "kraft", CONTROLLER), ((3, 6), "kraft", BROKER), ((2, 8), "zookeeper", ZOOKEEPER_ITSELF), (None, None, BROKER)],
+)
+def test_where_nobody_may_be_up_settings_are_changed_without_a_broker_if_that_is_possible(
+    version: tuple[int, ...] | None, mode: str | None, way: str
+) -> None:
+    assert Tools(version, mode=mode).way_to_configure(is_any_up=None) == way
+    assert Tools(version, mode=mode).way_to_configure(is_any_up=True) == BROKER
