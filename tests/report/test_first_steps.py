@@ -171,6 +171,15 @@ def test_a_remedy_names_the_brokers_of_a_partition_together_and_never_one_that_n
     assert not [step for step in steps if "None" in step]
 
 
+def test_the_directory_of_a_replica_is_moved_away_once() -> None:
+    """The second time would take what the broker has just fetched."""
+    rows = [finding("LOG-CORRUPT-MID", "high", broker_id=2)]
+    rows += [finding("DIV-CORRUPT", "high", broker_id=broker) for broker in (2, 2, 3)]
+    steps = [step for step in steps_of(results([partition(verdict="LATENT_CORRUPTION")], rows)) if "directory away" in step]
+    named = {step.partition(": ")[0]: step.rpartition(" (")[2].rstrip(").") for step in steps}
+    assert named == {"orders-0 on broker 2": "LOG-CORRUPT-MID", "orders-0 on broker 3": "DIV-CORRUPT"}
+
+
 def test_a_remedy_in_a_plan_is_a_sentence_and_names_brokers_that_no_partition_is_said_of() -> None:
     rows = [
         finding("LOG-TAIL-PARTIAL", "medium"),

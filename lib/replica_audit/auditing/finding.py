@@ -39,6 +39,7 @@ TRAITS = {
     "two_moments": "may come of files of two moments, unless it is critical",
     "moved": "says that some findings are in doubt before the partition is collected again",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
+    "moved_away": "has a remedy that moves a replica's directory away and fetches it again",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
     "quorum": "is about the copies of the metadata log, where it is of no partition",

@@ -112,7 +112,7 @@ def _remedies(
         behind = [row for row in found if place_of(row) in lagging]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
-    for row in loud:
+    for row in _moved_away_once(loud):
         rows_of[row.code].append(row)
 
     def urgency(item: tuple[str, list[FindingRow]]) -> tuple[int, int]:
@@ -130,6 +130,16 @@ def _remedies(
             brokers=tuple(sorted({row.broker_id for row in rows if row.broker_id is not None})),
             partitions=tuple(sorted({place for place, _ in with_places(rows)})),
         )
+
+
+def _moved_away_once(found: Sequence[FindingRow]) -> Iterator[FindingRow]:
+    """The findings, of those whose remedy moves a replica's directory away one code for each replica, the first of the catalogue: a
+    second time would take what the broker has just fetched."""
+    codes = [code for code in CATALOGUE if code in codes_with("moved_away")]
+    first: dict[tuple[FindingPlace, int | None], str] = {}
+    for row in sorted((row for row in found if row.code in codes), key=lambda row: codes.index(row.code)):
+        first.setdefault((place_of(row), row.broker_id), row.code)
+    return (row for row in found if row.code not in codes or row.code == first[place_of(row), row.broker_id])
 
 
 def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:

@@ -41,7 +41,7 @@ DIV_EPOCH = Code(
 DIV_TAIL_PENDING = Code("DIV-TAIL-PENDING", ("info",), ("UNCOMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_HIDDEN = Code("DIV-HIDDEN", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_CONTENT = Code("DIV-CONTENT", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
-DIV_CORRUPT = Code("DIV-CORRUPT", ("high",), ("LATENT_CORRUPTION",), traits=("records", "difference"))
+DIV_CORRUPT = Code("DIV-CORRUPT", ("high",), ("LATENT_CORRUPTION",), traits=("records", "difference", "moved_away"))
 DIV_PRESENCE = Code("DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_KEY_STATE = Code("DIV-KEY-STATE", ("high",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records",))

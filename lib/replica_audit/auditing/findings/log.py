@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import CorruptEpoch, ReplicaFacts
     from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
-LOG_CORRUPT_MID = Code("LOG-CORRUPT-MID", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_CORRUPT_MID = Code("LOG-CORRUPT-MID", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away"))
 LOG_TAIL_PARTIAL = Code("LOG-TAIL-PARTIAL", ("medium", "low"), traits=("doubt", "damage"))
 LOG_TAIL_ZERO = Code("LOG-TAIL-ZERO", ("medium", "info"), traits=("doubt", "damage", "padding"))
 LOG_TAIL_GARBAGE = Code("LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
