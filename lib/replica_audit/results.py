@@ -230,7 +230,9 @@ class Results(ReportRows):
 
         Credentials in a URI are left out, since a report is passed on. If a partition's name begins with a dash, options come first.
         """
-        place = self._place
+        return self._command_on(self._place, name, options, partitions)
+
+    def _command_on(self, place: str, name: str, options: Sequence[object], partitions: Sequence[str]) -> str:
         options = (*options, *self._given(name))
         words = [place, *partitions, *map(str, options)]
         if any(one.startswith("-") for one in partitions):
@@ -273,17 +275,25 @@ class Results(ReportRows):
             "bash bring.sh",
         )
 
-    def copy_again(self, brokers: Sequence[int], kinds: Mapping[int, CaptureKind]) -> tuple[str, ...]:
-        """Commands that copy the log dirs of brokers, in this order, to a new snapshot and make the plan from it; the user fills in
-        the log dirs. `kinds`: the states of those that do not run. What an earlier try copied is moved aside."""
+    def copy_again(
+        self,
+        brokers: Sequence[int],
+        kinds: Mapping[int, CaptureKind],
+        options: Sequence[str] = (),
+        partitions: Sequence[str] = (),
+        *,
+        at_once: bool = True,
+    ) -> tuple[str, ...]:
+        """Commands that copy the log dirs of brokers, in this order, to a new snapshot and make the plan from it, for `partitions` and with
+        `options` of `elect`, or `at_once` a single one that makes it only if all was copied; the user fills in the log dirs. `kinds`: the
+        states of those that do not run. What an earlier try copied is moved aside."""
         version = self.options.get("kafka_version")
         known = ["--kafka-version", version] if version else []
         script = ["capture-plan", "--move-aside", *_with_kinds(brokers, kinds), *known, "--to", COPIED_AGAIN]
-        return (
-            f"{shlex.join(['replica-audit', *script])} > copy-again.sh",
-            "bash copy-again.sh",
-            shlex.join(["replica-audit", "elect", COPIED_AGAIN, *self._given("elect")]),
-        )
+        elect = self._command_on(COPIED_AGAIN, "elect", options, partitions)
+        copy = f"{shlex.join(['replica-audit', *script])} > copy-again.sh && bash copy-again.sh"
+        # Where it does not copy, the copies of an earlier try are still there.
+        return (f"{copy} && {elect}",) if at_once else (copy, elect)
 
     @property
     def _place(self) -> str:

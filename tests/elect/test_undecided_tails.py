@@ -180,7 +180,7 @@ def test_brokers_that_are_down_are_not_copied_as_running_ones(
         "--move-aside",
         *(word for kind in kinds for word in ("--kind", kind)),
         *(f"{broker}=LOG_DIR_OF_{broker}" for broker in (2, 3, 1)),
-        *("--to", "copied-again", ">", "copy-again.sh"),
+        *("--to", "copied-again", ">", "copy-again.sh", "&&", "bash", "copy-again.sh"),
     ]
 
 
@@ -194,7 +194,8 @@ def test_the_commands_of_the_step_serve_as_they_are_printed_as_often_as_they_are
     monkeypatch.chdir(tmp_path)
     assert "Put the listing of the topics into copied-again, too: no broker has that" in step["text"]
     for _ in range(2):
-        script, run, elect = step["commands"]
+        copy, elect = step["commands"]
+        script, run = copy.split(" && ")
         words = shlex.split(re.sub(r"LOG_DIR_OF_(\d)", rf"{path}/broker-\1", script))
         (tmp_path / words[-1]).write_text(_said(capsys, *words[1:-2]))
         subprocess.run(["bash", "-c", run], check=True, capture_output=True)
@@ -208,9 +209,31 @@ def test_the_next_plan_rests_on_the_same_options(tmp_path: Path, capsys: pytest.
     """Without its version the manifest of the new copies had the rules of another one, and elect looked at all topics."""
     audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT))
     given = ("--kafka-version", "2.8.1", "--topic", "orders*")
-    script, _, elect = _plan(capsys, tmp_path / "copied", *given)["steps"][0]["commands"]
-    assert "--kafka-version 2.8.1 --to copied-again > copy-again.sh" in script
+    script, elect = _plan(capsys, tmp_path / "copied", *given)["steps"][0]["commands"]
+    assert "--kafka-version 2.8.1 --to copied-again > copy-again.sh && bash copy-again.sh" in script
     assert elect == "replica-audit elect copied-again --topic 'orders*' --kafka-version 2.8.1"
+
+
+def test_the_next_plan_is_for_the_candidate_and_the_cluster_of_this_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its steps named HOST:PORT again, and no candidate, or one for every partition."""
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT))
+    server = ("--bootstrap-server", "kafka1:9092", "--command-config", "client.properties")
+    _, elect = _plan(capsys, tmp_path / "copied", *server)["steps"][0]["commands"]
+    assert elect == f"replica-audit elect copied-again {shlex.join(server)}"
+    _, elect = _plan(capsys, tmp_path / "copied", "orders-0", "--candidate", "2", *server)["steps"][0]["commands"]
+    assert elect == f"replica-audit elect copied-again orders-0 --candidate 2 {shlex.join(server)}"
+
+
+def test_where_the_copies_say_who_leads_no_plan_is_made_unless_all_was_copied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else it was made from the copies of an earlier try."""
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)]
+    audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT), metadata={100: write.history(begin)})
+    (command,) = _plan(capsys, tmp_path / "copied", "--up", "")["steps"][0]["commands"]
+    assert command.endswith(" > copy-again.sh && bash copy-again.sh && replica-audit elect copied-again --up ''")
 
 
 def test_the_partition_states_of_zookeeper_are_put_into_the_new_copies(

@@ -38,11 +38,17 @@ class ElectionOptions(NamedTuple):
 
     def made_with(self) -> list[str]:
         """The options that the plan depends on, for the commands in it."""
-        given = {"--candidate": self.candidate, "--up": self.up, "--stopped-cleanly": self.stopped_cleanly}
+        given = {
+            "--candidate": self.candidate,
+            "--up": self.up,
+            "--stopped-cleanly": self.stopped_cleanly,
+            "--bootstrap-server": self.bootstrap_server,
+            "--command-config": self.command_config,
+        }
         words = []
         for name, value in given.items():
             if value is not None:
-                words += [name, str(value) if isinstance(value, int) else ",".join(map(str, value))]
+                words += [name, str(value) if isinstance(value, (int, str)) else ",".join(map(str, value))]
         return words
 
 

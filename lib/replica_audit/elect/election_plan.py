@@ -163,7 +163,11 @@ def plan_elections(
     holding = {broker for step in last if step.action == "mend" for broker in step.brokers}
     holding |= {broker for place in held for broker in matrix.replicas[place]}
     tails = {place: some for place, some in tails.items() if place in about or holding & matrix.replicas[place].keys()}
-    again = CopiedAgain.of(matrix, state, tails, held if tails else ())
+    names = tuple(map(str, asked))
+    # One plan for all, unless a candidate was asked for, who is to lead no other partition.
+    again = CopiedAgain.of(matrix, state, tails, held if tails else ())._replace(
+        options=tuple(made_with), partitions=() if candidate_id is None else names
+    )
     first = [
         *(
             replace(step, files=copies.files_of(step.commands))
@@ -172,7 +176,7 @@ def plan_elections(
             )
         ),
         *copy_of_outrun(outcome.outrun),
-        *salvage_steps(results, outcome.decisions, made_with, list(map(str, asked))),
+        *salvage_steps(results, outcome.decisions, made_with, names),
     ]
     return Plan(
         cluster_id=results.audit.get("cluster_id"),

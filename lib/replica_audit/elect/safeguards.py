@@ -295,6 +295,10 @@ class CopiedAgain(NamedTuple):
     tails: Mapping[TopicPartition, Sequence[UnseenTail]]
     brokers: tuple[int, ...]
     """In the order in which they are to be copied: who leads most of these partitions comes last (C.2)."""
+    options: tuple[str, ...] = ()
+    """Of the command that makes the plan from them."""
+    partitions: tuple[str, ...] = ()
+    """Those that it is made for; empty: all that need a decision."""
 
     @classmethod
     def of(
@@ -318,14 +322,15 @@ class CopiedAgain(NamedTuple):
         kinds: dict[int, CaptureKind] = {
             one: "stopped" if one in state.clean else "killed" for one in self.brokers if one in state.down
         }
+        leaders = self._ask_leaders(results)
         return Step(
             action="capture",
             text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
             f"copies the checkpoints first, and writes into manifest.json when it copied, and who was down{self._ask_kinds(state, kinds)}. "
-            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{self._ask_leaders(results)}",
+            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{leaders}",
             brokers=tuple(sorted(self.brokers)),
             partitions=tuple(self.tails),
-            commands=results.copy_again(self.brokers, kinds),
+            commands=results.copy_again(self.brokers, kinds, self.options, self.partitions, at_once=not leaders),
         )
 
     def _ask_leaders(self, results: Results) -> str:
