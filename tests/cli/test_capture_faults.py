@@ -318,6 +318,39 @@ def as_nobody():
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
+@pytest.mark.parametrize(
+    ("host", "answer", "why"),
+    [
+        (None, None, "cannot be read by who runs this: run it as the user of the broker, or as root"),
+        ("kafka2", "cd: /data: Permission denied >&2; exit 3", "cannot be read by who runs this"),
+        ("kafka2", "admin@kafka2: Permission denied '(publickey)' >&2; exit 255", "kafka2 cannot be reached"),
+        ("kafka2", "cd: /data: Input/output error >&2; exit 3", "cannot be read; where its disk has failed, leave it out"),
+    ],
+)
+def test_a_log_dir_is_not_called_failed_where_only_rights_are_missing(
+    host, answer, why, capsys, tmp_path_factory, sources
+):
+    """Left out, its replicas were missing."""
+    top = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        closed = top / "closed"
+        shutil.copytree(sources[2], closed)
+        (top / "bin").mkdir()
+        ssh = top / "bin" / "ssh"
+        ssh.write_text(f"#!/bin/sh\necho {answer}\n")
+        ssh.chmod(0o755)
+        top.chmod(0o777)
+        # It may be entered, and not listed.
+        closed.chmod(0o711 if os.geteuid() == 0 else 0o311)
+        there = f"2@{host}={closed}" if host else f"2={closed}"
+        environment = {**os.environ, "PATH": f"{top / 'bin'}:{os.environ['PATH']}"}
+        done = run(plan(capsys, there, "--to", top / "to"), env=environment, cwd="/", **as_nobody())
+        assert done.returncode == 3 and why in done.stderr, done.stderr
+        assert ("failed" in done.stderr) == ("failed" in why) and not (top / "to").exists()
+    finally:
+        shutil.rmtree(top)
+
+
 def test_a_copy_that_breaks_off_is_not_taken_for_a_whole_one(capsys, tmp_path, sources):
     to = tmp_path / "to"
     broken = "case $PWD in *2) exit 255;; esac"

@@ -78,10 +78,21 @@ on() {{
   else ssh -n "$1" "env LC_ALL=C bash -o pipefail -c $(quote "$command")"; fi
 }}
 
-# reach BROKER HOST DIR KIND: stops before anything is copied where a log dir cannot be entered, or its broker runs though KIND says
+# reach BROKER HOST DIR KIND: stops before anything is copied where a log dir cannot be read, or its broker runs though KIND says
 # that it is down, or where its copy would lie in it, or it in what is moved aside.
 reach() {{
-  on "$2" "$3" true || {{ echo "broker $1: $3 cannot be entered; where its disk has failed, leave it out" >&2; exit 3; }}
+  local status=0 why
+  on "$2" "$3" 'ls >/dev/null' 2>"$WORK/said" || status=$?
+  if [ "$status" != 0 ]; then
+    cat "$WORK/said" >&2
+    case "$status $(cat "$WORK/said")" in
+      255\ *) why="$2 cannot be reached" ;;
+      *"Permission denied"*) why="$3 cannot be read by who runs this: run it as the user of the broker, or as root" ;;
+      *) why="$3 cannot be read; where its disk has failed, leave it out" ;;
+    esac
+    echo "broker $1: $why" >&2
+    exit 3
+  fi
   if is_down "$4" && runs "$2" "$3"; then
     echo "broker $1 runs, for $3/.lock is held, but --kind says that it is $4: give the kind that holds now" >&2
     exit 3
