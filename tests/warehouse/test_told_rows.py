@@ -19,6 +19,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.held_objects import count_held, only_new_objects
 from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
+from tests.support.report_rows import orders_row, results
 from tests.support.scenario import written
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
@@ -28,7 +29,7 @@ from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.elect import cost_matrix
-from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.cost_matrix import Matrix, pack_costs, remember_costs
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Candidate, plan_object
 from replica_audit.observe.planning import Asked, plan_observation
@@ -292,3 +293,43 @@ def test_rows_of_elections_are_those_of_partitions_in_detail(
     places = told_places(told.partitions)
     assert told.elections == [row for row in whole.elections if place_of(row) in places]
     assert 0 < len(told.elections) < len(whole.elections)
+
+
+def test_what_was_collected_earlier_is_no_source_of_records_whichever_partitions_are_told() -> None:
+    """The broker has it no more, and salvage reads the copy that is in the snapshot."""
+    directory = "broker-2/orders-0"
+    election = {"candidate_id": 1, "broker_id": 1, "kept_to": 10, "lost_records": 0, "lost_held": 0}
+    beside = [{"broker_id": 2, "log_dir": directory, "start_offset": 8, "end_offset": 10, "lost_held": 2}]
+    aside = [{"broker_id": 2, "log_dir": "broker-2/orders-0.x-stray", "start_offset": 8, "end_offset": 10, "lost_held": 2}]
+    copy = orders_row("replicas", broker_id=2, log_dir="broker-2", role="earlier")
+    whole = results(
+        replicas=[orders_row("replicas", broker_id=1, log_dir="broker-1", role="leader"), copy],
+        elections=[orders_row("elections", **election, dropped_records=0, beside=[*beside, *aside])],
+    )
+    told = replace(whole, replicas=[], elections=[], stored=whole)
+    remember_costs(told, [pack_costs(whole, None)])
+    for found in (whole, told):
+        assert [one.directory for one in Matrix(found).sources(("orders", 0), 1)] == [aside[0]["log_dir"]]
+
+
+def test_records_of_compacted_topics_are_put_back_beside_later_values_whichever_partitions_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A salvaged value must not replace a later one of its key; of topics that keep every record none is left out."""
+    for policy, skips in (("compact", True), ("delete", False)):
+        place = tmp_path / policy
+        batches = [*written(0, 20, 0), *written(20, 30, 1, "other")]
+        leader = [Replica(batches, partition=number, high_watermark=30) for number in range(6)]
+        other = [Replica(written(0, 40, 0), partition=number, high_watermark=40) for number in range(6)]
+        configs = {"cleanup.policy": policy}
+        listed = [Listed(1, (1, 2), (1,), partition=number, configs=configs) for number in range(6)]
+        said = {"quiesced": True, "kind": "killed"}
+        write_snapshot(place / "copied", {1: leader, 2: other}, listed, manifest=said)
+        with monkeypatch.context() as patch:
+            whole, told = whole_and_told(run_stages(place / "copied", place / "warehouse"), patch)
+            commands = [
+                [one for step in advise(found).steps if step.action == "restore" for one in step.commands]
+                for found in (whole, told)
+            ]
+        assert commands[0] == commands[1] and len(commands[0]) == 2
+        assert all(("--skip-superseded" in command) is skips for command in commands[0])

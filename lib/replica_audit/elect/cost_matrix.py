@@ -56,6 +56,8 @@ class PackedCosts(NamedTuple):
     cuts: bytes
     replicas: bytes
     """Rows of compared replicas."""
+    earlier: tuple[str, ...]
+    """Directories in the snapshot whose contents, collected earlier, the brokers no longer have."""
 
 
 def pack_costs(part: ReportRows, _: None) -> PackedCosts:
@@ -63,7 +65,8 @@ def pack_costs(part: ReportRows, _: None) -> PackedCosts:
     places = dict.fromkeys(map(place_of, part.elections))
     replicas = [row for row in part.replicas if row.role in COMPARED and place_of(row) in places]
     own = [row for row in part.elections if row.broker_id == row.candidate_id]
-    return PackedCosts(tuple(places), _packed(own), _packed(map(_cut, part.elections)), _packed(replicas))
+    earlier = tuple(_earlier(row for row in part.replicas if place_of(row) in places))
+    return PackedCosts(tuple(places), _packed(own), _packed(map(_cut, part.elections)), _packed(replicas), earlier)
 
 
 def remember_costs(results: Results, parts: list[PackedCosts]) -> None:
@@ -142,6 +145,10 @@ def _by_broker(rows: Iterable[ReplicaRow]) -> dict[TopicPartition, dict[int, Rep
     return found
 
 
+def _earlier(replicas: Iterable[ReplicaRow]) -> Iterator[str]:
+    return (f"{row.log_dir}/{row.topic}-{row.partition}" for row in replicas if row.role == "earlier")
+
+
 class Matrix:
     """What each candidate costs, by partition; the cuts of logs under it; and the replicas' rows, by partition and broker."""
 
@@ -151,10 +158,13 @@ class Matrix:
         self.cuts: Mapping[TopicPartition, _Cuts]
         self.replicas: Mapping[TopicPartition, dict[int, ReplicaRow]]
         """Rows of partitions with costs, and of others as far as they are reported."""
+        self.earlier = {*_earlier(results.replicas)}
+        """`PackedCosts.earlier`, of all parts."""
         if results.stored is not None:
             parts = [part for part in _costs(results) if part.places]
             numbers = {place: number for number, part in enumerate(parts) for place in part.places}
             told = _by_broker(row for row in results.replicas if place_of(row) not in numbers)
+            self.earlier.update(*(part.earlier for part in parts))
             self.rows = _Packed(
                 numbers, [part.candidates for part in parts], lambda one: _by_candidate(unpacked(one, ElectionRow)), {}
             )
@@ -186,10 +196,6 @@ class Matrix:
         """Bytes that evidence lacks and the answer needs, by broker."""
         for one in find_wanted(present(results.findings)):
             self.wanted[one.place][one.broker_id] = one.bytes
-        self.earlier = {
-            f"{row.log_dir}/{row.topic}-{row.partition}" for row in results.replicas if row.role == "earlier"
-        }
-        """Directories in the snapshot whose contents, collected earlier, the brokers no longer have."""
         self.moved: set[TopicPartition] = set()
         """Partitions that have to be collected again."""
         self.unseen: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
