@@ -224,7 +224,7 @@ class Settings:
             help="shell pattern for the whole topic name, case-sensitive",
             key="topic",
             group="input",
-            commands=(*_READING, "history", "observe"),
+            commands=(*_READING, "history", "observe", "restore"),
             metavar="GLOB",
         ),
     ] = ()

@@ -32,7 +32,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     place = local_path(arguments.directory)
     if place is None:
         raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")
-    records = SalvagedRecords(Path(place))
+    records = SalvagedRecords(Path(place), settings.topics)
     contact = Contact(bootstrap, properties)
     for note in properties.notes:
         print_note(note)

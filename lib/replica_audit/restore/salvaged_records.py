@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.parsing import matches
 from replica_audit.restore.cluster import Cluster, ConsumedRecord, Headers
 from replica_audit.salvage.salvage_manifest import ManifestPartition, ManifestRecord, SalvageManifest, record_digest
 from replica_audit.scratch import hash_file
+from replica_audit.text import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +36,18 @@ class SalvagedRecord:
 
 
 class SalvagedRecords:
-    """A directory written by `salvage --payloads`."""
+    """A directory written by `salvage --payloads`, or the part of it that is of topics which match `topics`."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises UsageError for a salvage without records, and for a changed file."""
+    def __init__(self, directory: Path, topics: Sequence[str] = ()) -> None:
+        """Raises UsageError for a salvage without records, or without any of these topics, and for a changed file."""
         self.manifest = SalvageManifest.open(directory)
         self._directory = directory
         head = self.manifest.head
         if not head.payloads:
             raise UsageError(f"{directory} has no records, only their number: run salvage again with --payloads")
+        self._topics = topics
+        if topics and not self.partitions():
+            raise UsageError(f"--topic {' '.join(topics)}: {directory} has records of {listed(self.left_out)} only")
         self._files = {file.path: file.sha256 for file in head.files}
         for row in self.partitions():
             self._check_file(row)
@@ -59,7 +64,15 @@ class SalvagedRecords:
 
     def partitions(self) -> list[ManifestPartition]:
         """The partitions that have records."""
-        return [row for row in self.manifest.head.partitions if row.records]
+        return [row for row in self._all() if matches(self._topics, row.topic)]
+
+    @property
+    def left_out(self) -> list[str]:
+        """Other topics that have records."""
+        return sorted({row.topic for row in self._all() if not matches(self._topics, row.topic)})
+
+    def _all(self) -> Iterator[ManifestPartition]:
+        return (row for row in self.manifest.head.partitions if row.records)
 
     def of_partition(self, place: TopicPartition) -> Iterator[SalvagedRecord]:
         """The records of one partition in order. Raises UsageError at one that differs from the manifest."""
