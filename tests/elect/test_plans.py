@@ -174,6 +174,20 @@ def test_a_plan_takes_no_majority_from_the_controllers(
     assert decision.procedure == "unplanned" and elections == []
 
 
+def test_no_node_is_started_for_another_partition_of_one_that_waits_for_a_quorum() -> None:
+    """Broker 2 brought the quorum back, and led t again, though broker 1 has more: it was fenced for no plan but this one."""
+    waiting = Part("t", (1, 2, 3), 2, (1, 2), choice=1)
+    beside, apart = Part("u", (2, 4), 4, (4,), choice=2), Part("v", (4, 5), 4, (4,), choice=5)
+    results = of_voters(results_of([waiting, beside, apart], "4.3.1", "metadata_log"), 1, 2, 3)
+    plan = plan_elections(results, up=(1,), stopped_cleanly=(2, 3, 4, 5))
+    told = {one.topic: one.reason for one in plan.conflicts}
+    assert told["u"] == (
+        "its brokers have t-0, too, which waits for a majority of the controllers: whoever is started before that may lead it "
+        "in place of the broker that has more"
+    )
+    assert not any({1, 2, 3} & {*step.brokers} for step in plan.steps if step.action in ("start", "stop"))
+
+
 def test_where_a_quorum_is_missing_nobody_is_awaited_as_a_leader() -> None:
     """The plan asked to see that broker 1 leads in place of broker 2, which is needed for an election and was not to be started."""
     results = results_of([Part("t", (1, 2, 3), 2, (1, 2), choice=1)], "4.3.1", "metadata_log")

@@ -21,7 +21,7 @@ from replica_audit.elect.step_list import StepList, list_places
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
 from replica_audit.results import place_of
-from replica_audit.text import name_brokers
+from replica_audit.text import name_brokers, verb
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
@@ -334,7 +334,10 @@ class _Attempt:
         confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
         if self._starts_controllers and (confirmed or moving or choices):
             self.list.start_controllers(self._now, are_enough=_lead_alone(self._state))
-        if confirmed and self._look_for_quorum(confirmed, is_elected=True):
+        if confirmed:
+            if not self._look_for_quorum(confirmed, is_elected=True):
+                self._give_up_beside(confirmed, [*moving, *choices])
+                return
             self.list.confirm(self._now, confirmed)
         if not moving and not choices:
             return
@@ -447,6 +450,22 @@ class _Attempt:
         for place in places:
             self._give_up(place, reason)
         return False
+
+    def _give_up_beside(self, waiting: Collection[TopicPartition], places: Iterable[TopicPartition]) -> None:
+        """Give up those of `places` that share a broker with partitions `waiting` for a quorum: the controllers, who have no leader, fenced
+        nobody there, so that a broker that is down leads again as soon as it is up."""
+        on: dict[int, list[TopicPartition]] = defaultdict(list)
+        for place in self._state.partitions.keys() & waiting:
+            for broker in self._state.partitions[place].replicas:
+                on[broker].append(place)
+        for place in places:
+            if beside := sorted({one for broker in self._state.partitions[place].replicas for one in on.get(broker, ())}):
+                self._give_up(
+                    place,
+                    f"its brokers have {list_places(beside)}, too, which {verb(len(beside), 'waits', 'wait')} for a majority of the "
+                    f"controllers: whoever is started before that may lead {verb(len(beside), 'it', 'them')} in place of the broker that "
+                    "has more",
+                )
 
     def _still_uncut(self, candidate: int, places: Collection[TopicPartition]) -> list[str]:
         """Conditions for a candidate that may be following a leader that cuts it: that may have happened since it was copied."""
