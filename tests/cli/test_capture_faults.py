@@ -324,7 +324,11 @@ def as_nobody():
         (None, None, "cannot be read by who runs this: run it as the user of the broker, or as root"),
         ("kafka2", "cd: /data: Permission denied >&2; exit 3", "cannot be read by who runs this"),
         ("kafka2", "admin@kafka2: Permission denied '(publickey)' >&2; exit 255", "kafka2 cannot be reached"),
-        ("kafka2", "cd: /data: Input/output error >&2; exit 3", "cannot be read; where its disk has failed, leave it out"),
+        (
+            "kafka2",
+            "cd: /data: Input/output error >&2; exit 3",
+            "cannot be read; where its disk has failed, leave it out",
+        ),
     ],
 )
 def test_a_log_dir_is_not_called_failed_where_only_rights_are_missing(

@@ -46,7 +46,9 @@ def planned(partitions: int) -> Plan:
 def test_partitions_that_are_imagined_once_get_the_plan_of_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     together = plan_object(planned(60))
     init = simulation.Kinds.__init__
-    monkeypatch.setattr(simulation.Kinds, "__init__", lambda self, state, treatment: init(self, state, lambda one: one))
+    monkeypatch.setattr(
+        simulation.Kinds, "__init__", lambda self, state, _, known: init(self, state, lambda one: one, known)
+    )
     assert plan_object(plan_elections(large(60))) == together
     assert {"elect", "start", "stop"} <= {step["action"] for step in together["steps"]}
 
@@ -60,7 +62,9 @@ def test_partitions_of_other_epochs_are_alike_and_their_predictions_are_not(monk
     epochs = {one["leader_epoch"] for step in together["steps"] for one in step["after"]}
     assert len(epochs) > 20
     init = simulation.Kinds.__init__
-    monkeypatch.setattr(simulation.Kinds, "__init__", lambda self, state, treatment: init(self, state, lambda one: one))
+    monkeypatch.setattr(
+        simulation.Kinds, "__init__", lambda self, state, _, known: init(self, state, lambda one: one, known)
+    )
     assert plan_object(plan_elections(results)) == together
 
 

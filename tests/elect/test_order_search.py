@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.elect.clusters import BROKERS, results_of, scattered
 
-from replica_audit.elect import election_steps
+from replica_audit.elect import order_search
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.plan_model import Plan
+from replica_audit.elect.order_search import Search, Try
+from replica_audit.elect.plan_model import Decision, Plan
 from replica_audit.model import TopicPartition
 
 
@@ -19,14 +22,14 @@ def planned(count: int, seed: int, up: frozenset[int]) -> Plan:
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[TopicPartition]]]:
     """Registrations simulated until the end of each try, and the partitions that it does not serve."""
     found = []
-    original = election_steps.try_order
+    original = Search.tried
 
-    def noted(*arguments):
-        outcome = original(*arguments)
-        found.append((arguments[-1].simulated, outcome[1]))
+    def noted(search: Search, decisions: Sequence[Decision]) -> Try:
+        outcome = original(search, decisions)
+        found.append((search.simulated, outcome.unserved))
         return outcome
 
-    monkeypatch.setattr(election_steps, "try_order", noted)
+    monkeypatch.setattr(Search, "tried", noted)
     return found
 
 
@@ -34,7 +37,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[TopicPar
 def test_no_candidate_is_tried_any_more_once_enough_was_simulated(
     enough: int, tries: list[tuple[int, frozenset[TopicPartition]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election_steps, "ENOUGH_SIMULATED", enough)
+    monkeypatch.setattr(order_search, "ENOUGH_SIMULATED", enough)
     plan = planned(30, 4, frozenset(BROKERS))
     assert len(tries) >= 3
     assert all(simulated < enough for simulated, _ in tries[2:-1])

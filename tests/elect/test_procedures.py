@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from replica_audit.elect.cluster_state import MetadataHolders, PresentState
-from replica_audit.elect.election_steps import sort_out
+from replica_audit.elect.cluster_state import Controllers, MetadataHolders, PresentState
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Candidate, Decision
+from replica_audit.elect.procedures import sort_out
 from replica_audit.protocol.controller import Registration
 
 PLACE = ("t", 0)
@@ -44,7 +44,12 @@ def decision(choice: int, *, standing: str = "isr", depends_on: tuple[int, ...] 
 @pytest.mark.parametrize(
     ("present", "chosen", "procedure", "reason"),
     [
-        (state(doubted=MetadataHolders((1,), (9,))), decision(1), "unplanned", "copies of the metadata log are stale"),
+        (
+            state(controllers=Controllers(doubted=MetadataHolders((1,), (9,)))),
+            decision(1),
+            "unplanned",
+            "copies of the metadata log are stale",
+        ),
         (state(overtaken=frozenset((PLACE,))), decision(1), "unplanned", "is older than the logs"),
         (state(), decision(1, depends_on=(4,)), "unplanned", "the replica on broker 4 was not captured"),
         (state(), decision(1, depends_on=(4,), asked=True), "none", None),

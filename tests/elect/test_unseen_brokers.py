@@ -128,7 +128,12 @@ def test_a_short_leader_may_have_lost_what_others_have(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "mode", "way"),
-    [((4, 3), "kraft", CONTROLLER), ((3, 6), "kraft", BROKER), ((2, 8), "zookeeper", ZOOKEEPER_ITSELF), (None, None, BROKER)],
+    [
+        ((4, 3), "kraft", CONTROLLER),
+        ((3, 6), "kraft", BROKER),
+        ((2, 8), "zookeeper", ZOOKEEPER_ITSELF),
+        (None, None, BROKER),
+    ],
 )
 def test_where_nobody_may_be_up_settings_are_changed_without_a_broker_if_that_is_possible(
     version: tuple[int, ...] | None, mode: str | None, way: str

@@ -175,7 +175,9 @@ def test_the_directory_of_a_replica_is_moved_away_once() -> None:
     """The second time would take what the broker has just fetched."""
     rows = [finding("LOG-CORRUPT-MID", "high", broker_id=2)]
     rows += [finding("DIV-CORRUPT", "high", broker_id=broker) for broker in (2, 2, 3)]
-    steps = [step for step in steps_of(results([partition(verdict="LATENT_CORRUPTION")], rows)) if "directory away" in step]
+    steps = [
+        step for step in steps_of(results([partition(verdict="LATENT_CORRUPTION")], rows)) if "directory away" in step
+    ]
     named = {step.partition(": ")[0]: step.rpartition(" (")[2].rstrip(").") for step in steps}
     assert named == {"orders-0 on broker 2": "LOG-CORRUPT-MID", "orders-0 on broker 3": "DIV-CORRUPT"}
 

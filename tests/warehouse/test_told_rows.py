@@ -300,7 +300,9 @@ def test_what_was_collected_earlier_is_no_source_of_records_whichever_partitions
     directory = "broker-2/orders-0"
     election = {"candidate_id": 1, "broker_id": 1, "kept_to": 10, "lost_records": 0, "lost_held": 0}
     beside = [{"broker_id": 2, "log_dir": directory, "start_offset": 8, "end_offset": 10, "lost_held": 2}]
-    aside = [{"broker_id": 2, "log_dir": "broker-2/orders-0.x-stray", "start_offset": 8, "end_offset": 10, "lost_held": 2}]
+    aside = [
+        {"broker_id": 2, "log_dir": "broker-2/orders-0.x-stray", "start_offset": 8, "end_offset": 10, "lost_held": 2}
+    ]
     copy = orders_row("replicas", broker_id=2, log_dir="broker-2", role="earlier")
     whole = results(
         replicas=[orders_row("replicas", broker_id=1, log_dir="broker-1", role="leader"), copy],

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
-from replica_audit.elect.transitions import Transitions
 from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration, next_leader
@@ -123,6 +122,23 @@ class MetadataHolders(NamedTuple):
     """Voters that are not brokers too."""
 
 
+class Controllers(NamedTuple):
+    """The controllers, a quorum of nodes."""
+
+    voters: frozenset[int] = frozenset()
+    """All of them; empty if unknown."""
+    doubted: MetadataHolders | None = None
+    """Nodes whose metadata log may be the right one, if copies are stale or contradict each other; else None."""
+    lost: MetadataHolders | None = None
+    """Nodes that hold the metadata log, if too few voters have one that they can vote with; else None."""
+    voteless: tuple[int, ...] = ()
+    """Voters whose directory is here without a log that they can vote with."""
+    not_up: tuple[int, ...] = ()
+    """Voters that are not brokers too, and are not known to be up."""
+    are_down: bool = False
+    """True if one of `not_up` is known to be down."""
+
+
 @dataclass(frozen=True)
 class PresentState:
     """State of the cluster that a plan starts from."""
@@ -150,29 +166,13 @@ class PresentState:
     """Brokers of `unknown` that are up by the metadata log, though one of their logs ends below its own checkpoints."""
     deleted: frozenset[TopicPartition] = frozenset()
     """Partitions of deleted topics."""
-    voters: frozenset[int] = frozenset()
-    """Nodes of the controllers' quorum; empty if unknown."""
-    doubted: MetadataHolders | None = None
-    """Nodes whose metadata log may be the right one, if copies are stale or contradict each other; else None."""
-    lost: MetadataHolders | None = None
-    """Nodes that hold the metadata log, if too few voters have one that they can vote with; else None."""
-    voteless: tuple[int, ...] = ()
-    """Voters whose directory is here without a log that they can vote with."""
-    controllers: tuple[int, ...] = ()
-    """Voters that are not brokers too, and are not known to be up."""
-    controllers_are_down: bool = False
-    """True if one of `controllers` is known to be down."""
+    controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
         return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
-
-    @cached_property
-    def transitions(self) -> Transitions:
-        """Cached outcomes of simulated events on these registrations."""
-        return Transitions()
 
     @cached_property
     def kinds(self) -> Mapping[TopicPartition, int]:
@@ -187,6 +187,17 @@ class PresentState:
     def down(self) -> frozenset[int]:
         """Brokers known to be down."""
         return self.brokers - self.up - self.unknown
+
+    @property
+    def controllers_lead_alone(self) -> bool:
+        """False if the controllers have no majority until a broker that is one of them is up."""
+        voters = self.controllers.voters
+        return not voters or 2 * len(voters - self.brokers) > len(voters)
+
+    @property
+    def starts_controllers(self) -> bool:
+        """True if controllers have to be started first: one is known to be down, or no broker is known to be up."""
+        return bool(self.controllers.not_up) and (self.controllers.are_down or not self.up)
 
     @property
     def is_any_up(self) -> bool | None:
@@ -269,12 +280,7 @@ def present_state(
     )
     unknown = frozenset() if up is not None else frozenset(brokers - found_up.keys())
     registered = _registered(results)
-    voters = _voters(results)
     holders = _metadata_holders(results, brokers, {node for node in nodes if node is not None})
-    voteless = _voteless(results)
-    controllers = [
-        node for node in holders.controllers if node in voters and not found_up.get(node) and node not in is_up
-    ]
     return PresentState(
         partitions=partitions,
         unclean_said=said,
@@ -288,12 +294,7 @@ def present_state(
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         deleted=deleted_places(newest),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
-        voters=voters,
-        doubted=holders if nodes else None,
-        lost=holders if voteless and 2 * (len(voters) - len(voteless)) <= len(voters) else None,
-        voteless=voteless,
-        controllers=tuple(controllers),
-        controllers_are_down=any(found_up.get(node) is False for node in controllers),
+        controllers=_controllers(results, holders, found_up, is_up)._replace(doubted=holders if nodes else None),
         kafka_version=version,
     )
 
@@ -337,6 +338,21 @@ def _metadata_holders(results: Results, registered: Set[int], accused: Set[int])
     return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
 
 
+def _controllers(
+    results: Results, holders: MetadataHolders, found_up: Mapping[int, bool], is_up: Set[int]
+) -> Controllers:
+    voters = _voters(results)
+    voteless = _voteless(results)
+    not_up = [node for node in holders.controllers if node in voters and not found_up.get(node) and node not in is_up]
+    return Controllers(
+        voters=voters,
+        lost=holders if voteless and 2 * (len(voters) - len(voteless)) <= len(voters) else None,
+        voteless=voteless,
+        not_up=tuple(not_up),
+        are_down=any(found_up.get(node) is False for node in not_up),
+    )
+
+
 def _voters(results: Results) -> frozenset[int]:
     return frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
 
@@ -373,10 +389,10 @@ def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) 
     return None
 
 
-def tell_voteless(state: PresentState) -> str:
+def tell_voteless(controllers: Controllers) -> str:
     """Clause on why the controllers have no leader."""
-    one = len(state.voteless) == 1
+    one = len(controllers.voteless) == 1
     return (
-        f"of {count(len(state.voters), 'controller')} {listed(state.voteless)} {'has' if one else 'have'} no metadata log to vote with, "
+        f"of {count(len(controllers.voters), 'controller')} {listed(controllers.voteless)} {'has' if one else 'have'} no metadata log to vote with, "
         "so that nobody is elected among them"
     )

@@ -94,8 +94,8 @@ def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: i
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 
 
-#: No choice may rest on logs whose ends were not seen, or that may be damaged.
-_UNSEEN = {
+#: What was not captured of logs, by trait; no choice may rest on these.
+_NOT_CAPTURED = {
     "unseen_tail": "what {brokers} may have above the high watermark",
     "unseen_head": "what {brokers} may have below the first offset that was read",
 }
@@ -103,7 +103,7 @@ _UNSEEN = {
 
 def _say_unseen(brokers: Mapping[str, Sequence[int]], tails: Sequence[UnseenTail]) -> str:
     what = " and ".join(
-        text.format(brokers=name_brokers(brokers[trait])) for trait, text in _UNSEEN.items() if trait in brokers
+        text.format(brokers=name_brokers(brokers[trait])) for trait, text in _NOT_CAPTURED.items() if trait in brokers
     )
     why = [f"{what} was not captured"] if what else []
     if "unchecked" in brokers:

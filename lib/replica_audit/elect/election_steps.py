@@ -10,235 +10,26 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple
 
-from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
+from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.kafka_commands import BROKER, CONTROLLER, Tools
-from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
-from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
-from replica_audit.elect.step_list import StepList, list_places
+from replica_audit.elect.kafka_commands import Copies, Tools
+from replica_audit.elect.plan_model import Decision, KeepStopped, Step
+from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, Transitions, order_rounds
+from replica_audit.elect.step_list import AFTER_STOP, SimulatedStep, StepTexts, list_places
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.controller import Registration
 from replica_audit.results import place_of
 from replica_audit.text import name_brokers, verb
 
-_NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
-_NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
-_NO_METADATA = (
-    f"{METADATA_IN_DOUBT}, so that nothing tells what a controller will do: put the right one in place first "
-    "(replica-audit quorum SNAPSHOT)"
-)
 _CONTROLLERS_UP = "The controllers are up: where they are down, start them first"
-_OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
-
-
 #: Most conditions of one kind in a step.
 _MOST_CONDITIONS = 40
-#: No further candidates are tried after so many tries in which as many registrations were simulated, those of all scenarios.
-ENOUGH_TRIES, ENOUGH_SIMULATED = 3, 50_000
 
 
-class _Effort:
-    """What was simulated for a plan so far. Tries multiply with equal candidates, and would go on for hours in a large cluster
-    whose partitions have each their own assignment."""
-
-    def __init__(self) -> None:
-        self.tries = 0
-        self.simulated = 0
-
-    @property
-    def is_over(self) -> bool:
-        return self.tries >= ENOUGH_TRIES and self.simulated >= ENOUGH_SIMULATED
-
-
-class PlannedDecisions(NamedTuple):
-    """Decisions with their procedures and steps."""
-
-    decisions: tuple[Decision, ...]
-    steps: tuple[Step, ...]
-    keep_down: tuple[KeepStopped, ...]
-    conflicts: tuple[Conflict, ...]
-    alternatives: tuple[Alternative, ...]
-    outrun: tuple[tuple[int, TopicPartition], ...]
-    """(leader, partition): the leader is stopped for other partitions, and a broker started before it may lead with fewer records."""
-
-
-def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> PlannedDecisions:
-    """All steps for all decisions, in one order; a decision that no order serves is a conflict.
-
-    If the best candidate has no order, or stops leaders of more partitions, an equal one is tried, until `_Effort` is over.
-    """
-    effort = _Effort()
-    outcome, stopped = _serve(state, matrix, decisions, tools, effort)
-    if stopped:
-        for candidate, places in sorted(_alternatives(outcome.decisions).items()):
-            if effort.is_over:
-                break
-            others = [
-                _instead(one, candidate, matrix, "fewer leaders have to be stopped for it")
-                if place_of(one) in places
-                else one
-                for one in outcome.decisions
-            ]
-            other, fewer = _serve(state, matrix, others, tools, effort)
-            if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
-                outcome = other
-                stopped = fewer
-    return outcome
-
-
-def _instead(decision: Decision, candidate: int, matrix: Matrix, why: str) -> Decision:
-    return decision.instead(candidate, matrix.sources(place_of(decision), candidate), why)
-
-
-def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[TopicPartition]]:
-    """Partitions to be elected, by each broker that would lose as much as the chosen one."""
-    found: dict[int, set[TopicPartition]] = defaultdict(set)
-    for one in decisions:
-        if one.procedure != "elect" or one.asked:
-            continue
-        for other in one.equals:
-            found[other].add(place_of(one))
-    return {broker: frozenset(places) for broker, places in found.items()}
-
-
-def _serve(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, effort: _Effort
-) -> tuple[PlannedDecisions, frozenset[TopicPartition]]:
-    """The outcome for these candidates, or for equal ones if they have no order, whichever serves more, and the partitions whose
-    leader should stay but is stopped."""
-    tried = {(place_of(one), one.candidate_id) for one in decisions}
-    best: tuple[PlannedDecisions, frozenset[TopicPartition]] | None = None
-    fewest = 0
-    while True:
-        outcome, unserved, stopped = try_order(state, matrix, decisions, tools, effort)
-        if best is None or len(unserved) < fewest:
-            best, fewest = (outcome, stopped), len(unserved)
-        others = {
-            place_of(one): equal
-            for one in outcome.decisions
-            if place_of(one) in unserved and not one.asked
-            for equal in one.equals
-            if (place_of(one), equal) not in tried
-        }
-        if not others or effort.is_over:
-            return best
-        tried |= set(others.items())
-        decisions = [
-            one
-            if (equal := others.get(place_of(one))) is None
-            else _instead(one, equal, matrix, f"for broker {equal} there is an order of steps")
-            for one in decisions
-        ]
-
-
-def try_order(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, effort: _Effort
-) -> tuple[PlannedDecisions, frozenset[TopicPartition], frozenset[TopicPartition]]:
-    """The outcome for exactly these candidates, the partitions that no order serves, and those that lose a leader on the way."""
-    effort.tries += 1
-    sorted_out = [sort_out(state, one, tools) for one in decisions]
-    decisions = [one for one, _ in sorted_out]
-    conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
-    given_up: dict[TopicPartition, str] = {}
-    elected: set[TopicPartition] = set()
-    allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
-    way = tools.way_to_configure(is_any_up=state.is_any_up)
-    if way == CONTROLLER and not _lead_alone(state):
-        way = BROKER if state.unknown else None
-    forbidden: frozenset[str] = frozenset()
-    while True:
-        wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
-        elected |= wanted
-        confirmed = {place_of(one) for one in decisions if one.procedure == "confirm"}
-        if way is not None:
-            forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
-        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
-        attempt.carry_out()
-        effort.simulated += attempt.size
-        decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
-        if not attempt.dragged and (attempt.risky <= forbidden or way is None):
-            new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
-            if not new:
-                break
-            # Their own steps go; steps for other partitions may then serve, or give up, others than before.
-            given_up |= new
-            decisions = [one.by("unplanned") if place_of(one) in new else one for one in decisions]
-        forbidden |= attempt.risky if way is not None else frozenset()
-    unserved = {**attempt.unserved, **given_up}
-    conflicts += [Conflict(*place, reason) for place, reason in sorted(unserved.items())]
-    outcome = PlannedDecisions(
-        decisions=tuple(one.by(attempt.procedures[place_of(one)]) for one in decisions),
-        steps=tuple(attempt.list.steps),
-        keep_down=tuple(attempt.held()),
-        conflicts=tuple(conflicts),
-        alternatives=tuple(
-            Alternative(*place, attempt.chosen_first(place))
-            for place in sorted(elected)
-            if attempt.procedures[place] in ("elect", "unplanned") and state.mode != "zookeeper"
-        ),
-        outrun=tuple(sorted(attempt.outrun)),
-    )
-    return outcome, frozenset(unserved), frozenset(attempt.interrupted)
-
-
-def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
-    """The decision with its procedure, and for `unplanned` the reason. The first condition that holds decides.
-
-    | condition | procedure |
-    |---|---|
-    | the metadata logs are in doubt, or the source of leadership is older than the logs | unplanned |
-    | a replica was not captured and may hold more, and nobody asked for the candidate | unplanned |
-    | the metadata log has an assigned broker up that has lost the end of a log | unplanned |
-    | the assignment is unknown; the candidate leads, and is up | none |
-    | as before, and it may be down | confirm |
-    | the assignment is unknown | unplanned |
-    | the candidate leads | none |
-    | it is the registered leader and may be down, or is elected without a request | confirm |
-    | it is not assigned, or no tool of this version elects a replica | unplanned |
-    | every replica is up, one leads, and the candidate is in sync | reorder |
-    | none of these | elect |
-    """
-    place = place_of(decision)
+def chosen_first(state: PresentState, decision: Decision) -> tuple[int, ...]:
+    """The assignment with the chosen replica first."""
     choice = decision.candidate_id
-    registration = state.partitions.get(place)
-    reason = _why_nothing(state, decision, registration)
-    if reason is not None:
-        procedure = "unplanned"
-    elif registration is None:
-        procedure = "none" if choice in state.up else "confirm"
-    elif state.leader_now(place) == choice:
-        procedure = "none"
-    elif state.may_lead(place, choice):
-        procedure = "confirm"
-    elif reason := _why_no_election(choice, registration, tools):
-        procedure = "unplanned"
-    else:
-        is_led = registration.leader_id is not None and state.up.issuperset(registration.replicas)
-        procedure = "reorder" if is_led and choice in registration.isr else "elect"
-    return decision.by(procedure), reason
-
-
-def _why_nothing(state: PresentState, decision: Decision, registration: Registration | None) -> str | None:
-    """Clause on why a partition must be left alone; None if its brokers may be started, stopped and elected."""
-    if state.doubted is not None:
-        return _NO_METADATA
-    if place_of(decision) in state.overtaken:
-        return _OVERTAKEN
-    if decision.depends_on and not decision.asked:
-        return decision.open_question
-    if registration is None:
-        is_led = decision.chosen.standing == "leader" and decision.candidate_id in state.up | state.unknown
-        return None if is_led else _NO_ISR
-    contradicted = state.contradicted.intersection(registration.replicas)
-    return _may_be_down(contradicted) if contradicted else None
-
-
-def _why_no_election(choice: int, registration: Registration, tools: Tools) -> str | None:
-    if choice not in registration.replicas:
-        return f"broker {choice} is not assigned to it, so that no election finds it"
-    return None if tools.has_elections() else _NO_TOOL
+    return (choice, *(one for one in state.partitions[place_of(decision)].replicas if one != choice))
 
 
 def _by_leader(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -248,22 +39,9 @@ def _by_leader(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-def _lead_alone(state: PresentState) -> bool:
-    """False if the controllers have no majority until a broker that is one of them is up."""
-    return not state.voters or 2 * len(state.voters - state.brokers) > len(state.voters)
-
-
-def _may_be_down(brokers: Collection[int]) -> str:
-    one = len(brokers) == 1
-    return (
-        f"nothing tells whether {name_brokers(sorted(brokers))} {'is' if one else 'are'} up: the metadata log has "
-        f"{'it' if one else 'them'} up, and {'its log ends below its' if one else 'their logs end below their'} own checkpoints, "
-        "as after a loss of power. Say with --up who is up (--up '' where nobody is)"
-    )
-
-
-class _Attempt:
-    """An attempt at all steps; it first forbids unclean elections for the `forbidden` topics."""
+class Attempt:
+    """An attempt at all steps; it first forbids unclean elections for the `forbidden` topics. It alone owns what changes: the cluster
+    as it is after the steps so far, these steps, and what is known of the partitions."""
 
     def __init__(
         self,
@@ -271,6 +49,7 @@ class _Attempt:
         matrix: Matrix,
         decisions: Sequence[Decision],
         tools: Tools,
+        transitions: Transitions,
         forbidden: frozenset[str],
         way: str | None,
     ) -> None:
@@ -281,9 +60,11 @@ class _Attempt:
         self._matrix = matrix
         self._forbidden = forbidden
         self._way = way
-        self._now = Scenarios.of(state, self._treatment)
-        self._kinds = self._now.kinds
-        self.list = StepList(state, matrix, self.decisions, tools, self._now)
+        self._texts = StepTexts(state, matrix, self.decisions, tools)
+        self._begin = self._now = Scenarios.of(state, self._treatment, transitions)
+        self._kinds = self._begin.kinds
+        self._list: list[SimulatedStep] = []
+        self._copies = Copies(AFTER_STOP)
         self.unserved: dict[TopicPartition, str] = {}
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()
@@ -303,7 +84,6 @@ class _Attempt:
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[TopicPartition] = set()
         self._stopped: set[int] = set()
-        self._starts_controllers = bool(state.controllers) and (state.controllers_are_down or not state.up)
 
     def _treatment(self, place: TopicPartition) -> Hashable:
         """Everything that the steps for a partition depend on, besides its registration."""
@@ -327,23 +107,30 @@ class _Attempt:
         """Number of registrations that it simulates, those of all scenarios."""
         return len(self._now.ways) * len(self._kinds.firsts)
 
+    def steps(self) -> Iterator[Step]:
+        """All steps, in order."""
+        return self._texts.complete(self._list, self._begin)
+
+    def _add(self, *steps: Step) -> None:
+        self._list += [SimulatedStep(step, self._now) for step in steps]
+
     def carry_out(self) -> None:
         """Make all steps, in order."""
         moving = [place for place, how in self.procedures.items() if how == "reorder"]
         choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
         confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
-        if self._starts_controllers and (confirmed or moving or choices):
-            self.list.start_controllers(self._now, are_enough=_lead_alone(self._state))
+        if self._state.starts_controllers and (confirmed or moving or choices):
+            self._add(*self._texts.start_controllers(are_enough=self._state.controllers_lead_alone))
         if confirmed:
             if not self._look_for_quorum(confirmed, is_elected=True):
                 self._give_up_beside(confirmed, [*moving, *choices])
                 return
-            self.list.confirm(self._now, confirmed)
+            self._add(*self._texts.confirm(confirmed))
         if not moving and not choices:
             return
         if self._forbidden and self._way is not None:
             self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
-            self.list.forbid_unclean(self._now, self._forbidden, self._way)
+            self._add(self._texts.forbid_unclean(self._forbidden, self._way))
         self._reorder(moving)
         rounds = order_rounds(choices, self._now.takers_of(choices))
         for number, one in enumerate(rounds):
@@ -351,19 +138,14 @@ class _Attempt:
         self._start_rest(rounds)
         self._judge()
         if self._forbidden:
-            self.list.restore_config(self._now, self._forbidden)
-        self.list.verify(self._now)
+            self._add(self._texts.restore_config(self._forbidden))
+        self._add(self._texts.verify())
 
-    def chosen_first(self, place: TopicPartition) -> tuple[int, ...]:
-        """The assignment with the chosen replica first."""
-        choice = self._choice(place)
-        return (choice, *(one for one in self._state.partitions[place].replicas if one != choice))
-
-    def held(self) -> list[KeepStopped]:
-        """Brokers that must not be started before a step: they would lead, or the election would choose them."""
-        elections = [step.number for step in self.list.steps if step.action in ("elect", "check")]
+    def held(self, steps: Sequence[Step]) -> list[KeepStopped]:
+        """Brokers that, by all `steps`, must not be started before a step: they would lead, or the election would choose them."""
+        elections = [step.number for step in steps if step.action in ("elect", "check")]
         found: dict[int, KeepStopped] = {}
-        for step in self.list.steps:
+        for step in steps:
             if step.action != "start" or not elections or step.number < elections[-1]:
                 continue
             for broker in step.brokers:
@@ -389,7 +171,7 @@ class _Attempt:
 
     def _reorder(self, places: Sequence[TopicPartition]) -> None:
         """Put the candidate first in the assignment, then run a preferred election (H9); all replicas have to be up."""
-        orders = {place: self.chosen_first(place) for place in places}
+        orders = {place: chosen_first(self._state, self.decisions[place]) for place in places}
         led: dict[int, list[TopicPartition]] = defaultdict(list)
         for place in places:
             led[self._choice(place)].append(place)
@@ -398,7 +180,7 @@ class _Attempt:
             self._now = self._now.after(partial(Scenario.reordered, place=place, replicas=orders[place]))
         self._done |= set(places)
         if orders:
-            self.list.reorder(self._now, orders, uncut)
+            self._add(self._texts.reorder(orders, uncut))
 
     def _round(self, one: Round, later: Collection[TopicPartition]) -> None:
         """Start a candidate alone, elect it and check the result. `later` are the partitions of the rounds that follow."""
@@ -423,14 +205,14 @@ class _Attempt:
                 by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
                 self._now = self._now.after(lambda way: way.elected(one.places))
                 self._look()
-                self.list.elect(self._now, one, by_itself=by_itself)
+                self._add(self._texts.elect(one, by_itself=by_itself))
         self._done |= set(one.places)
-        self.list.check(self._now, one)
+        self._add(self._texts.check(one))
 
     def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:
         """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.
         `is_elected`: with a quorum, who is up leads by itself."""
-        voters = self._state.voters
+        voters = self._state.controllers.voters
         down = (voters & self._state.brokers) - self._now.perhaps_up
         left = len(voters) - len(down)
         if 2 * left > len(voters) or not voters:
@@ -440,7 +222,7 @@ class _Attempt:
             f"{name_brokers(sorted(down))} {are} too, and without {them} {left} of {len(voters)} controllers "
             f"{'is' if left == 1 else 'are'} left: nobody is elected until a majority is up"
         )
-        able = sorted(down.difference(self._state.voteless))[: len(voters) // 2 + 1 - left]
+        able = sorted(down.difference(self._state.controllers.voteless))[: len(voters) // 2 + 1 - left]
         if is_elected and 2 * (left + len(able)) > len(voters):
             commands = ", ".join(map(Tools.start_as_controller, able))
             reason += (
@@ -459,7 +241,9 @@ class _Attempt:
             for broker in self._state.partitions[place].replicas:
                 on[broker].append(place)
         for place in places:
-            if beside := sorted({one for broker in self._state.partitions[place].replicas for one in on.get(broker, ())}):
+            if beside := sorted(
+                {one for broker in self._state.partitions[place].replicas for one in on.get(broker, ())}
+            ):
                 self._give_up(
                     place,
                     f"its brokers have {list_places(beside)}, too, which {verb(len(beside), 'waits', 'wait')} for a majority of the "
@@ -496,7 +280,7 @@ class _Attempt:
 
     def _before_start(self, one: Round, taken: Sequence[TopicPartition]) -> list[str]:
         """Conditions before the start of a candidate that may meanwhile lead `taken`, for which others are chosen."""
-        before = [self._controllers_lead] if not self._now.up and _lead_alone(self._state) else []
+        before = [self._controllers_lead] if not self._now.up and self._state.controllers_lead_alone else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
@@ -511,7 +295,7 @@ class _Attempt:
 
     @property
     def _controllers_lead(self) -> str:
-        return "The controllers have a leader" if self._starts_controllers else _CONTROLLERS_UP
+        return "The controllers have a leader" if self._state.starts_controllers else _CONTROLLERS_UP
 
     def _is_simple(self, one: Round) -> bool:
         """True if starting the candidate is enough: it becomes leader by right, and takes no other partition."""
@@ -567,9 +351,9 @@ class _Attempt:
         }
         self._stopped |= set(brokers)
         without = [place for place in led if self._now.leader(place) is None]
-        self.list.stop(self._now, brokers, one, without, perhaps, before)
+        self._add(self._texts.stop(brokers, one, without, perhaps, before))
         for broker, places in written.items():
-            self.list.copy_again(self._now, broker, places)
+            self._add(self._texts.copy_again(broker, places, self._copies))
 
     def _written_since(self, brokers: Collection[int]) -> dict[int, list[TopicPartition]]:
         """By broker, the partitions that it leads and another one is to lead: producers may have written to it since it was copied."""
@@ -603,7 +387,7 @@ class _Attempt:
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         self._stopped.discard(broker)
         self._look()
-        self.list.start(self._now, broker, text, tuple(before))
+        self._add(self._texts.start(broker, text, self._now, tuple(before)))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
         """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds`

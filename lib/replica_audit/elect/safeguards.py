@@ -239,11 +239,12 @@ def unread_records(decisions: Iterable[Decision]) -> tuple[int, int]:
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     """Copy the metadata logs if they contradict each other or too few can vote: a controller that starts may cut the only good one."""
-    holders = state.doubted or state.lost
+    known = state.controllers
+    holders = known.doubted or known.lost
     if holders is None:
         return
     brokers, controllers = holders
-    why = METADATA_IN_DOUBT if state.doubted is not None else tell_voteless(state)
+    why = METADATA_IN_DOUBT if known.doubted is not None else tell_voteless(known)
     yield Step(
         action="copy",
         text=f"Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: "

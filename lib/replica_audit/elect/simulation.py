@@ -53,10 +53,62 @@ class LeaderChange(NamedTuple):
     """True if the plan asked for the election; False if it happened by itself."""
 
 
+#: A registration after an event, given the live brokers.
+Event = Callable[[Registration, frozenset[int]], Registration]
+
+
+class Transition:
+    """An event's effect on registrations while some brokers are alive; an unchanged registration stays the same object."""
+
+    def __init__(self, event: Event, alive: frozenset[int], alike: _KnownOutcomes) -> None:
+        self._event, self._alive, self._alike = event, alive, alike
+        self._known: dict[int, Registration] = {}
+
+    def __call__(self, one: Registration) -> Registration:
+        """Known registrations are found by their identity: hashing one takes as long as most changes."""
+        after = self._known.get(id(one))
+        if after is None:
+            after = self._known[id(one)] = self._alike.after(one, self._event, self._alive)
+        return after
+
+
+class _KnownOutcomes:
+    """An event's outcomes by registration; they depend only on which of its brokers are alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, frozenset[int]], tuple[Registration, Registration]] = {}
+
+    def after(self, one: Registration, event: Event, alive: frozenset[int]) -> Registration:
+        own = alive.intersection((*one.replicas, *one.isr, *one.elr, *one.last_known))
+        found = self._known.get((id(one), own))
+        if found is None:
+            after = event(one, alive)
+            # Kept with its key, so that no other object gets the same identity.
+            found = self._known[id(one), own] = one, one if after == one else after
+        return found[1]
+
+
+class Transitions:
+    """Transitions by the name of their event; a name stands for one function."""
+
+    def __init__(self) -> None:
+        self._changes: dict[tuple[Hashable, frozenset[int]], Transition] = {}
+        self._alike: dict[Hashable, _KnownOutcomes] = defaultdict(_KnownOutcomes)
+
+    def change(self, name: Hashable, alive: frozenset[int], event: Event) -> Transition:
+        """The event's effect on registrations while the brokers `alive` are."""
+        found = self._changes.get((name, alive))
+        if found is None:
+            found = self._changes[name, alive] = Transition(event, alive, self._alike[name])
+        return found
+
+
 class Kinds:
     """Partitions grouped by kind: those with equal registration and treatment behave alike, so that one stands for all."""
 
-    def __init__(self, state: PresentState, treatment: Callable[[TopicPartition], Hashable]) -> None:
+    def __init__(
+        self, state: PresentState, treatment: Callable[[TopicPartition], Hashable], transitions: Transitions
+    ) -> None:
         """`treatment` returns everything else that steps and their judgement depend on for a partition."""
         self._first: dict[TopicPartition, TopicPartition] = {}
         self._members: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
@@ -68,7 +120,7 @@ class Kinds:
         for place in self.firsts:
             for broker in state.partitions[place].replicas:
                 self._of_broker[broker].append(place)
-        self.change = state.transitions.change
+        self.change = transitions.change
 
     @property
     def firsts(self) -> Collection[TopicPartition]:
@@ -232,11 +284,14 @@ class Scenarios:
 
     @classmethod
     def of(
-        cls, state: PresentState, treatment: Callable[[TopicPartition], Hashable] = lambda place: place
+        cls,
+        state: PresentState,
+        treatment: Callable[[TopicPartition], Hashable] = lambda place: place,
+        transitions: Transitions | None = None,
     ) -> Scenarios:
-        """`treatment` as in `Kinds`; without it every partition is of its own kind."""
+        """`treatment` as in `Kinds`; without it every partition is of its own kind. `transitions`: those that are known already."""
         said = state.unclean_said
-        kinds = Kinds(state, treatment)
+        kinds = Kinds(state, treatment, transitions or Transitions())
         ways: list[Scenario] = []
         eligible = (True, False) if state.has_elr is None else (state.has_elr,)
         for has_elr in eligible:

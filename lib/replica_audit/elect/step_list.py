@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
@@ -20,10 +22,11 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
+from replica_audit.results import place_of
 from replica_audit.text import listed, name_brokers, verb
 
-#: The copies of leaders that were stopped, and the columns that show where their logs end.
-_AFTER_STOP = "after-its-stop"
+#: Name of the copies of leaders that were stopped, and the columns that show where their logs end.
+AFTER_STOP = "after-its-stop"
 _ENDS = "topic,partition,broker_id,log_end_offset"
 
 _MAJORITY = (
@@ -31,28 +34,23 @@ _MAJORITY = (
 )
 
 
-class StepList:
-    """The steps so far. Each is added with the scenarios after it, which show who leads then."""
+class SimulatedStep(NamedTuple):
+    """A step, and the cluster after it, which shows who leads then."""
 
-    def __init__(
-        self,
-        state: PresentState,
-        matrix: Matrix,
-        decisions: Mapping[TopicPartition, Decision],
-        tools: Tools,
-        now: Scenarios,
-    ) -> None:
-        self.steps: list[Step] = []
-        self._state = state
-        self._matrix = matrix
-        self._decisions = decisions
-        self._tools = tools
-        self._planned = [place for place in sorted(decisions) if place in state.partitions]
-        self._told: set[tuple[TopicPartition, int]] = set()
-        self._reassigned: frozenset[TopicPartition] = now.reassigned
-        self._again = Copies(_AFTER_STOP)
+    step: Step
+    after: Scenarios
 
-    def forbid_unclean(self, after: Scenarios, topics: Collection[str], way: str) -> None:
+
+@dataclass(frozen=True, slots=True)
+class StepTexts:
+    """The steps of elections, each by itself; `complete` puts them in a row."""
+
+    _state: PresentState
+    _matrix: Matrix
+    _decisions: Mapping[TopicPartition, Decision]
+    _tools: Tools
+
+    def forbid_unclean(self, topics: Collection[str], way: str) -> Step:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
         unsaid = sorted(set(topics) - said)
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
@@ -61,8 +59,7 @@ class StepList:
             sorted(topics), "forbid-unclean.txt", lambda topic: self._tools.forbid_unclean(topic, way)
         )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
-        self._add(
-            after,
+        return _step(
             "forbid_unclean",
             f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
             "would lead",
@@ -75,12 +72,11 @@ class StepList:
             ],
         )
 
-    def reorder(self, after: Scenarios, orders: Mapping[TopicPartition, tuple[int, ...]], uncut: Sequence[str]) -> None:
-        """Add the step; `uncut`: conditions for replicas that may have been cut since they were copied."""
+    def reorder(self, orders: Mapping[TopicPartition, tuple[int, ...]], uncut: Sequence[str]) -> Step:
+        """`uncut`: conditions for replicas that may have been cut since they were copied."""
         file = "reassign.json"
         preferred = "elect-preferred.json"
-        self._add(
-            after,
+        return _step(
             "reorder",
             f"Put the chosen replica, which is in sync, first in the assignment of {list_places(orders)}, and elect it",
             brokers=sorted({order[0] for order in orders.values()}),
@@ -100,19 +96,17 @@ class StepList:
 
     def stop(
         self,
-        after: Scenarios,
         brokers: Sequence[int],
         one: Round,
         without: Sequence[TopicPartition],
         perhaps: Sequence[int],
         before: Sequence[str] = (),
-    ) -> None:
-        """Add the step; `without`: partitions that have no leader from then on; `perhaps`: brokers that may be down already."""
+    ) -> Step:
+        """`without`: partitions that have no leader from then on; `perhaps`: brokers that may be down already."""
         costs = f"; {list_places(without)} {verb(len(without), 'has', 'have')} no leader meanwhile" if without else ""
         order = ", in this order" if len(brokers) > 1 else ""
         unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
-        self._add(
-            after,
+        return _step(
             "stop",
             f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
             brokers=brokers,
@@ -121,13 +115,12 @@ class StepList:
             before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
         )
 
-    def copy_again(self, after: Scenarios, broker: int, places: Sequence[TopicPartition]) -> None:
+    def copy_again(self, broker: int, places: Sequence[TopicPartition], copies: Copies) -> Step:
         """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
         ends = [f"{place} at {self._matrix.replicas[place][broker].log_end_offset}" for place in places]
-        command = self._again.of_partitions(broker, places)
-        archive, directory = shlex.split(command)[2], f"{_AFTER_STOP}/broker-{broker}"
-        self._add(
-            after,
+        command = copies.of_partitions(broker, places)
+        archive, directory = shlex.split(command)[2], f"{AFTER_STOP}/broker-{broker}"
+        return _step(
             "recopy",
             f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: what producers have sent it since it was "
             f"copied is in no number of this plan, and is deleted as it follows another leader. The last command shows where the logs "
@@ -139,21 +132,20 @@ class StepList:
                 command,
                 f"mkdir -p {directory}",
                 f"tar -xzf {archive} -C {directory}",
-                f"replica-audit show {_AFTER_STOP} --table replicas --columns {_ENDS} || true",
+                f"replica-audit show {AFTER_STOP} --table replicas --columns {_ENDS} || true",
             ],
-            files=self._again.files_of([command]),
+            files=copies.files_of([command]),
         )
 
-    def start_controllers(self, after: Scenarios, *, are_enough: bool) -> None:
+    def start_controllers(self, *, are_enough: bool) -> Iterator[Step]:
         """Start the controllers, without which nobody is elected; `are_enough`: they are a majority without any broker."""
-        nodes = self._state.controllers
+        nodes = self._state.controllers.not_up
         several = len(nodes) > 1
         before = []
-        if self._state.lost is not None:
+        if self._state.controllers.lost is not None:
             carried_out = "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers"
-            before.append(f"{carried_out}: {tell_voteless(self._state)}")
-        self._add(
-            after,
+            before.append(f"{carried_out}: {tell_voteless(self._state.controllers)}")
+        yield _step(
             "start",
             f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",
             controllers=nodes,
@@ -162,15 +154,15 @@ class StepList:
         )
         if not are_enough:
             return
-        self._add(
-            after,
+        yield _step(
             "check",
             "See that the controllers have a leader: without one nobody is elected",
             controllers=nodes,
             commands=self._tools.describe_quorum()[:1],
         )
 
-    def start(self, after: Scenarios, broker: int, text: str, before: Sequence[str] = ()) -> None:
+    def start(self, broker: int, text: str, after: Scenarios, before: Sequence[str] = ()) -> Step:
+        """`after`: the cluster once the broker is up."""
         gone = []
         for place, decision in self._decisions.items():
             if after.leader(place) != decision.candidate_id:
@@ -178,8 +170,7 @@ class StepList:
             cut = self._matrix.cut(place, decision.candidate_id, broker)
             if cut is not None and cut.dropped_records:
                 gone.append(place)
-        self._add(
-            after,
+        return _step(
             "start",
             text,
             brokers=[broker],
@@ -189,12 +180,11 @@ class StepList:
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
-    def elect(self, after: Scenarios, one: Round, *, by_itself: bool) -> None:
-        """Add the step; `by_itself`: the broker may lead already, which cannot be known beforehand."""
+    def elect(self, one: Round, *, by_itself: bool) -> Step:
+        """`by_itself`: the broker may lead already, which cannot be known beforehand."""
         file = f"elect-broker-{one.candidate_id}.json"
         single = len(one.places) == 1
-        self._add(
-            after,
+        return _step(
             "elect",
             f"Elect broker {one.candidate_id} for {list_places(one.places)}",
             brokers=[one.candidate_id],
@@ -211,7 +201,7 @@ class StepList:
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )
 
-    def confirm(self, after: Scenarios, places: Collection[TopicPartition]) -> None:
+    def confirm(self, places: Collection[TopicPartition]) -> Iterator[Step]:
         """Confirm leaders; `places`: partitions whose leader is the best choice but may be down, or leads once the controller
         has elected it."""
         leaders: dict[int, list[TopicPartition]] = {}
@@ -226,8 +216,7 @@ class StepList:
                     f"If it is down, start it, and {others} before it leads. If it is up and does not lead, start and stop nothing: "
                     "say who is up with --up, and follow the plan that comes of it"
                 )
-            self._add(
-                after,
+            yield _step(
                 "check",
                 f"See that broker {broker} leads {list_places(led)}. {otherwise}",
                 brokers=[broker],
@@ -235,9 +224,8 @@ class StepList:
                 commands=self._tools.describe((place[0] for place in led), is_any_version=True),
             )
 
-    def check(self, after: Scenarios, one: Round) -> None:
-        self._add(
-            after,
+    def check(self, one: Round) -> Step:
+        return _step(
             "check",
             f"See that broker {one.candidate_id} leads {list_places(one.places)}: an exit status of 0 proves nothing",
             brokers=[one.candidate_id],
@@ -245,7 +233,7 @@ class StepList:
             commands=self._tools.describe(place[0] for place in one.places),
         )
 
-    def restore_config(self, after: Scenarios, topics: Collection[str]) -> None:
+    def restore_config(self, topics: Collection[str]) -> Step:
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
         if len(topics) <= MOST_NAMES:
             commands = [
@@ -254,8 +242,7 @@ class StepList:
             files: dict[str, str] = {}
         else:
             commands, files = self._restore_many(topics, said)
-        self._add(
-            after,
+        return _step(
             "restore_config",
             f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
             commands=commands,
@@ -277,54 +264,37 @@ class StepList:
             files |= file
         return commands, files
 
-    def verify(self, after: Scenarios) -> None:
-        self._add(
-            after,
+    def verify(self) -> Step:
+        return _step(
             "verify",
             "Copy the log directories again and compare: what every follower kept, with what this plan predicts",
             commands=["replica-audit verify BEFORE AFTER --plan plan.json"],
         )
 
-    def _add(
-        self,
-        after: Scenarios,
-        action: str,
-        text: str,
-        *,
-        brokers: Iterable[int] = (),
-        controllers: Iterable[int] = (),
-        partitions: Iterable[TopicPartition] = (),
-        commands: Iterable[str] = (),
-        files: Mapping[str, str] | None = None,
-        before: Iterable[str] = (),
-        irreversible: str | None = None,
-    ) -> None:
-        planned = self._planned
-        if ended := sorted(after.reassigned - self._reassigned):
-            removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
-            irreversible = "; ".join(
-                filter(None, (irreversible, removed[:1].lower() + removed[1:] if irreversible else removed))
-            )
-            self._reassigned |= set(ended)
-        self.steps.append(
-            Step(
-                number=len(self.steps) + 1,
-                action=action,
-                text=text,
-                brokers=tuple(brokers),
-                controllers=tuple(controllers),
-                partitions=tuple(partitions),
-                commands=tuple(commands),
-                files=files or {},
-                before=tuple(before),
-                after=tuple(self._predict(after, planned)) if action in ("start", "elect", "reorder") else (),
+    def complete(self, steps: Iterable[SimulatedStep], begin: Scenarios) -> Iterator[Step]:
+        """The steps in a row, numbered, with the leaders after each and the logs that follow the planned leader from then on. `begin`: the
+        cluster before the first."""
+        planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
+        told: set[tuple[TopicPartition, int]] = set()
+        reassigned = begin.reassigned
+        for number, (step, after) in enumerate(steps, 1):
+            predicted: tuple[Prediction, ...] = ()
+            if step.action in ("start", "elect", "reorder"):
+                predicted = tuple(self._predict(after, planned, told))
+                told.update((place_of(one), one.broker_id) for one in predicted)
+            yield replace(
+                step,
+                number=number,
+                after=predicted,
                 leaders=tuple((*place, after.leader(place)) for place in planned),
-                irreversible=irreversible,
+                irreversible=_with_removed(step.irreversible, sorted(after.reassigned - reassigned)),
             )
-        )
+            reassigned |= after.reassigned
 
-    def _predict(self, after: Scenarios, places: Iterable[TopicPartition]) -> Iterator[Prediction]:
-        """Logs of replicas that now follow the planned leader, each predicted once; not those that a reassignment removes."""
+    def _predict(
+        self, after: Scenarios, places: Iterable[TopicPartition], told: Collection[tuple[TopicPartition, int]]
+    ) -> Iterator[Prediction]:
+        """Logs of replicas that follow the planned leader; not those that are `told`, nor those that a reassignment removes."""
         kinds = after.kinds
         gained = cache(after.epochs_gained)
         for place in kinds.where(places, lambda one: after.is_led_by(one, self._decisions[one].candidate_id)):
@@ -337,9 +307,8 @@ class StepList:
                 if broker in leaving:
                     continue
                 cut = self._matrix.cut(place, choice, broker)
-                if broker not in after.up or cut is None or (place, broker) in self._told:
+                if broker not in after.up or cut is None or (place, broker) in told:
                     continue
-                self._told.add((place, broker))
                 epoch = self._state.partitions[place].leader_epoch + gained(kinds.first(place))
                 yield Prediction(
                     *place,
@@ -354,6 +323,39 @@ class StepList:
     def _replicas(self, place: TopicPartition) -> tuple[int, ...]:
         registration = self._state.partitions.get(place)
         return () if registration is None else registration.replicas
+
+
+def _step(
+    action: str,
+    text: str,
+    *,
+    brokers: Iterable[int] = (),
+    controllers: Iterable[int] = (),
+    partitions: Iterable[TopicPartition] = (),
+    commands: Iterable[str] = (),
+    files: Mapping[str, str] | None = None,
+    before: Iterable[str] = (),
+    irreversible: str | None = None,
+) -> Step:
+    return Step(
+        action=action,
+        text=text,
+        brokers=tuple(brokers),
+        controllers=tuple(controllers),
+        partitions=tuple(partitions),
+        commands=tuple(commands),
+        files=files or {},
+        before=tuple(before),
+        irreversible=irreversible,
+    )
+
+
+def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> str | None:
+    """What cannot be undone after a step, with the replicas that reassignments which have `ended` remove."""
+    if not ended:
+        return irreversible
+    removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
+    return f"{irreversible}; {removed[:1].lower()}{removed[1:]}" if irreversible else removed
 
 
 def list_names(names: Iterable[str], limit: int = 5) -> str:

@@ -86,7 +86,7 @@ reach() {{
   if [ "$status" != 0 ]; then
     cat "$WORK/said" >&2
     case "$status $(cat "$WORK/said")" in
-      255\ *) why="$2 cannot be reached" ;;
+      255\\ *) why="$2 cannot be reached" ;;
       *"Permission denied"*) why="$3 cannot be read by who runs this: run it as the user of the broker, or as root" ;;
       *) why="$3 cannot be read; where its disk has failed, leave it out" ;;
     esac

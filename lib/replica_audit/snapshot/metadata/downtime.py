@@ -51,9 +51,7 @@ def mark_perhaps_down(
     with all nodes down, nobody is left to fence them. `copies` are of one history."""
     heard_ms = max((copy.last_time_ms for copy in copies), default=-1) + _FENCED_WITHIN_MS
     unseen = {one.broker_id for one in moments.copies if one.is_unseen and (one.finished_ms or heard_ms + 1) > heard_ms}
-    return [
-        replace(one, perhaps_down=perhaps) if (perhaps := _among(one, unseen)) else one for one in leaderships
-    ]
+    return [replace(one, perhaps_down=perhaps) if (perhaps := _among(one, unseen)) else one for one in leaderships]
 
 
 def _among(leadership: Leadership, unseen: Collection[int]) -> tuple[int, ...]:
