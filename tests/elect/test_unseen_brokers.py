@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_log_dir, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import find_up
@@ -72,6 +72,25 @@ def test_where_the_controllers_wrote_until_then_brokers_were_up(finished_ms: int
     results = _copied(tmp_path / "copied", _all(None), finished_ms)
     assert find_up(results) == {1: True, 2: True, 3: True}
     assert advise(results) == advise(_copied(tmp_path / "said", _all(_LEFT_OUT), finished_ms))
+
+
+def test_a_disk_that_takes_longer_than_that_of_the_metadata_log_shows_nothing_of_a_broker(tmp_path: Path) -> None:
+    """Nor does any disk where the broker was seen to run while others were copied: then it went down meanwhile, or lost the disk."""
+    begin = [write.register_broker(1), write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+    log = write.history(begin, write.config(4, "1", "log.cleaner.threads", "2"), apart_ms=60_000)
+    own = {1: write.MetadataLog({0: log}, log_dir="broker-1/a")}
+    found = []
+    for name, kind in (("hidden", None), ("seen", "live")):
+        write_snapshot(tmp_path / name, {}, metadata=own)
+        write_log_dir(tmp_path / name / "broker-1" / "b", 1, [_log(40)])
+        times = ((_END_MS, kind, "a"), (_END_MS + 3_600_000, None, "b"))
+        brokers = [
+            {"broker_id": 1, "log_dir": f"broker-1/{disk}", "started": at - 1000, "finished": at, "kind": said}
+            for at, said, disk in times
+        ]
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+        found.append(find_up(audit_all(str(tmp_path / name), Settings())).get(1))
+    assert found == [True, None]
 
 
 def test_where_nothing_is_said_the_metadata_log_counts(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ controllers, do not flush what they append.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from replica_audit.model import Leadership
+from replica_audit.snapshot.inventory import CopiedLogDir
+from replica_audit.snapshot.manifest import entries_around
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments
 
@@ -50,8 +53,25 @@ def mark_perhaps_down(
     """`leaderships` with `perhaps_down`: brokers that nobody saw run while they were copied, where the metadata log ends before that:
     with all nodes down, nobody is left to fence them. `copies` are of one history."""
     heard_ms = max((copy.last_time_ms for copy in copies), default=-1) + _FENCED_WITHIN_MS
-    unseen = {one.broker_id for one in moments.copies if one.is_unseen and (one.finished_ms or heard_ms + 1) > heard_ms}
+    log_dirs = {copy.node_id: copy.log.log_dir for copy in copies}
+    of_brokers: dict[int, list[CopiedLogDir]] = defaultdict(list)
+    for one in moments.copies:
+        of_brokers[one.broker_id].append(one)
+    unseen = {
+        broker
+        for broker, entries in of_brokers.items()
+        if any(one.finished_ms is None or one.finished_ms > heard_ms for one in _unseen(entries, log_dirs.get(broker)))
+    }
     return [replace(one, perhaps_down=perhaps) if (perhaps := _among(one, unseen)) else one for one in leaderships]
+
+
+def _unseen(entries: Sequence[CopiedLogDir], log_dir: str | None) -> list[CopiedLogDir]:
+    """Copied log dirs during which a broker was not seen to run. Where it never was, only that of its metadata log, if it is here: that
+    ends when the broker went down, or was copied."""
+    unseen = [one for one in entries if one.is_unseen]
+    if log_dir is None or any(one.kind == "live" for one in entries):
+        return unseen
+    return entries_around(log_dir, unseen) or unseen
 
 
 def _among(leadership: Leadership, unseen: Collection[int]) -> tuple[int, ...]:
