@@ -39,7 +39,7 @@ def _by_leader(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-class Attempt:
+class PlanAttempt:
     """An attempt at all steps; it first forbids unclean elections for the `forbidden` topics. It alone owns what changes: the cluster
     as it is after the steps so far, these steps, and what is known of the partitions."""
 

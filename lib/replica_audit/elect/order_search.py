@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.election_steps import Attempt, chosen_first
+from replica_audit.elect.election_steps import PlanAttempt, chosen_first
 from replica_audit.elect.kafka_commands import BROKER, CONTROLLER, Tools
 from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
 from replica_audit.elect.procedures import sort_out
@@ -126,7 +126,7 @@ class Search:
             confirmed = {place_of(one) for one in decisions if one.procedure == "confirm"}
             if way is not None:
                 forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
-            attempt = Attempt(state, self._matrix, decisions, self._tools, self._transitions, forbidden, way)
+            attempt = PlanAttempt(state, self._matrix, decisions, self._tools, self._transitions, forbidden, way)
             attempt.carry_out()
             self.simulated += attempt.size
             decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
