@@ -319,11 +319,13 @@ class ReplicaFacts:
     @cached_property
     def start_by_epoch_file(self) -> int:
         """The log start to which a running broker has cut its epoch file before it wrote the log-start checkpoint; else
-        `log_start_offset`, at which one that was down begins again. Where an epoch begins, the file may lack entries instead: that counts
-        only where it may be of any moment."""
-        epoch, start = (self.file_entries or ((-1, -1),))[0]
+        `log_start_offset`, at which one that was down begins again. Where an epoch begins, the file may lack entries instead, if it lacks
+        any: that counts only where it may be of any moment."""
+        first = (self.file_entries or ((-1, -1),))[0]
+        epoch, start = first
         is_cut = not self.is_at_rest and self.file_increases and self.lineage.epoch_for_offset(start) == epoch
-        if not is_cut or ((epoch, start) in self.lineage and not self.in_any_order):
+        is_whole = self.needed_lineage.entries[:1] == (first,)
+        if not is_cut or (first in self.lineage and (is_whole or not self.in_any_order)):
             return self.log_start_offset
         return max(self.log_start_offset, start)
 
