@@ -571,6 +571,17 @@ def test_what_kafka_deleted_above_the_log_start_is_lost(tmp_path: Path, state: i
     assert all((row["lost_committed"], row["remote_records"]) == (60, 0) for row in own)
 
 
+def test_what_kafka_deleted_is_lost_under_the_log_that_served_it_too(tmp_path: Path) -> None:
+    """Of the old leader's log the part below its files is gone, whoever leads."""
+    segments = [copied(0, 40, (0, 0), state=DELETED), copied(40, 60, (0, 40), state=DELETED)]
+    old = leader((0, 0), start=60, end=80)
+    answer = with_remote(tmp_path, BEGAN_EMPTY, *segments, other=old, quiesced=True)
+    assert answer.one("TIER-LOST") == ("critical", "proven", 0, 60), answer
+    assert answer.tables["partitions"][0]["lost_committed"] == 80
+    own = {row["candidate_id"]: row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"]}
+    assert {one: row["lost_committed"] + (row["lost_possible"] or 0) for one, row in own.items()} == {1: 80, 2: 60 + 20}
+
+
 def test_a_copy_that_an_earlier_leader_began_has_committed_records(tmp_path: Path) -> None:
     answer = with_remote(tmp_path, LEADS, *WHOLE, copied(60, 75, (0, 60), state=STARTED), quiesced=True)
     assert answer.one("TIER-LOST") == ("critical", "proven", 60, 75), answer

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.support.captures import FIXTURES, audit_whole
-from tests.support.remote_log import DELETED, LEADS, WHOLE, copied, with_remote
+from tests.support.remote_log import DELETED, LEADS, WHOLE, copied, leader, with_remote
 from tests.support.remote_stores import chunked_path, manifest, put, segment_id
 from tests.support.samples import SAMPLES
-from tests.support.snapshots import TOPIC, make_uuid
+from tests.support.scenario import written
+from tests.support.snapshots import TOPIC, Replica, make_uuid
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -38,6 +39,21 @@ def test_the_answer_does_not_say_that_files_cannot_tell_where_segments_do() -> N
     assert (
         "by __remote_log_metadata remote storage still has segments of an earlier epoch from 40 to 79; it may have lost more"
         in election.message
+    )
+
+
+def test_the_answer_says_how_many_a_broker_still_has_where_the_others_were_deleted_from_the_store(
+    tmp_path: Path,
+) -> None:
+    """An empty replica was elected uncleanly, and Kafka deleted all segments; the old leader has what it had not yet copied."""
+    began_empty = Replica(written(0, 5, 5), epochs=((5, 0),), log_start=0)
+    old = leader((0, 0), start=60, end=80)
+    segments = [copied(0, 40, (0, 0), state=DELETED), copied(40, 60, (0, 40), state=DELETED)]
+    with_remote(tmp_path / "s", began_empty, *segments, other=old, quiesced=True)
+    results = audit_all(str(tmp_path / "s"), Settings(topics=(TOPIC,)))
+    headline = build_answer(results, build_verdict(results, "high")).headline
+    assert headline.startswith(
+        "80 committed records are missing from the leader in the only partition; broker 2 still has 20 of them."
     )
 
 

@@ -66,12 +66,14 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
 
 
 def vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[CommittedRange]:
-    """Records of segments that remote storage never had completely, or has deleted, and that the candidate's log lacks entirely."""
+    """Records of segments that remote storage never had completely, or has deleted, and that the candidate's files lack."""
     gone = case.lost_remotely.vanished
     served = _served(candidate) if gone and not stays else []
     for one in gone:
         item = CommittedRange(one.piece, one.end_offset, one.leader_epoch)
         own = [known for epoch, known in served if epoch == one.leader_epoch]
+        # Below its files its log is in remote storage, where these are not.
+        own = without(own, [OffsetRange(0, candidate.local_start_offset)])
         whole = OffsetRange(one.start_offset, one.end_offset)
         yield from (item.between(part.start_offset, part.end_offset) for part in without([whole], own))
 

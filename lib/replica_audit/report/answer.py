@@ -198,7 +198,11 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     if not named:
         nor = ", nor has the remote store the whole of their segments" if lacking else ""
         return say(f"{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}{nor}.")
-    some = "some of " if lacking and not holders else ""
+    held = sum(outcome.holders[broker].committed for broker in holders)
+    if there or held >= number:
+        some = "some of " if lacking and not holders else ""
+    else:  # a copy of it in remote storage was deleted, or only a checkpoint shows it
+        some = f"{held} of " if len(holders) == 1 else "some of "
     still = f"{' and '.join(named)} still {verb(len(holders) + bool(there), 'has', 'have')} {some}{them}"
     still += _tell_bases([one.basis for one in there if one.basis is not None], is_alone=not holders)
     forms = {one.form for one in there}
