@@ -50,6 +50,14 @@ def test_a_loss_that_the_plan_predicted_is_what_it_was_asked_for() -> None:
     assert (found.surprises, found.exit_status) == ([], 0)
 
 
+def test_a_loss_that_the_plan_predicted_is_so_where_the_log_begins_later_now() -> None:
+    """A tiered follower that begins at its leader's local start: nothing of its log is left to be cut."""
+    gone = (GoneRecordsRow("t", 0, 20, 25, 5, 5, "proven", [1], [], None, None),)
+    row = _row(1, end_before=25, kept_to=28, expected=28)
+    assert _verified(row, _row(2), gone=gone).lost == []
+    assert _verified(row._replace(kept_to=24, expected=24), _row(2), gone=gone).lost == list(gone)
+
+
 @pytest.mark.parametrize(
     ("change", "leader", "epoch", "what"),
     [

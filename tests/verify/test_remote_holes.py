@@ -58,3 +58,20 @@ def test_below_the_log_start_nothing_is_gone(tmp_path: Path) -> None:
     assert gone(verified(tmp_path, WHOLE[2], leads=leads)) == [(50, 60, "proven")]
     leads = leader((1, 60), log_start=60)
     assert gone(verified(tmp_path / "all", WHOLE[2], leads=leads)) == []
+
+
+@pytest.mark.parametrize(
+    "epochs", [((0, 0), (1, 60)), ((1, 100),)], ids=["in its epoch file", "cut from its epoch file"]
+)
+def test_what_a_follower_had_of_a_later_epoch_below_the_local_start_is_gone(
+    epochs: tuple[tuple[int, int], ...], tmp_path: Path
+) -> None:
+    """It began anew at the local start of a leader that never had its epoch; the log start that passed is in the leader's
+    epoch file at once, and in its checkpoint within a minute."""
+    leads = leader(*epochs, start=100)
+    later = Replica(written(0, 20, 5), epochs=((5, 0),), high_watermark=20)
+    with_remote(tmp_path / "before", leads, *WHOLE, other=later, quiesced=True)
+    with_remote(tmp_path / "after", leads, *WHOLE, quiesced=True)
+    found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings(topics=(TOPIC,)))
+    assert [(row.start_offset, row.end_offset, row.broker_ids) for row in found.gone_records] == [(0, 20, [2])]
+    assert found.exit_status == 1

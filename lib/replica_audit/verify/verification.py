@@ -100,9 +100,13 @@ class Verification:
         return 3 if self.open else 0
 
     def _was_asked_for(self, row: VerificationRow) -> bool:
-        """True if the plan predicted the cut by which a replica lost records."""
-        predicted = row.predicted
-        return row.verdict == "lost_committed" and predicted is not None and row.kept_to == predicted
+        """True if the plan predicted the cut by which a replica lost records, which a log start may have passed since."""
+        predicted, kept_to = row.predicted, row.kept_to
+        if predicted is None or kept_to is None:
+            return False
+        if row.verdict == "correct":
+            return predicted < row.end_before <= kept_to
+        return row.verdict == "lost_committed" and kept_to == predicted
 
     @property
     def status(self) -> str:

@@ -46,13 +46,16 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 def lacked_below_start(facts: ReplicaFacts, other: ReplicaFacts) -> OffsetRange | None:
     """Offsets of `other` below the log start of `facts` that were never in that log (`Lineage.lacked_from`).
 
+    A log start that moves in remote storage is in the epoch file at once, and in the checkpoint within a minute (J6).
     None if the log ends below its own start: it lost its end, or is older than the log start, and may have had any epoch there. Nor if it is
     empty and its epoch file may be of before its last records.
     """
     if facts.log_end_offset < facts.log_start_offset or (facts.in_any_order and not facts.lineage):
         return None
     start = (facts.lineage or facts.file_lineage or Lineage()).lacked_from(other.lineage)
-    end = min(facts.log_start_offset, other.log_end_offset)
+    first = facts.file_entries[0][1] if facts.file_entries and facts.file_increases else 0
+    begins = max(facts.log_start_offset, min(first, facts.local_start_offset))
+    end = min(begins, other.log_end_offset)
     return None if start is None or start >= end else OffsetRange(start, end)
 
 
