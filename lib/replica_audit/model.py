@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from replica_audit.schema import SoleIsr
 
 
+#: The group coordinator's log.
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL
-from replica_audit.model import GroupOffset
+from replica_audit.model import GROUP_OFFSETS_TOPIC, GroupOffset
 from replica_audit.segments.records import ABORT, COMMIT, RecordFields
 from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
 from replica_audit.snapshot.message_fields import ZERO_UUID, FieldReader, MessageError
@@ -43,7 +43,7 @@ def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[Grou
     return ReadCopy(copy, extent, tuple(latest[key] for key in sorted(latest)))
 
 
-GROUP_OFFSETS = InternalTopic("__consumer_offsets", "what consumer groups committed", read_committed_offsets)
+GROUP_OFFSETS = InternalTopic(GROUP_OFFSETS_TOPIC, "what consumer groups committed", read_committed_offsets)
 
 
 def _apply(

@@ -154,6 +154,15 @@ def test_a_producers_sequence_twice_and_a_sequence_that_goes_on(tmp_path):
     assert audit(tmp_path / "once", {1: Replica(logged(5)), 2: Replica(logged(5))}).rows("findings") == []
 
 
+@pytest.mark.parametrize(("topic", "told"), [("__consumer_offsets", set()), ("orders", {1, 2})])
+def test_offsets_that_are_committed_in_transactions_all_have_sequence_0(tmp_path, topic, told):
+    """The group coordinator gives each commit of a transactional producer sequence 0, and its appends are not checked."""
+    shared = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    log = [encode_batch(base, 1, 0, mark=f"{base} ", **shared) for base in range(3)]
+    answer = audit(tmp_path, {1: Replica(log), 2: Replica(log)}, topic=topic)
+    assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == told, answer
+
+
 @pytest.mark.parametrize(("deleted", "told"), [(10, set()), (12, set()), (9, {1, 2}), (5, {1, 2})])
 def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, deleted, told):
     """Up to 2.4 UNKNOWN_PRODUCER_ID made it count from 0 under the same id and epoch; retention of broker 2 runs later."""

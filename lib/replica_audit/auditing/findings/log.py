@@ -16,6 +16,7 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import Severity
+from replica_audit.model import GROUP_OFFSETS_TOPIC
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets
 
@@ -201,7 +202,7 @@ def _wrong(case: Case) -> Iterator[Finding]:
             if found.kind == "gap" and found.previous is not None:
                 if not case.is_doubted(facts, found.previous + 1, found.base_offset):
                     yield _gap(facts, segment, found, found.previous + 1)
-            elif found.kind != "crc" and not _was_told_to_begin_anew(case, found):
+            elif found.kind != "crc" and not _begins_anew_soundly(case, found):
                 yield _irregular(facts, segment, found)
         for one in facts.rot:
             yield _changed_epoch(facts, one)
@@ -262,13 +263,16 @@ def _not_by_cleaners(facts: ReplicaFacts, start: int, end: int) -> str:
     return f"compaction: does not explain it, the cleaner came to {own} only, and {others}"
 
 
-def _was_told_to_begin_anew(case: Case, item: Irregularity) -> bool:
-    """True if a producer's sequence restarts because all that it had written was deleted on the leader (up to 2.4).
+def _begins_anew_soundly(case: Case, item: Irregularity) -> bool:
+    """True if a producer's sequence restarts because all that it had written was deleted on the leader (up to 2.4), or the batch is
+    of offsets committed in a transaction: the group coordinator gives each sequence 0, and a broker does not check its appends.
 
     Replicas whose retention runs later still have the earlier batches.
     """
+    if item.kind != "producer_duplicate" or item.previous is None:
+        return False
     deleted = max(facts.log_start_offset for facts in case.replicas)
-    return item.kind == "producer_duplicate" and item.previous is not None and item.previous < deleted
+    return item.previous < deleted or case.topic_partition.topic == GROUP_OFFSETS_TOPIC
 
 
 def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
