@@ -75,3 +75,13 @@ def test_what_a_follower_had_of_a_later_epoch_below_the_local_start_is_gone(
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings(topics=(TOPIC,)))
     assert [(row.start_offset, row.end_offset, row.broker_ids) for row in found.gone_records] == [(0, 20, [2])]
     assert found.exit_status == 1
+
+
+def test_a_disk_that_is_put_back_from_before_kept_no_more_than_it_has(tmp_path: Path) -> None:
+    """It ends below the local start of its leader, below which nothing of the two is compared."""
+    older = Replica(written(0, 40, 0), epochs=((0, 0),), high_watermark=40)
+    with_remote(tmp_path / "before", ALL, *WHOLE, quiesced=True)
+    with_remote(tmp_path / "after", LEADS, *WHOLE, other=older, quiesced=True)
+    found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings(topics=(TOPIC,)))
+    (row,) = [one for one in found.verifications if one.broker_id == 2]
+    assert (row.verdict, row.kept_to, row.end_after) == ("over_truncated", 40, 40)

@@ -178,7 +178,7 @@ def measure_kept(
     # A start after an unclean stop recovers the log before the broker follows anyone.
     own = end if old.directory.clean_shutdown else min(old.loaded.log_end_offset, old.recovered.log_end_offset)
     least = max(floor, min(cut, most, own))
-    kept_to = _above(floor, _own_end(old, new, with_itself))
+    kept_to = min(_above(floor, _own_end(old, new, with_itself)), new.log_end_offset)
     if new.compacted and kept_to > most and not _holds_any(old, with_itself, most, kept_to):
         # It was cut, and a cleaned leader had nothing to send in place of what went.
         kept_to = most
