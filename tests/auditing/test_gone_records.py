@@ -8,7 +8,10 @@ from dataclasses import fields, replace
 import pytest
 from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
+from tests.support.in_process import run_stages
 from tests.support.report_rows import finding
+from tests.support.scenario import written
+from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.comparison_plan import ComparisonPlan
@@ -120,7 +123,7 @@ def test_the_counts_are_those_of_the_records_that_were_lost(monkeypatch):
     found = gone(audit("diverged-healed", seen_by(audit("diverged-unclean")), monkeypatch))
     (row,) = [row for row in found if row["partition"] == 0 and row["topic"] == "ledger"]
     assert row["message"] == (
-        "45 committed records that only broker 0 held on 2026-11-20 are gone: no replica has offsets 34 to 78 of epoch 0 any more"
+        "45 committed records that broker 0 held on 2026-11-20 are gone: no replica has offsets 34 to 78 of epoch 0 any more"
     )
     assert (row["broker_id"], row["start_offset"], row["end_offset"]) == (0, 34, 79)
 
@@ -202,7 +205,7 @@ def test_where_a_log_is_missing_they_are_not_gone_for_sure_but_told_once(monkeyp
     second = audit("diverged-healed", rows, monkeypatch, change)
     (row,) = unseen(second)
     assert row["message"] == (
-        "45 committed records that only broker 0 held on 2026-11-20 are on no replica in the snapshot (offsets 34 to 78 of "
+        "45 committed records that broker 0 held on 2026-11-20 are on no replica in the snapshot (offsets 34 to 78 of "
         f"epoch 0), and the log of broker {absent} is not in it, or not whole"
     )
     assert (row["severity"], row["confidence"], row["status"]) == ("medium", "proven", "new") and not gone(second)
@@ -237,7 +240,7 @@ def test_retention_that_passed_a_part_leaves_the_rest(monkeypatch):
         gone(audit("diverged-healed", rows, monkeypatch)),
         gone(audit("diverged-healed", rows, monkeypatch, change)),
     )
-    assert part[0]["message"].startswith("up to 29 committed records that only broker 0 held")
+    assert part[0]["message"].startswith("up to 29 committed records that broker 0 held")
     assert part[0]["finding_id"] == whole[0]["finding_id"]
 
 
@@ -265,3 +268,39 @@ def test_a_finding_that_is_known_without_a_baseline_stays_known():
     row = finding("HWM-GONE", "critical", "t", finding_id="f", status="known")
     assert compare_findings([parse_finding(row)], [], {("t", 0)})[0].status == "known"
     assert compare_findings([], [parse_finding(row)], {("t", 0)})[0].status == "resolved"
+
+
+COMMITTED = written(0, 30, 1)
+
+
+@pytest.mark.parametrize(
+    ("after", "missing", "told"),
+    [
+        ({1: 24, 2: 24, 3: 20}, (), [("HWM-GONE", 24, 30)]),
+        ({1: 24, 2: 24, 3: 24}, (3,), [("HWM-UNSEEN", 24, 30)]),
+        ({1: 24, 2: 24, 3: 30}, (), []),
+        ({1: 30, 2: 30, 3: 30}, (), []),
+    ],
+    ids=["cut everywhere", "one log is not here", "one log still has them", "nothing is cut"],
+)
+def test_committed_records_that_all_logs_lost_since_an_audit_are_told(tmp_path, after, missing, told):
+    """All replicas had 30 records of epoch 1, and a later leader wrote in epoch 2 where its log ended."""
+    all_equal = dict.fromkeys((1, 2, 3), Replica(COMMITTED))
+    cut = {broker: Replica(written(0, end, 1)) for broker, end in after.items() if broker not in missing}
+    cut[1] = Replica([*written(0, after[1], 1), *written(after[1], 40, 2, "new ")])
+    cut[2] = cut[1]
+    found = []
+    for number, brokers in enumerate((all_equal, all_equal, cut, cut)):
+        directory = tmp_path / str(number)
+        write_snapshot(directory, brokers, [Listed(1, (1, 2, 3), (1, 2))], cluster_id="c")
+        rows = run_stages(directory, tmp_path / "warehouse").results.rows("findings")
+        found.append([row for row in rows if row["code"] in ("HWM-GONE", "HWM-UNSEEN")])
+    assert not found[0] and not found[1]
+    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[2]] == [
+        (code, 0, end) for code, _, end in told
+    ], found
+    for row, (_, start, end) in zip(found[2], told, strict=True):
+        assert f"offsets {start} to {end - 1}" in row["message"] and "brokers 1, 2 and 3 held" in row["message"]
+    assert [(row["finding_id"], row["status"]) for row in found[3]] == [
+        (row["finding_id"], "known") for row in found[2]
+    ]

@@ -1,12 +1,14 @@
-"""Records that an earlier audit saw on a replica but not on its leader, and that may be gone by now (F.5)."""
+"""Records that an earlier audit saw, and that may be gone by now (F.5): on a replica but not on its leader, or proven committed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import Evidence
 from replica_audit.typed_json import from_object, to_object
 
@@ -16,7 +18,7 @@ EARLIER = "earlier"
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """Records that the leader lacked at an earlier audit: committed, or left behind by an election known to be unclean."""
+    """Records of one epoch at an earlier audit: committed, or left behind by an election known to be unclean."""
 
     audit_id: str
     finished: str
@@ -42,12 +44,59 @@ class EarlierRun:
         return from_object(cls, json.loads(text))
 
 
+class CommittedLog(NamedTuple):
+    """The log that an earlier audit compared with, [`start_offset`, `end_offset`), as far as it proved it committed."""
+
+    audit_id: str
+    finished: str
+    topic_id: str
+    broker_ids: tuple[int, ...]
+    """Brokers that held all of it, in ascending order."""
+    lineage: Lineage
+    start_offset: int
+    end_offset: int
+    leader_epoch: int | None
+
+    def runs(self) -> Iterator[EarlierRun]:
+        """Its records, epoch by epoch."""
+        ends = [start for _, start in self.lineage][1:]
+        for (epoch, begin), end in zip(self.lineage, [*ends, self.end_offset], strict=True):
+            start, end = max(begin, self.start_offset), min(end, self.end_offset)
+            if start < end:
+                yield EarlierRun(
+                    audit_id=self.audit_id,
+                    finished=self.finished,
+                    topic_id=self.topic_id,
+                    broker_ids=self.broker_ids,
+                    start_offset=start,
+                    end_offset=end,
+                    replica_epoch=epoch,
+                    records=None,
+                    committed=True,
+                    leader_epoch=self.leader_epoch,
+                )
+
+
 @dataclass(frozen=True, slots=True)
 class EarlierLosses:
-    """Losses of one partition seen by earlier finished audits, and ids of findings that have reported them (HWM-GONE, HWM-UNSEEN)."""
+    """Records of one partition that earlier finished audits saw and that may be gone, and ids of findings that have reported them (HWM-GONE,
+    HWM-UNSEEN)."""
 
     runs: tuple[EarlierRun, ...] = ()
     told: frozenset[str] = frozenset()
+    committed: CommittedLog | None = None
+    """By the latest audit."""
+
+    def runs_before(self, leader_epoch: int | None) -> Sequence[EarlierRun]:
+        """All runs; what was committed only if this leader's epoch is later: before, nobody has cut a log."""
+        log = self.committed
+        if (
+            log is None
+            or leader_epoch is None
+            or leader_epoch <= max(log.lineage.latest_epoch or 0, log.leader_epoch or 0)
+        ):
+            return self.runs
+        return list(_joined(_latest([*self.runs, *log.runs()])))
 
 
 def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evidence]]) -> EarlierLosses:

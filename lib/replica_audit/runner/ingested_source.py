@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from replica_audit.auditing.earlier_losses import EarlierLosses
+from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses
 from replica_audit.auditing.evidence import (
     AuditOptions,
     SideEvidence,
@@ -66,7 +66,7 @@ from replica_audit.warehouse.ingested_rows import (
     read_summary,
     unplaced_rows,
 )
-from replica_audit.warehouse.past_audits import VerifiedRows, VerifiedSegment, past_losses
+from replica_audit.warehouse.past_audits import CommittedRows, VerifiedRows, VerifiedSegment, past_losses
 from replica_audit.warehouse.table_files import check_batch_files, read_batches
 
 if TYPE_CHECKING:
@@ -132,15 +132,19 @@ class TableReader:
     evidence: EvidenceRows
     since: VerifiedRows | None
     """Rows that an earlier audit has verified."""
+    committed: CommittedRows | None
+    """Rows of what the latest one proved committed."""
     _stored: Mapping[TopicPartition, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
     _verified: Mapping[TopicPartition, Sequence[VerifiedSegment]] = field(default_factory=dict)
+    _committed: Mapping[TopicPartition, CommittedLog] = field(default_factory=dict)
 
     def opened(self, tasks: Sequence[PartitionTask]) -> TableReader:
         places = [task.partition for task in tasks]
         files = {path for task in tasks for path in task.segment_files}
         verified = {} if self.since is None else self.since.read(places)
-        return replace(self, _stored=self.evidence.read(places, files), _verified=verified)
+        committed = {} if self.committed is None else self.committed.read(places)
+        return replace(self, _stored=self.evidence.read(places, files), _verified=verified, _committed=committed)
 
     def examine(self, task: PartitionTask) -> Examined:
         from replica_audit.auditing.bronze_rows import directories_of_rows
@@ -156,7 +160,8 @@ class TableReader:
             ((one.broker_id, one.log_dir), one.common_prefix_end, self._summary(one))
             for one in self._verified.get(task.partition, ())
         )
-        side = task.side._replace(verified=verified)
+        losses = replace(task.side.losses, committed=self._committed.get(task.partition))
+        side = task.side._replace(verified=verified, losses=losses)
         states = own.partition_states
         return Examined(plan_of(task.partition, directories, summaries, orphans, states, side, self.options))
 
@@ -197,7 +202,12 @@ class IngestedSource:
         self._log_dirs: Collection[str] = ()
         self._unread_in_store: list[QuarantineRow] = []
         self.reader = TableReader(
-            options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested)), since
+            options,
+            location,
+            warehouse.directory("batches"),
+            EvidenceRows.of(warehouse, own_rows(ingested)),
+            since,
+            CommittedRows.of(warehouse, ingested.cluster_id),
         )
         self.cluster_id: str | None = ingested.cluster_id
         # Rows of earlier versions lack the columns.

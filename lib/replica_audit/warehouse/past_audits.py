@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, earlier_losses
+from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, EarlierRun, earlier_losses
 from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
-from replica_audit.literals import CALM, VERDICTS, Severity, Status, Verdict
+from replica_audit.literals import CALM, COMPARED, VERDICTS, Role, Severity, Status, Verdict
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import matches
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import AuditObject, FindingPlace, place_of
 from replica_audit.row_classes import AnyRow, column_names
 from replica_audit.schema import AttemptRow, Evidence
@@ -236,6 +237,72 @@ class VerifiedRows:
             if end is not None:
                 verified = VerifiedSegment(one.broker_id, one.log_dir, one.summary_file, one.summary_row, end)
                 found[place_of(one)].append(verified)
+        return found
+
+
+class _Mark(NamedTuple):
+    topic: str
+    partition: int
+    reference_id: int
+    leader_epoch: int | None
+    proven_lower: int
+
+
+class _Copy(NamedTuple):
+    topic: str
+    partition: int
+    broker_id: int
+    topic_id: str | None
+    role: Role
+    log_start_offset: int
+    epochs: Sequence[Sequence[int]]
+    common_prefix_end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRows:
+    """Files from which tasks read what the latest finished audit proved committed (HWM-GONE): the driver reads none of its rows."""
+
+    audit: AttemptRow
+    marks: PlacedFiles
+    replicas: PlacedFiles
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, cluster_id: str | None) -> CommittedRows | None:
+        """None for a cluster without a name, which may be another one, or without a finished audit. Raises EngineError if rows that
+        it committed are missing."""
+        audits = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
+        if not audits:
+            return None
+        tables = ("high_watermarks", "replicas")
+        check_large(warehouse, audits[-1], tables, audits[-1].audit_id)
+        return cls(audits[-1], *(warehouse.placed_files(table, audits[-1].audit_id) for table in tables))
+
+    def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedLog]:
+        """Of the partitions among `places` whose topic has an id and whose log has epochs."""
+        copies: dict[TopicPartition, list[_Copy]] = defaultdict(list)
+        wanted = WantedPlaces(places)
+        for copy in self.replicas.read_rows(_Copy, wanted):
+            if copy.role in COMPARED:
+                copies[place_of(copy)].append(copy)
+        found = {}
+        for mark in self.marks.read_rows(_Mark, wanted):
+            place, end = place_of(mark), mark.proven_lower
+            for own in copies[place]:
+                lineage = Lineage.of((epoch, start) for epoch, start in own.epochs)
+                if own.broker_id != mark.reference_id or own.topic_id is None or not lineage.truncate_from_end(end):
+                    continue
+                holders = {one.broker_id for one in copies[place] if (one.common_prefix_end or 0) >= end}
+                found[place] = CommittedLog(
+                    audit_id=str(self.audit.audit_id),
+                    finished=self.audit.ended,
+                    topic_id=own.topic_id,
+                    broker_ids=tuple(sorted({own.broker_id, *holders})),
+                    lineage=lineage.truncate_from_end(end),
+                    start_offset=own.log_start_offset,
+                    end_offset=end,
+                    leader_epoch=mark.leader_epoch,
+                )
         return found
 
 

@@ -141,22 +141,22 @@ def gone(
 @pytest.mark.parametrize(
     ("changes", "text", "holder"),
     [
-        ({}, "20 committed records that only broker 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49", 3),
-        ({"records": 2}, "2 committed records that only broker 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49", 3),
+        ({}, "20 committed records that broker 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49", 3),
+        ({"records": 2}, "2 committed records that broker 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49", 3),
         (
             {"records": 1, "end_offset": 31, "committed": False},
-            "1 record that only broker 3 held on 2026-11-20 is gone: no replica has offset 30",
+            "1 record that broker 3 held on 2026-11-20 is gone: no replica has offset 30",
             3,
         ),
         (
             {"records": None, "broker_ids": (1, 3)},
-            "committed records that only brokers 1 and 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49",
+            "committed records that brokers 1 and 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49",
             None,
         ),
         # The end of a transaction: no producer's record.
         (
             {"records": 0, "end_offset": 31},
-            "committed control batches that only broker 3 held on 2026-11-20 are gone: no replica has offset 30",
+            "committed control batches that broker 3 held on 2026-11-20 are gone: no replica has offset 30",
             3,
         ),
     ],
@@ -193,7 +193,7 @@ def test_of_what_is_partly_explained_the_rest_is_told(replicas, records, text, w
     are = "is" if text.endswith("record") else "are"
     assert (
         found.message
-        == f"{text} that only broker 3 held on 2026-11-20 {are} gone: no replica has {where} of epoch 1 any more"
+        == f"{text} that broker 3 held on 2026-11-20 {are} gone: no replica has {where} of epoch 1 any more"
     )
     assert (found.start_offset, found.end_offset) == (30, 50)
     assert found.evidence[1].value == where.split()[1]

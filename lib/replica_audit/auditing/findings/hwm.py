@@ -205,7 +205,7 @@ def _history(run: DivergentRange) -> list[Evidence]:
 
 
 def _gone(case: Case) -> Iterator[Finding]:
-    """HWM-GONE or HWM-UNSEEN for records that an earlier audit saw on a replica, and that no captured replica still holds.
+    """HWM-GONE or HWM-UNSEEN for records that an earlier audit saw, and that no captured replica still holds.
 
     They are gone if every log that may hold them was captured. Compacted and tiered logs are left out, and topics without an
     id, which may be others. Once an earlier audit has reported it, it is known and causes no verdict.
@@ -213,7 +213,7 @@ def _gone(case: Case) -> Iterator[Finding]:
     topic_id = case.reference.facts.directory.topic_id
     if topic_id is None or case.is_tiered or any(facts.compacted for facts in case.replicas):
         return
-    for run in case.evidence.side.losses.runs:
+    for run in case.evidence.side.losses.runs_before(case.reference.leader_epoch):
         if run.topic_id != topic_id:
             continue
         left = _left_of(case, run)
@@ -266,7 +266,7 @@ def _earlier_loss(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unse
     records = _records(number, run.committed)
     if number and whole != run.end_offset - run.start_offset:
         records = f"up to {records}"
-    said = f"{records} that only {holders} held on {date} {'is' if number == 1 else 'are'}"
+    said = f"{records} that {holders} held on {date} {'is' if number == 1 else 'are'}"
     if unseen:
         logs, are = ("log", "is") if len(unseen) == 1 else ("logs", "are")
         message = (
