@@ -457,3 +457,52 @@ def test_a_log_that_may_be_of_another_topic_does_not_say_whether_the_reference_r
     judged = made.compared(made.log(2, (0, 0), end=50))
     for strangers in ((), ((stranger, "another topic"),)):
         assert made.case(reference, judged, said=said, strangers=strangers).tail.state == "down"
+
+
+# --- clocks that differ
+
+
+def at_moments(
+    path: Path, leader: tuple[int, int], follower: tuple[int, int], ahead_s: int = 0, heard: int | None = None
+) -> Answer:
+    """Leader 1 to 40, follower 2 to 60, both running and copied in these seconds, the leader by a clock that is ahead; each copy of
+    the metadata log, with an idle record a second, ends with its copying, or the leader's after `heard` seconds."""
+    path.mkdir(parents=True)
+
+    def manifest() -> None:
+        brokers = [
+            {"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"}
+            | {
+                name: write.TIME_MS + 1000 * (at + shift)
+                for name, at in zip(("started", "finished"), copied, strict=True)
+            }
+            for one, copied, shift in ((1, leader, ahead_s), (2, follower, 0))
+        ]
+        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+
+    idle = [write.no_op()] * 30
+    seen = {1: leader[1] if heard is None else heard, 2: follower[1]}
+    return history(path, {1: log(40, 35), 2: log(60, 35)}, *idle, replicas=(1, 2), seen=seen, before_audit=manifest)
+
+
+@pytest.mark.parametrize("ahead_s", [-60, -5, 0, 5, 60])
+def test_a_clock_that_is_off_makes_no_loss_of_a_leader_that_was_copied_first(tmp_path, ahead_s):
+    answer = at_moments(tmp_path / "s", (0, 4), (7, 9), ahead_s)
+    assert answer.found("CAP-SKEW", 2) and not answer.codes("high"), answer
+    assert answer.verdict == at_moments(tmp_path / "right", (0, 4), (7, 9)).verdict == "CONSISTENT", answer
+    clock = (
+        f"by a clock that is {abs(ahead_s)} s {'ahead of' if ahead_s > 0 else 'behind'} its copy of the metadata log"
+    )
+    assert (clock in answer.found("CAP-SKEW", 2)[0]["evidence"][0]["text"]) is bool(ahead_s), answer
+
+
+@pytest.mark.parametrize(("ahead_s", "lost"), [(-60, False), (0, True), (5, True), (60, True)])
+def test_a_leader_that_was_copied_last_by_both_clocks_lost_its_tail(tmp_path, ahead_s, lost):
+    answer = at_moments(tmp_path / "s", (7, 9), (0, 4), ahead_s)
+    assert bool(answer.found("REP-LEADER-SHORTER", 2)) is lost and (answer.verdict == "COMMITTED_LOSS") is lost, answer
+
+
+def test_a_leader_whose_metadata_log_stood_still_is_not_known_to_have_been_copied_last(tmp_path):
+    """It is cut off from the controllers, or its clock is ahead."""
+    answer = at_moments(tmp_path / "s", (20, 22), (0, 4), heard=4)
+    assert answer.found("CAP-SKEW", 2) and answer.verdict == "CONSISTENT", answer

@@ -380,7 +380,7 @@ def test_a_configuration_that_no_voter_has_is_named_and_what_says_nothing_is_not
     found = written(tmp_path / "1", dict.fromkeys(VOTERS, BEGIN) | {1: config}, {1: APPLIED_T}, clean=(1,))
     assert found.verdict == "choose" and found.choice.node_id == 1
     assert found.copies[0].lost.configurations == ("topic t: retention.ms",)
-    idle = BEGIN + write.batch(3, [write.message(20, 0, write.tags())])
+    idle = BEGIN + write.batch(3, [write.no_op()])
     quiet = written(tmp_path / "2", dict.fromkeys(VOTERS, BEGIN) | {1: idle}, {1: APPLIED_T}, clean=(1,))
     assert quiet.verdict == "agree"
     ran = written(tmp_path / "3", dict.fromkeys(VOTERS, BEGIN) | {1: config}, {1: APPLIED_T})
@@ -1238,7 +1238,7 @@ def test_a_blank_voter_that_the_others_name_as_leader_is_started_after_an_electi
 
 def test_who_fetches_the_log_starts_after_those_that_have_it(tmp_path: Path) -> None:
     """The longest copy is of a voter that was formatted anew; the others are a majority, and have to lead."""
-    idle = DYNAMIC + write.batch(4, [write.message(20, 0, write.tags())])
+    idle = DYNAMIC + write.batch(4, [write.no_op()])
     metadata = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (101, 102)}
     metadata |= {100: log(idle, 1, directory_id=make_uuid("new 100")), 1: log(DYNAMIC, 6)}
     found = written(tmp_path, metadata, {1: APPLIED_T}, clean=(1,))

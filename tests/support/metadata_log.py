@@ -133,6 +133,11 @@ def feature(name: str, level: int) -> bytes:
     return message(12, 0, string(name) + struct.pack(">h", level) + tags())
 
 
+def no_op() -> bytes:
+    """The record that the controller writes every 500 ms (KIP-835)."""
+    return message(20, 0, tags())
+
+
 def clear_elr(name: str) -> bytes:
     return message(28, 0, string(name) + tags())
 

@@ -88,7 +88,11 @@ def _of_manifest(manifest: Manifest) -> dict[str, object]:
     """The manifest without fields that later versions added to a log dir, unless it was collected in part; segments show how it
     was collected."""
     dirs = [
-        {name: value for name, value in one._asdict().items() if name != "is_evidence" and value != ()}
+        {
+            name: value
+            for name, value in one._asdict().items()
+            if name not in ("is_evidence", "ahead_ms") and value != ()
+        }
         for one in manifest.brokers
     ]
     return {**manifest._asdict(), "brokers": dirs}

@@ -40,7 +40,13 @@ from replica_audit.snapshot.log_dirs import (
     replica_key,
     segment_key,
 )
-from replica_audit.snapshot.manifest import MANIFEST, parse_manifest, with_log_dirs, with_own_names
+from replica_audit.snapshot.manifest import (
+    MANIFEST,
+    parse_manifest,
+    with_ends_of_metadata,
+    with_log_dirs,
+    with_own_names,
+)
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
@@ -173,6 +179,7 @@ class _Discovery:
         stray = stray_copies(one.replica for one in self._put_aside)
         evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs, applied))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
+        manifest = with_ends_of_metadata(manifest, metadata.ends)
         leaderships, leadership_files, in_sync = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]

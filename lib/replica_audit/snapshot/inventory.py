@@ -77,6 +77,8 @@ class CopiedLogDir(NamedTuple):
     """The only partitions it has, collected again; empty: all."""
     is_unseen: bool = False
     """True if whoever copied it looked whether the broker runs and did not see it: `kind` is null, not left out."""
+    ahead_ms: int | None = None
+    """How far the broker's clock is ahead of the last batch of its copy of the metadata log, as that was copied; None if unknown."""
 
 
 class Manifest(NamedTuple):

@@ -177,6 +177,18 @@ def with_log_dirs(manifest: Manifest | None, collected: Iterable[CopiedLogDir]) 
     return Manifest(quiesced, version, (*named, *added))
 
 
+def with_ends_of_metadata(manifest: Manifest | None, ends: Iterable[tuple[int, str, int]]) -> Manifest | None:
+    """The manifest with `ahead_ms`, by the (node id, log dir, time in ms of the last batch) of copies of the metadata log."""
+    if manifest is None:
+        return None
+    ahead: dict[int, int] = {}
+    for node_id, log_dir, time_ms in ends:
+        for one in entries_around(log_dir, (entry for entry in manifest.brokers if entry.broker_id == node_id)):
+            if one.finished_ms is not None:
+                ahead[node_id] = min(ahead.get(node_id, one.finished_ms - time_ms), one.finished_ms - time_ms)
+    return manifest._replace(brokers=tuple(one._replace(ahead_ms=ahead.get(one.broker_id)) for one in manifest.brokers))
+
+
 def with_own_names(
     manifest: Manifest | None, log_dirs: Sequence[LogDir]
 ) -> tuple[Manifest | None, list[QuarantineRow]]:

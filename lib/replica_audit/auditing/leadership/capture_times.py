@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Maximum difference assumed between the clocks of machines that made the copies.
 _CLOCKS_DIFFER_MS = 2_000
+#: Longest time by which a running broker's copy of the metadata log ends before its copying does: there is a record every 500 ms.
+_METADATA_LAGS_MS = 1_000
 
 
 CopiedState: TypeAlias = Literal["down", "up", "undecided"]
@@ -146,17 +148,27 @@ class CaptureTimes:
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """True if the copy of `one` started after that of `other` had ended, by more than clocks may differ."""
         earlier = self.of(other)
-        return earlier is not None and self.began_later(one, earlier[1])
+        return earlier is not None and self.began_later(one, earlier[1], self._ahead_of_metadata(other.key))
 
-    def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
-        """True if the copy of a replica started after `time_ms`, by more than clocks may differ."""
+    def began_later(self, facts: ReplicaFacts, time_ms: int, ahead_ms: int | None = 0) -> bool:
+        """True if the copy of a replica started after `time_ms`, by more than clocks may differ; `ahead_ms` is that of the clock
+        which told the time."""
         own = self.of(facts)
-        return own is not None and own[0] >= time_ms + _CLOCKS_DIFFER_MS
+        # The metadata log of a broker that is down ends when it went down.
+        own_ahead = None if facts.was_down else self._ahead_of_metadata(facts.key)
+        return own is not None and _is_after(own[0], own_ahead, time_ms, ahead_ms)
+
+    def _ahead_of_metadata(self, key: tuple[int, str]) -> int | None:
+        """`CopiedLogDir.ahead_ms` of a log dir, by (broker id, path)."""
+        return next((one.ahead_ms for one in self._entries_of(*key)), None)
 
     def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the logs of `log_dir` extend past the end of a replica's copy, by more than clocks may differ."""
         until_ms, own = self.heard_until(log_dir), self.of(facts)
-        return own is not None and until_ms is not None and until_ms >= own[1] + _CLOCKS_DIFFER_MS
+        if own is None or until_ms is None:
+            return False
+        ahead = next(one.ahead_ms for one in self.copies if one.log_dir == log_dir and one.kind == "live")
+        return _is_after(until_ms, ahead, own[1], self._ahead_of_metadata(facts.key))
 
     def heard_until(self, log_dir: str) -> int | None:
         """Time in ms up to which the logs in the copy of `log_dir` are complete: the start of the copy, by the manifest.
@@ -197,8 +209,24 @@ class CaptureTimes:
             if times is None:
                 return None
             start, end = (render_time(time, "seconds") for time in times)
-            found.append(f"broker {facts.broker_id} was copied from {start} to {end}")
+            found.append(f"broker {facts.broker_id} was copied from {start} to {end}{self._describe_clock(facts)}")
         return ", ".join(found)
+
+    def _describe_clock(self, facts: ReplicaFacts) -> str:
+        ahead_ms = None if facts.was_down else self._ahead_of_metadata(facts.key)
+        if ahead_ms is None or abs(ahead_ms) <= _CLOCKS_DIFFER_MS:
+            return ""
+        return f" by a clock that is {abs(ahead_ms) // 1000} s {'ahead of' if ahead_ms > 0 else 'behind'} its copy of the metadata log"
+
+
+def _is_after(later_ms: int, later_ahead: int | None, earlier_ms: int, earlier_ahead: int | None) -> bool:
+    """True if one time is after another by the clocks of two brokers and, if both are known, by that of their metadata logs, which
+    are the controller's (C.2, "Clocks")."""
+    if later_ms < earlier_ms + _CLOCKS_DIFFER_MS:
+        return False
+    if later_ahead is None or earlier_ahead is None:
+        return True
+    return later_ms - later_ahead >= earlier_ms - earlier_ahead + _METADATA_LAGS_MS
 
 
 def times_of_manifest(brokers: Iterable[RawRow]) -> CaptureTimes:

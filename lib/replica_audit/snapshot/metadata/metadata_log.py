@@ -38,6 +38,8 @@ class MetadataReading(NamedTuple):
     """All copies, compared."""
     unread: tuple[str, ...] = ()
     """Paths of files, or of whole logs, that could not be read."""
+    ends: tuple[tuple[int, str, int], ...] = ()
+    """(node id, log dir, time in ms of the last batch) of the copies."""
 
 
 def read_metadata(
@@ -52,10 +54,15 @@ def read_metadata(
     copies, refused, ignored, reading = compared.copies, compared.refused, compared.ignored, compared.found
     unread = (*refused, *(path for copy in copies for path, _, _ in copy.problems))
     told = tuple(copy_rows(compared))
+    ends = tuple(
+        (copy.node_id, copy.log.log_dir, copy.last_time_ms)
+        for copy in compared.usable
+        if copy.node_id is not None and copy.pieces
+    )
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
         quarantine = (*rows, *ignored)
-        return MetadataReading((), quarantine, bool(rows), copies=told, unread=unread)
+        return MetadataReading((), quarantine, bool(rows), copies=told, unread=unread, ends=ends)
     quorum, stale = reading.quorum, reading.stale
     rows, doubtful = [], False
     if stale is not None:
@@ -71,7 +78,7 @@ def read_metadata(
     }
     forks = (_fork_row(fork, reading.histories) for _, fork in sorted(of_history.items(), key=itemgetter(0)))
     quarantine = (*rows, *ignored, *forks)
-    return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread)
+    return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread, ends)
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
