@@ -62,7 +62,9 @@ def test_inputs_say_what_brokers_did_and_when_their_log_dirs_were_copied() -> No
         CopiedLogDir(1, "c", None, 300, "live"),
     )
     assert CaptureTimes(copies).as_inputs() == {
-        "brokers": [{"broker_id": 1, "kind": "live"}, {"broker_id": 2, "kind": "stopped"}],
+        "brokers": [
+            {"broker_id": 1, "kind": None}, {"broker_id": 1, "kind": "live"}, {"broker_id": 2, "kind": "stopped"},
+        ],
         "copied": [
             {"broker_id": 1, "started_ms": 100, "finished_ms": 200}, {"broker_id": 2, "started_ms": 500, "finished_ms": 900},
         ],

@@ -91,7 +91,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, object]:
         {
             name: value
             for name, value in one._asdict().items()
-            if name not in ("is_evidence", "ahead_ms") and value != ()
+            if name not in ("is_evidence", "ahead_ms") and value != () and value is not False
         }
         for one in manifest.brokers
     ]
