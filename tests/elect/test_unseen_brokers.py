@@ -110,6 +110,9 @@ def test_where_nothing_is_said_the_metadata_log_counts(tmp_path: Path) -> None:
         # Started while it was copied.
         (["killed", None], None, None),
         (["killed", None], 1, None),
+        # Declared for one disk only: the metadata log has it up after a loss of power, too.
+        (["killed", _LEFT_OUT], None, None),
+        (["stopped", _LEFT_OUT], None, None),
         (["live", "killed"], None, None),
         (["live", "killed"], 1, False),
         (["stopped", "killed"], None, False),

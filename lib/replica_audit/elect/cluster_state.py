@@ -74,8 +74,8 @@ def find_up(results: Results) -> dict[int, bool]:
     for broker_id, said in kinds.items():
         if None not in said and len({kind == "live" for kind in said}) == 1:
             up[broker_id] = said == {"live"}
-        elif up.get(broker_id) is (None not in said):
-            # Copied both before and after it stopped, it may be down; where some of its disks have no kind, it may be up.
+        elif broker_id in up and (said - {None, "live"} if up[broker_id] else None in said):
+            # Said to be down while a part was copied, it may be down; where nothing is said of a part, it may be up.
             del up[broker_id]
     return up
 
