@@ -65,3 +65,22 @@ def test_a_pattern_that_nothing_matches_is_refused(directory: Path) -> None:
 def test_the_command_has_the_option(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["restore", str(directory), "--topic", "order", "--bootstrap-servers", "localhost:1"]) == 2
     assert "has records of orders, orders-eu and stock only" in capsys.readouterr().err
+
+
+def test_what_is_not_checked_or_produced_is_said_where_no_plan_is_printed(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster()
+    monkeypatch.setattr("replica_audit.cli.restore_command.Contact", lambda *_: cluster)
+    for option in ("--yes", "--check"):
+        words = ["restore", str(directory), "--topic", "orders*", "--bootstrap-servers", "localhost:1", "--quiet"]
+        assert main([*words, option]) == 0
+        assert capsys.readouterr().err == "Records of stock are left out (--topic).\n"
+
+
+def test_a_salvage_without_records_has_none_of_any_topic(tmp_path: Path) -> None:
+    own = Replica((encode_batch(0, 10, 0),), recovery_point=0)
+    write_snapshot(tmp_path / "snapshot", {1: [own], 2: [own]}, [Listed(1, (1, 2), (1, 2))])
+    place = tmp_path / "salvaged"
+    assert main(["salvage", str(tmp_path / "snapshot"), "--to", str(place), "--payloads", "--quiet"]) == 0
+    assert SalvagedRecords(place, ("orders",)).partitions() == SalvagedRecords(place).partitions() == []

@@ -43,6 +43,9 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.skip_present,
         arguments.skip_superseded,
     )
+    if arguments.check or (arguments.yes and not arguments.dry_run):  # else the plan says it
+        for note in records.notes():
+            print_note(note)
     if arguments.check:
         checks = [
             check_partition(records, source, target, contact, options)

@@ -19,7 +19,7 @@ from replica_audit.restore.salvaged_records import (
     with_source,
 )
 from replica_audit.salvage.salvage_manifest import ManifestPartition
-from replica_audit.text import count, listed
+from replica_audit.text import count
 
 SUFFIX = ".salvaged"
 
@@ -88,7 +88,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
             f"--to-original: the records are of cluster {records.cluster_id}, and this is cluster {cluster_id}"
         )
     targets = {place: _target(place, options) for place in places}
-    notes = [f"Records of {listed(left_out)} are left out (--topic)."] if (left_out := records.left_out) else []
+    notes = records.notes()
     if cluster_id != records.cluster_id:
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
     largest = {place: _check_records(records.of_partition(place)) for place in places}

@@ -46,8 +46,8 @@ class SalvagedRecords:
         if not head.payloads:
             raise UsageError(f"{directory} has no records, only their number: run salvage again with --payloads")
         self._topics = topics
-        if topics and not self.partitions():
-            raise UsageError(f"--topic {' '.join(topics)}: {directory} has records of {listed(self.left_out)} only")
+        if self._left_out() and not self.partitions():
+            raise UsageError(f"--topic {' '.join(topics)}: {directory} has records of {listed(self._left_out())} only")
         self._files = {file.path: file.sha256 for file in head.files}
         for row in self.partitions():
             self._check_file(row)
@@ -66,9 +66,11 @@ class SalvagedRecords:
         """The partitions that have records."""
         return [row for row in self._all() if matches(self._topics, row.topic)]
 
-    @property
-    def left_out(self) -> list[str]:
-        """Other topics that have records."""
+    def notes(self) -> list[str]:
+        """Sentence on other topics that have records."""
+        return [f"Records of {listed(left_out)} are left out (--topic)."] if (left_out := self._left_out()) else []
+
+    def _left_out(self) -> list[str]:
         return sorted({row.topic for row in self._all() if not matches(self._topics, row.topic)})
 
     def _all(self) -> Iterator[ManifestPartition]:
