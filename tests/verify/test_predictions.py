@@ -58,6 +58,13 @@ def test_a_loss_that_the_plan_predicted_is_so_where_the_log_begins_later_now() -
     assert _verified(row._replace(kept_to=24, expected=24), _row(2), gone=gone).lost == list(gone)
 
 
+@pytest.mark.parametrize("more", [CUT, {"end_before": 25, "kept_to": 28, "expected": 28}])
+def test_nobody_asked_for_the_loss_of_what_lies_below_the_predicted_cut(more: dict[str, Any]) -> None:
+    gone = tuple(GoneRecordsRow("t", 0, start, start + 5, 5, 5, "proven", [1], [], None, None) for start in (5, 20))
+    found = _verified(_row(1, **more), _row(2), gone=gone)
+    assert (found.lost, found.exit_status) == ([gone[0]], 1)
+
+
 @pytest.mark.parametrize(
     ("change", "leader", "epoch", "what"),
     [

@@ -69,12 +69,18 @@ class Verification:
 
     @property
     def lost(self) -> Sequence[GoneRecordsRow]:
-        """Ranges that no replica holds any more and that were, or may have been, committed, except those that a plan predicted."""
-        cut = {(row.topic, row.partition, row.broker_id) for row in self.verifications if self._was_asked_for(row)}
+        """Ranges that no replica holds any more and that were, or may have been, committed, except those past a cut that a plan
+        predicted."""
+        cuts = {
+            (*place_of(row), row.broker_id): row.predicted
+            for row in self.verifications
+            if row.predicted is not None and self._was_asked_for(row)
+        }
         return [
             row
             for row in self.gone_records
-            if row.committed != "no" and not all((row.topic, row.partition, one) in cut for one in row.broker_ids)
+            if row.committed != "no"
+            and any(row.start_offset < cuts.get((*place_of(row), one), row.end_offset) for one in row.broker_ids)
         ]
 
     @property
