@@ -15,7 +15,7 @@ from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun
 from replica_audit.auditing.finding import Finding, finding_id
 from replica_audit.auditing.findings import hwm
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-from replica_audit.model import TopicPartition
+from replica_audit.model import ObservedLog, TopicPartition
 from replica_audit.protocol.election import Election
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
@@ -237,6 +237,16 @@ def test_where_something_else_explains_it_nothing_is_gone(name: str) -> None:
 @pytest.mark.parametrize(("now", "then"), [(2, 2), (3, 2), (2, None)])
 def test_a_snapshot_of_that_audits_epoch_or_a_later_one_tells_them(now: int, then: int | None) -> None:
     assert len(gone(leader_epoch=now, run=replace(RUN, leader_epoch=then))) == 1
+
+
+def test_what_a_client_is_not_given_of_a_log_may_have_them() -> None:
+    """A new leader's high watermark is behind the old one's until its followers have fetched."""
+    shown = copy(1, ((0, 0), (1, 30)), end=45, observed=ObservedLog(45, 0, 50, 1))
+    (found,) = gone(shown, copy(3, ((0, 0), (1, 30)), end=40))
+    assert (found.code, found.verdict) == ("HWM-UNSEEN", "INCONCLUSIVE")
+    assert "(offsets 45 to 49 of epoch 1), and the log of broker 1 is not in it, or not whole" in found.message
+    later = copy(1, ((0, 0), (1, 30), (2, 45)), observed=ObservedLog(60, 0, 70, 2))
+    assert [one.code for one in gone(later, copy(3, ((0, 0), (1, 30)), end=40))] == ["HWM-GONE"]
 
 
 def test_runs_of_the_topic_are_found_among_those_of_others() -> None:

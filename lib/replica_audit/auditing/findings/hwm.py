@@ -220,7 +220,8 @@ def _gone(case: Case) -> Iterator[Finding]:
         if left and not _is_told_by_log(case, run) and _is_later(case, run):
             # An uncaptured broker may still have them, including one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
-            item = _earlier_loss(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
+            unseen = {*case.unread_replicas, *_shown_in_part(case, run), *({*run.broker_ids} - at_hand)}
+            item = _earlier_loss(case, run, left, sorted(unseen))
             told = (
                 finding_id(item, case.topic_partition, topic_id, case.options.cluster_id)
                 in case.evidence.side.losses.told
@@ -235,6 +236,14 @@ def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
     for facts in (*case.replicas, *case.duplicates, *case.set_aside):
         left = without(left, offsets_of_epoch(facts, run.replica_epoch))
     return [part for part in left if part.start_offset < part.end_offset]
+
+
+def _shown_in_part(case: Case, run: EarlierRun) -> Iterator[int]:
+    """Brokers whose log may go on past what is shown of it, in the run's epoch; a client gets nothing above a high watermark."""
+    for facts in case.replicas:
+        latest = facts.lineage.latest_epoch
+        if facts.end_is_open and facts.log_end_offset < run.end_offset and (latest is None or latest <= run.replica_epoch):
+            yield facts.broker_id
 
 
 def _is_later(case: Case, run: EarlierRun) -> bool:
