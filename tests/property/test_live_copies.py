@@ -30,6 +30,14 @@ def test_a_clean_history_that_was_copied_live_has_lost_nothing(any_order: bool):
     assert told["LAGGING"] and told["INCONCLUSIVE"], told
 
 
+def test_a_mark_that_is_later_than_a_log_that_was_cut_proves_nothing_of_what_was_cut():
+    """The leader's log and epoch file are of before it was cut at 35, and it led again in epoch 5, which they lack."""
+    case = _clean(220, any_order=True).audit.case
+    assert case.reference.predates and case.reference.facts.directory.high_watermark_checkpoint == 38
+    assert {part.start_offset for item in case.comparisons for part in item.stretches} == {35}
+    assert case.high_watermark.proven_lower <= 35
+
+
 def test_the_flag_of_a_stop_during_the_copy_makes_no_alarm():
     """Not one that the same files without it do not have; the files of many contradict it, and those of some do not."""
     told = Counter()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import led_with_another_log
+from replica_audit.batch_header import or_absent
 from replica_audit.model import min_isr_of
 from replica_audit.protocol.election import CleanElections, last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
@@ -187,7 +188,7 @@ def recorded_marks(
     |---|---|
     | has less than a leader whose log is not here, and which may have been elected uncleanly since | no |
     | conflicts with the reference around that offset | no |
-    | was cut below that offset after its log was copied, so that the mark may be of its log since (`later_entry`) | no |
+    | was cut below that offset after its log was copied, so that the mark may be of its log since (`later_entry`, `_replaced_from`) | no |
     | shows no batch that both have, and the offset is the first that they could | only where the reference is empty |
     | is any other, or the reference | yes |
     """
@@ -212,8 +213,10 @@ def recorded_marks(
         known = _latest_known_epoch(facts)
         is_current = latest is None or known >= latest or clean.between(known, latest)
         cut = later_entry(facts, (leader, *(item.follower for item in comparisons))) if facts.in_any_order else None
+        replaced_from = _replaced_from(reference, comparisons) if facts is leader else None
+        cut_at = cut.start_offset if cut is not None else replaced_from
         for value, name in _values(facts, cleaner_bound):
-            if cut is not None and value > cut.start_offset:
+            if cut_at is not None and value > cut_at:
                 continue
             offset = proven_below(leader, facts, value, clean)
             held = min(offset, facts.log_end_offset)
@@ -231,6 +234,16 @@ def recorded_marks(
         text = f"segment {segment.segment_id} in remote storage, {span}: only what is stable is copied"
         found.append(RecordedHighWatermark(min(offset, leader.log_end_offset), offset, text))
     return found
+
+
+def _replaced_from(reference: Reference, comparisons: Sequence[Comparison]) -> int | None:
+    """Offset from which a follower has records of a later epoch in place of those of a reference that was copied before it led; None
+    without one, and where the reference's mark is no later than its log."""
+    if not (reference.predates and reference.facts.in_any_order):
+        return None
+    last = or_absent(reference.facts.last_leader_epoch)
+    later = (item for item in comparisons if or_absent(item.follower.last_leader_epoch) > last)
+    return min((part.start_offset for item in later for part in item.stretches), default=None)
 
 
 def _lies_within(stretches: Iterable[OffsetRange], offset: int) -> bool:
