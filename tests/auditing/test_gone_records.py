@@ -289,18 +289,41 @@ def test_committed_records_that_all_logs_lost_since_an_audit_are_told(tmp_path, 
     cut = {broker: Replica(written(0, end, 1)) for broker, end in after.items() if broker not in missing}
     cut[1] = Replica([*written(0, after[1], 1), *written(after[1], 40, 2, "new ")])
     cut[2] = cut[1]
-    found = []
-    for number, brokers in enumerate((all_equal, all_equal, cut, cut)):
-        directory = tmp_path / str(number)
-        write_snapshot(directory, brokers, [Listed(1, (1, 2, 3), (1, 2))], cluster_id="c")
-        rows = run_stages(directory, tmp_path / "warehouse").results.rows("findings")
-        found.append([row for row in rows if row["code"] in ("HWM-GONE", "HWM-UNSEEN")])
+    found = _told_each_night(tmp_path, all_equal, all_equal, cut, cut)
     assert not found[0] and not found[1]
-    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[2]] == [
-        (code, 0, end) for code, _, end in told
-    ], found
+    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[2]] == told, found
     for row, (_, start, end) in zip(found[2], told, strict=True):
         assert f"offsets {start} to {end - 1}" in row["message"] and "brokers 1, 2 and 3 held" in row["message"]
     assert [(row["finding_id"], row["status"]) for row in found[3]] == [
         (row["finding_id"], "known") for row in found[2]
     ]
+
+
+def _told_each_night(tmp_path, *nights: dict[int, Replica], configs=({},)) -> list[list[dict]]:
+    """Findings of each night's audit on records that an earlier one saw; of `configs` the last goes on."""
+    found = []
+    for number, brokers in enumerate(nights):
+        directory = tmp_path / str(number)
+        named = configs[min(number, len(configs) - 1)]
+        write_snapshot(directory, brokers, [Listed(1, (1, 2, 3), (1, 2), configs=named)], cluster_id="c")
+        rows = run_stages(directory, tmp_path / "warehouse").results.rows("findings")
+        found.append([row for row in rows if row["code"] in ("HWM-GONE", "HWM-UNSEEN")])
+    return found
+
+
+def test_a_second_loss_in_the_same_epoch_is_told_beside_the_first(tmp_path):
+    nights = [
+        COMMITTED,
+        *([*written(0, end, 1), *written(end, 40, epoch, f"{epoch} ")] for end, epoch in ((25, 2), (20, 3))),
+    ]
+    found = _told_each_night(tmp_path, *(dict.fromkeys((1, 2, 3), Replica(batches)) for batches in nights))
+    told = [sorted((row["start_offset"], row["end_offset"], row["status"]) for row in rows) for rows in found]
+    assert told == [[], [(25, 30, "new")], [(20, 25, "new"), (25, 30, "known"), (25, 40, "new")]]
+
+
+def test_a_log_that_was_compacted_until_an_audit_has_lost_nothing_to_it(tmp_path):
+    """After one more cleaning the topic's policy is delete, and the cleaner's checkpoint has no entry of it."""
+    cleaned = [*written(0, 10, 1), *written(10, 30, 2)], [*written(0, 5, 1), *written(15, 30, 2), *written(30, 40, 3)]
+    nights = Replica(cleaned[0], cleaned_to=10), Replica(cleaned[1])
+    policies = [{"cleanup.policy": name} for name in ("compact", "delete")]
+    assert _told_each_night(tmp_path, *(dict.fromkeys((1, 2, 3), one) for one in nights), configs=policies) == [[], []]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -87,16 +87,13 @@ class EarlierLosses:
     committed: CommittedLog | None = None
     """By the latest audit."""
 
-    def runs_before(self, leader_epoch: int | None) -> Sequence[EarlierRun]:
-        """All runs; what was committed only if this leader's epoch is later: before, nobody has cut a log."""
+    def committed_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
+        """Records that were committed; none unless this leader's epoch is later, since nobody has cut a log before."""
         log = self.committed
-        if (
-            log is None
-            or leader_epoch is None
-            or leader_epoch <= max(log.lineage.latest_epoch or 0, log.leader_epoch or 0)
-        ):
-            return self.runs
-        return list(_joined(_latest([*self.runs, *log.runs()])))
+        if log is None or leader_epoch is None:
+            return
+        if leader_epoch > max(log.lineage.latest_epoch or 0, log.leader_epoch or 0):
+            yield from log.runs()
 
 
 def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evidence]]) -> EarlierLosses:

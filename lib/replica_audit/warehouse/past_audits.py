@@ -256,6 +256,7 @@ class _Copy(NamedTuple):
     role: Role
     log_start_offset: int
     epochs: Sequence[Sequence[int]]
+    compacted: bool
     common_prefix_end: int | None
 
 
@@ -279,7 +280,7 @@ class CommittedRows:
         return cls(audits[-1], *(warehouse.placed_files(table, audits[-1].audit_id) for table in tables))
 
     def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedLog]:
-        """Of the partitions among `places` whose topic has an id and whose log has epochs."""
+        """Of the partitions among `places` whose topic has an id and whose log has epochs and was never compacted."""
         copies: dict[TopicPartition, list[_Copy]] = defaultdict(list)
         wanted = WantedPlaces(places)
         for copy in self.replicas.read_rows(_Copy, wanted):
@@ -291,6 +292,9 @@ class CommittedRows:
             for own in copies[place]:
                 lineage = Lineage.of((epoch, start) for epoch, start in own.epochs)
                 if own.broker_id != mark.reference_id or own.topic_id is None or not lineage.truncate_from_end(end):
+                    continue
+                # Where an epoch begins in it has moved with each cleaning.
+                if any(one.compacted for one in copies[place]):
                     continue
                 holders = {one.broker_id for one in copies[place] if (one.common_prefix_end or 0) >= end}
                 found[place] = CommittedLog(

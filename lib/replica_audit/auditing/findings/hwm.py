@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.earlier_losses import EARLIER
@@ -213,10 +214,9 @@ def _gone(case: Case) -> Iterator[Finding]:
     topic_id = case.reference.facts.directory.topic_id
     if topic_id is None or case.is_tiered or any(facts.compacted for facts in case.replicas):
         return
-    for run in case.evidence.side.losses.runs_before(case.reference.leader_epoch):
+    for run, left in _earlier_runs(case):
         if run.topic_id != topic_id:
             continue
-        left = _left_of(case, run)
         if left and not _is_told_by_log(case, run) and _is_later(case, run):
             # An uncaptured broker may still have them, including one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
@@ -227,6 +227,21 @@ def _gone(case: Case) -> Iterator[Finding]:
                 in case.evidence.side.losses.told
             )
             yield item._replace(status="known", verdict=None) if told else item
+
+
+def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
+    """Runs of earlier audits, each with its offsets that no replica holds; of what was committed these alone, so that a later loss in the
+    same epoch is another finding."""
+    losses = case.evidence.side.losses
+    for run in losses.runs:
+        yield run, _left_of(case, run)
+    for run in losses.committed_before(case.reference.leader_epoch):
+        left = _left_of(case, run)
+        for seen in losses.runs:
+            if (seen.topic_id, seen.replica_epoch) == (run.topic_id, run.replica_epoch):
+                left = without(left, [OffsetRange(seen.start_offset, seen.end_offset)])
+        if left:
+            yield replace(run, start_offset=left[0].start_offset, end_offset=left[-1].end_offset), left
 
 
 def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
@@ -241,8 +256,8 @@ def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
 def _shown_in_part(case: Case, run: EarlierRun) -> Iterator[int]:
     """Brokers whose log may go on past what is shown of it, in the run's epoch; a client gets nothing above a high watermark."""
     for facts in case.replicas:
-        latest = facts.lineage.latest_epoch
-        if facts.end_is_open and facts.log_end_offset < run.end_offset and (latest is None or latest <= run.replica_epoch):
+        is_of_it = (facts.lineage.latest_epoch or 0) <= run.replica_epoch
+        if is_of_it and facts.end_is_open and facts.log_end_offset < run.end_offset:
             yield facts.broker_id
 
 
