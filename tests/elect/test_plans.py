@@ -188,6 +188,18 @@ def test_no_node_is_started_for_another_partition_of_one_that_waits_for_a_quorum
     assert not any({1, 2, 3} & {*step.brokers} for step in plan.steps if step.action in ("start", "stop"))
 
 
+@pytest.mark.parametrize("replicas", [(4, 1), (4, 5)])
+def test_without_a_quorum_nobody_is_put_first_in_an_assignment(replicas: tuple[int, int]) -> None:
+    """Only a controller changes an assignment; the plan gave up the first partition and asked for the second."""
+    waiting = Part("t", (1, 2, 3), 2, (1, 2), choice=1)
+    moved = Part("u", replicas, 4, replicas, choice=replicas[1])
+    results = of_voters(results_of([waiting, moved], "4.3.1", "metadata_log"), 1, 2, 3)
+    plan = plan_elections(results, up=(1, 4, 5), stopped_cleanly=(2, 3))
+    assert {one.topic for one in plan.conflicts} == {"t", "u"}
+    assert {one.procedure for one in plan.decisions} == {"unplanned"}
+    assert not any(step.action == "reorder" for step in plan.steps)
+
+
 def test_where_a_quorum_is_missing_nobody_is_awaited_as_a_leader() -> None:
     """The plan asked to see that broker 1 leads in place of broker 2, which is needed for an election and was not to be started."""
     results = results_of([Part("t", (1, 2, 3), 2, (1, 2), choice=1)], "4.3.1", "metadata_log")

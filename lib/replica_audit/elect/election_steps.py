@@ -131,7 +131,8 @@ class PlanAttempt:
         if self._forbidden and self._way is not None:
             self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
             self._add(self._texts.forbid_unclean(self._forbidden, self._way))
-        self._reorder(moving)
+        if moving and self._look_for_quorum(moving):
+            self._reorder(moving)
         rounds = order_rounds(choices, self._now.takers_of(choices))
         for number, one in enumerate(rounds):
             self._round(one, [place for later in rounds[number + 1 :] for place in later.places])

@@ -123,7 +123,7 @@ class Search:
         while True:
             wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
             elected |= wanted
-            confirmed = {place_of(one) for one in decisions if one.procedure == "confirm"}
+            others = {place_of(one) for one in decisions if one.procedure in ("confirm", "reorder")}
             if way is not None:
                 forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
             attempt = PlanAttempt(state, self._matrix, decisions, self._tools, self._transitions, forbidden, way)
@@ -131,7 +131,7 @@ class Search:
             self.simulated += attempt.size
             decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
             if not attempt.dragged and (attempt.risky <= forbidden or way is None):
-                new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
+                new = {place: why for place, why in attempt.unserved.items() if place in wanted | others}
                 if not new:
                     break
                 # Their own steps go; steps for other partitions may then serve, or give up, others than before.
