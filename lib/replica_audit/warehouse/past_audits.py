@@ -289,24 +289,25 @@ class CommittedRows:
         found = {}
         for mark in self.marks.read_rows(_Mark, wanted):
             place, end = place_of(mark), mark.proven_lower
-            for own in copies[place]:
-                lineage = Lineage.of((epoch, start) for epoch, start in own.epochs)
-                if own.broker_id != mark.reference_id or own.topic_id is None or not lineage.truncate_from_end(end):
-                    continue
-                # Where an epoch begins in it has moved with each cleaning.
-                if any(one.compacted for one in copies[place]):
-                    continue
-                holders = {one.broker_id for one in copies[place] if (one.common_prefix_end or 0) >= end}
-                found[place] = CommittedLog(
-                    audit_id=str(self.audit.audit_id),
-                    finished=self.audit.ended,
-                    topic_id=own.topic_id,
-                    broker_ids=tuple(sorted({own.broker_id, *holders})),
-                    lineage=lineage.truncate_from_end(end),
-                    start_offset=own.log_start_offset,
-                    end_offset=end,
-                    leader_epoch=mark.leader_epoch,
-                )
+            here = copies[place]
+            own = next((one for one in here if one.broker_id == mark.reference_id), None)
+            # Where an epoch begins in a compacted log has moved with each cleaning.
+            if own is None or own.topic_id is None or any(one.compacted for one in here):
+                continue
+            lineage = Lineage.of((epoch, start) for epoch, start in own.epochs).truncate_from_end(end)
+            if not lineage:
+                continue
+            holders = {one.broker_id for one in here if (one.common_prefix_end or 0) >= end}
+            found[place] = CommittedLog(
+                audit_id=str(self.audit.audit_id),
+                finished=self.audit.ended,
+                topic_id=own.topic_id,
+                broker_ids=tuple(sorted({own.broker_id, *holders})),
+                lineage=lineage,
+                start_offset=own.log_start_offset,
+                end_offset=end,
+                leader_epoch=mark.leader_epoch,
+            )
         return found
 
 

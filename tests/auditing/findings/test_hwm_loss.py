@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from tests.support.made_cases import batch, case, compared, divergent, log, segment
+from tests.support.step_count import count_steps
 
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof
-from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun
+from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, EarlierRun
 from replica_audit.auditing.finding import Finding, finding_id
 from replica_audit.auditing.findings import hwm
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import ObservedLog, TopicPartition
 from replica_audit.protocol.election import Election
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 TOPIC_ID = "m" * 22
@@ -311,3 +313,16 @@ def cut(to: int, mark: int, broker_id: int = 3) -> list[BrokerLogEvent]:
 def test_what_a_brokers_own_log_tells_is_not_told_twice(events, is_told) -> None:
     leader = copy(1, ((0, 0), (2, 20), (3, 30), (4, 49), (5, 50), (6, 55)))
     assert bool(gone(leader, copy(3), leader_epoch=7, log_events=tuple(events))) is not is_told
+
+
+def test_twice_the_committed_epochs_take_twice_the_steps():
+    def steps(number: int) -> int:
+        lineage, end = tuple((epoch, 10 * epoch) for epoch in range(number)), 10 * number
+        committed = CommittedLog("a" * 32, RUN.finished, TOPIC_ID, (1,), Lineage(lineage), 0, end, number)
+        replicas = copy(1, lineage, end), compared(copy(3, lineage, end))
+        losses = EarlierLosses(committed=committed)
+        made = case(*replicas, leader_epoch=number + 1, leadership=None, losses=losses)
+        assert not list(hwm.judge(made))
+        return sum(count_steps(lambda: list(hwm.judge(made))).values())
+
+    assert steps(200) < 2.5 * steps(100)

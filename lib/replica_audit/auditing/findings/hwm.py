@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -233,14 +234,12 @@ def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
     """Runs of earlier audits, each with its offsets that no replica holds; of what was committed these alone, so that a later loss in the
     same epoch is another finding."""
     losses = case.evidence.side.losses
+    seen: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
     for run in losses.runs:
+        seen[run.topic_id, run.replica_epoch].append(OffsetRange(run.start_offset, run.end_offset))
         yield run, _left_of(case, run)
     for run in losses.committed_before(case.reference.leader_epoch):
-        left = _left_of(case, run)
-        for seen in losses.runs:
-            if (seen.topic_id, seen.replica_epoch) == (run.topic_id, run.replica_epoch):
-                left = without(left, [OffsetRange(seen.start_offset, seen.end_offset)])
-        if left:
+        if left := without(_left_of(case, run), seen.get((run.topic_id, run.replica_epoch), ())):
             yield replace(run, start_offset=left[0].start_offset, end_offset=left[-1].end_offset), left
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from replica_audit.model import OffsetRange
@@ -13,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
-    """Ranges of an epoch in a log, by its lineage."""
-    entries = [*facts.lineage, (None, facts.log_end_offset)]
-    return [OffsetRange(start, end) for (epoch, start), (_, end) in pairwise(entries) if epoch == leader_epoch]
+    """The range of an epoch in a log, by its lineage; empty if the log does not have it."""
+    start, last = facts.lineage.start_of(leader_epoch), facts.lineage.end_offset_for(leader_epoch, facts.log_end_offset)
+    return [] if start is None or last is None else [OffsetRange(start, last[1])]
 
 
 def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
