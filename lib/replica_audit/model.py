@@ -558,6 +558,11 @@ class PartitionState(NamedTuple):
         return self.min_isr is not None and len(self.isr) < self.min_isr
 
 
+#: Of a million leaderships most have neither configs nor a fenced broker: they share these.
+_NO_CONFIGS: Mapping[str, str] = {}
+_NOT_FENCED: Mapping[int, int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Leadership:
     """Leader, ISR and assignment of a partition, and the source that names them."""
@@ -575,13 +580,13 @@ class Leadership:
     replicas: tuple[int, ...] | None = None
     """The assignment; None if unknown."""
     topic_id: str | None = None
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=lambda: _NO_CONFIGS)
     """Topic configs in the source; a missing key is unknown, not the default."""
     history: tuple[PartitionState, ...] = ()
     """Every state since the metadata log begins, oldest first, tentative ones last; empty from any other source."""
     fenced: tuple[int, ...] | None = None
     """Assigned brokers that were fenced, stopping or not registered at the end; None if unknown."""
-    fenced_since: Mapping[int, int] = field(default_factory=dict)
+    fenced_since: Mapping[int, int] = field(default_factory=lambda: _NOT_FENCED)
     """For fenced brokers, the first offset of the batch of the metadata log that fenced them, or registered them since; others
     are left out."""
     down_when_copied: tuple[int, ...] = ()

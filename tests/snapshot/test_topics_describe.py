@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 from tests.support.scanned import CAPTURES, FIXTURES
@@ -109,6 +110,17 @@ def test_leadership_of_a_user():
         (None, None, None, "user"),
         (None, None, None, "user"),
     ]
+
+
+def test_a_list_of_very_many_partitions_is_not_held_twice():
+    few = {"leader": 0, "leader_epoch": 1, "isr": [0, 1]}
+    text = json.dumps([{"topic": "orders", "partition": number, **few} for number in range(5_000)])
+    tracemalloc.start()
+    found = parse_leadership(text, "leadership.json")
+    held, peak = (size / len(found) for size in tracemalloc.get_traced_memory())
+    tracemalloc.stop()
+    assert held < 330 and peak < 2 * held
+    assert len({id(one.configs) for one in found} | {id(one.topic) for one in found}) == 2
 
 
 @pytest.mark.parametrize(

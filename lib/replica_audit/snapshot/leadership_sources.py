@@ -6,6 +6,7 @@ import fnmatch
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, takewhile
+from sys import intern
 from typing import TypeVar
 
 from replica_audit.errors import FormatError
@@ -36,8 +37,10 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     if not isinstance(entries, list):
         raise FormatError(path, None, "a list", type(entries).__name__, _HINT)
     found: dict[TopicPartition, Leadership] = {}
-    for number, entry in enumerate(entries, 1):
-        leadership = _parse_entry(entry, number, path)
+    entries.reverse()
+    for number in range(1, len(entries) + 1):
+        # Each entry goes as its leadership comes: a list of a million partitions is not held twice.
+        leadership = _parse_entry(entries.pop(), number, path)
         at = leadership.topic_partition
         if at in found:
             raise FormatError(path, None, f"in entry {number} a new partition", f"{at} again", _HINT)
@@ -72,7 +75,7 @@ def _parse_entry(entry: object, number: int, path: str) -> Leadership:
     epoch = entry.get("leader_epoch")
     leader = None if entry["leader"] is None else whole("leader", entry["leader"], -1)
     return Leadership(
-        topic=entry["topic"],
+        topic=intern(entry["topic"]),
         partition=whole("partition", entry["partition"]),
         source="user",
         leader_id=None if leader == -1 else leader,

@@ -38,21 +38,17 @@ def epoch_bounds(copies: Iterable[ReplicaDir]) -> Iterable[EpochBounds]:
 
 def marked_if_overtaken(told: Iterable[Leadership], replicas: HeldCopies) -> list[Leadership]:
     """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions."""
-    told = list(told)
-    of_places: dict[TopicPartition, list[Leadership]] = {}
-    for leadership in told:
-        of_places.setdefault(leadership.topic_partition, []).append(leadership)
+    of_places = {one.topic_partition: one for one in told}
 
     def may_be_older(bounds: EpochBounds) -> bool:
-        return any(bounds.written > _told(one, bounds.known) for one in of_places.get(bounds.place, ()))
+        one = of_places.get(bounds.place)
+        return one is not None and bounds.written > _told(one, bounds.known)
 
-    is_older = False
-    for place, copies in groupby(replicas.of_partitions(may_be_older), key=lambda one: one.topic_partition):
-        of_place = of_places.get(place, ())
-        held = list(copies) if of_place else []
-        if is_older := any(_is_older(one, held) for one in of_place):
-            break
-    return [replace(one, overtaken=True) for one in told] if is_older else told
+    is_older = any(
+        place in of_places and _is_older(of_places[place], list(copies))
+        for place, copies in groupby(replicas.of_partitions(may_be_older), key=lambda one: one.topic_partition)
+    )
+    return [replace(one, overtaken=True) if is_older else one for one in of_places.values()]
 
 
 def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
