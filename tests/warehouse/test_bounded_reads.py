@@ -19,11 +19,11 @@ from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES, QuarantineRow
-from replica_audit.warehouse import delta_tables
+from replica_audit.warehouse import delta_tables, table_reads
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import EvidenceRows, unplaced_rows
-from replica_audit.warehouse.table_layout import open_directory
+from replica_audit.warehouse.table_layout import open_directory, schema_of
 
 
 class OnDriver(Pickling):
@@ -106,6 +106,26 @@ def test_of_partitions_in_the_same_files_their_names_are_held_once_and_sent_once
         (job,) = executor.jobs
         sent.append(job.sent)
     assert sent[1] - sent[0] < 20 * 60, "bytes of a further partition"
+
+
+def test_a_file_is_read_some_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also across row groups; rows keep their numbers, and of a partition each file is named once."""
+    snapshot = write_long_logs(tmp_path / "snapshot", 1, 30)
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    ingest(OnDriver(), warehouse, str(snapshot), Settings(), SilentProgress())
+    evidence = EvidenceRows.of(warehouse, own_rows(latest_attempt(warehouse, "ingest")))
+    places = [one.place for one in evidence.index().partitions]
+
+    def read() -> tuple[list[int], object, object]:
+        sizes = [rows.num_rows for _, rows in evidence.files["segments"].read(schema_of("segments", ["path"]))]
+        index = evidence.index()
+        return sizes, index, evidence.read(places, {file for one in index.partitions for file in one.segment_files})
+
+    whole, *expected = read()
+    monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 7)
+    parts, *found = read()
+    assert found == expected and sum(parts) == sum(whole) and max(parts) == 7 < max(whole), (parts, whole)
+    assert len({one.summary_row for rows in expected[1].values() for one in rows.segments}) > 7
 
 
 def test_footers_of_files_in_a_store_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ from replica_audit.results import PartitionRows, Results, place_of
 from replica_audit.row_classes import to_dict
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, ReportRows
 from replica_audit.spark.quality_run import local_tables
-from replica_audit.warehouse import answer_parts
+from replica_audit.warehouse import answer_parts, table_reads
 from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.table_reads import PlacedFiles
 
@@ -51,6 +51,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detailed_partitions, "NAMED", 3)
     monkeypatch.setattr(show_text, "PARTITION_LIMIT", 2)
     monkeypatch.setattr(answer_parts, "STRETCH", 3)
+    monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 5)
 
 
 def whole_and_told(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, Results]:
@@ -198,6 +199,16 @@ def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch:
         held.append({table: len(told.table(table)) for table in REPORT_TABLES if table not in more})
     # One row of each broker says whether it was stopped; which one, follows from the names of files.
     assert all(abs(held[1][table] - number) <= 2 for table, number in held[0].items()) and held[0]["replicas"] > 0
+
+
+def test_of_a_history_the_last_states_are_held_however_many_rows_are_read_at_a_time(
+    run_of: Callable[[Path], Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run_of(FIXTURES / "last-replica-elr-2-cut")
+    whole, told = whole_and_told(ran, monkeypatch)
+    monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 1000)
+    assert told.partition_states == load_results(ran.warehouse, None, "high").partition_states
+    assert 5 < len(told.partition_states) < len(whole.partition_states)
 
 
 def test_costs_of_partitions_without_details_are_held_packed(

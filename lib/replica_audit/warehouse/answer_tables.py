@@ -1,26 +1,28 @@
 """Results of an audit, read from the warehouse or assembled by the stage that wrote them; with many partitions only the
 reported rows are held, and the others are read some partitions at a time.
 
-Tables are read file by file, and rows left out never become Python objects.
+Tables are read some rows at a time, and rows left out never become Python objects.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, numbers_to_arrow, value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, joined, numbers_to_arrow, values_to_arrow
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.literals import COMPARED
+from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of
 from replica_audit.row_classes import Row
 from replica_audit.schema import (
@@ -37,15 +39,19 @@ from replica_audit.schema import (
 from replica_audit.warehouse.answer_parts import AnswerParts, TaskRunner
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
-from replica_audit.warehouse.table_reads import PLACE_COLUMNS, keys_of, place_keys
+from replica_audit.warehouse.table_reads import PLACE_COLUMNS
 
 #: Kinds of evidence that a conclusion on the whole audit uses.
 _EVIDENCE = ("loss", "leadership", "transaction", WANTED, UNSEEN_TAIL)
 #: Present effects on consumer groups.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 
-#: Rows of a table, file by file.
+#: Rows of a table, some at a time.
 Files = Iterable[pa.Table]
+
+#: Of each row the number of its partition, and whether it is chosen.
+_Codes = NDArray[np.int64]
+_Flags = NDArray[np.bool_]
 
 
 class ToldRows:
@@ -54,91 +60,125 @@ class ToldRows:
     def __init__(self, partitions: list[PartitionRow]) -> None:
         told = told_places(partitions)
         self.is_all = len(told) == len(partitions)
-        self._told = keys_of(told)
-        self._audited = keys_of(place_of(row) for row in partitions)
-        self._decided = keys_of(())
+        self._topics: dict[str, int] = {}
+        self._told = self._codes_of(told)
+        self._audited = self._codes_of(map(place_of, partitions))
+        self._decided = np.empty(0, np.int64)
+        self._has_elr = False
         self._seen: dict[str, set[tuple[object, ...]]] = {}
+
+    def _codes_of(self, places: Iterable[TopicPartition]) -> _Codes:
+        """Partitions as numbers, sorted."""
+        number = self._topics
+        return np.array(sorted(number.setdefault(topic, len(number)) << 32 | one for topic, one in places), np.int64)
+
+    def _codes(self, rows: pa.Table) -> _Codes:
+        """The partition of each row as a number; those of no audited topic are negative."""
+        topics = joined(rows["topic"]).dictionary_encode()
+        numbers = np.array([*(self._topics.get(topic, -1) for topic in topics.dictionary.to_pylist()), -1], np.int64)
+        return numbers[arrow_to_numbers(topics.indices, -1)] << 32 | arrow_to_numbers(rows["partition"], 0)
 
     def select(self, table: str, files: Files) -> Iterator[Row]:
         """Rows of a table as objects; `elections` must come before tables that depend on the open decisions."""
-        for rows in files:
+        for rows in self._undivided(files) if table == "partition_states" else files:
             if not self.is_all and "topic" in rows.schema.names:
+                codes = self._codes(rows)
                 if table == "elections":
-                    self._decided = pa.chunked_array([self._decided, pc.unique(place_keys(rows))]).combine_chunks()
+                    self._decided = np.union1d(self._decided, codes)
                 if table == "findings":
-                    yield from self._findings(rows)
+                    yield from self._findings(rows, codes)
                     continue
-                rows = rows.filter(self._cited(table, rows))
+                rows = rows.filter(numbers_to_arrow(self._cited(table, rows, codes)))
             yield from arrow_to_rows(rows, REPORT_ROWS[table])
 
-    def _cited(self, table: str, rows: pa.Table) -> pa.Array:
-        keys = place_keys(rows)
-        whole, more = self._is_whole(keys), _MORE.get(table)
-        return whole if more is None else pc.or_(whole, more(self, rows, keys))
+    def _undivided(self, files: Files) -> Files:
+        """The same rows, neighbours of one partition together."""
+        rest: list[pa.Table] = []
+        for rows in files:
+            codes = self._codes(rows)
+            if (others := (codes != codes[-1:]).nonzero()[0]).size:
+                begun = int(others[-1]) + 1
+                yield pa.concat_tables([*rest, rows[:begun]])
+                rest, rows = [], rows[begun:]
+            rest.append(rows)
+        yield from map(pa.concat_tables, filter(None, [rest]))
 
-    def _is_whole(self, keys: pa.Array) -> pa.Array:
+    def _cited(self, table: str, rows: pa.Table, codes: _Codes) -> _Flags:
+        whole, more = self._is_whole(codes), _MORE.get(table)
+        return whole if more is None else whole | more(self, rows, codes)
+
+    def _is_whole(self, codes: _Codes) -> _Flags:
         """True for rows of partitions in detail, and of no audited partition."""
-        return pc.or_(pc.is_in(keys, self._told), pc.invert(pc.is_in(keys, self._audited)))
+        return _are_in(codes, self._told) | ~_are_in(codes, self._audited)
 
-    def _findings(self, rows: pa.Table) -> Iterator[FindingRow]:
+    def _findings(self, rows: pa.Table, codes: _Codes) -> Iterator[FindingRow]:
         """All findings; for partitions not in detail without the evidence that only their own page shows."""
-        told = self._is_whole(place_keys(rows))
-        yield from arrow_to_rows(rows.filter(told), FindingRow)
-        for row in arrow_to_rows(rows.filter(pc.invert(told)), FindingRow):
+        told = self._is_whole(codes)
+        yield from arrow_to_rows(rows.filter(numbers_to_arrow(told)), FindingRow)
+        for row in arrow_to_rows(rows.filter(numbers_to_arrow(~told)), FindingRow):
             yield row._replace(evidence=tuple(one for one in row.evidence or () if one.kind in _EVIDENCE))
 
-    def _captures(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        lacking = pc.or_(pc.not_equal(rows["state"], value_to_arrow("whole", pa.string())), pc.is_valid(rows["needed"]))
-        return pc.or_(lacking, self._first("captures", rows, ("broker_id",)))
+    def _captures(self, rows: pa.Table, codes: _Codes) -> _Flags:
+        lacking = ~_is_one_of(rows["state"], ("whole",)) | arrow_to_numbers(pc.is_valid(rows["needed"]))
+        return lacking | self._first("captures", rows, ("broker_id",))
 
-    def _replicas(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
+    def _replicas(self, rows: pa.Table, codes: _Codes) -> _Flags:
         """Copies whose place a plan names, besides replicas that come with the costs, and one row for each broker's copies."""
-        holding = numbers_to_arrow(arrow_to_numbers(rows["lost_held"], 0) > 0)
-        decided = pc.is_in(keys, self._decided)
-        costed = pc.and_(decided, pc.is_in(rows["role"], values_to_arrow(COMPARED, pa.string())))
-        told = pc.or_(pc.and_not(holding, costed), pc.and_(decided, pc.is_null(rows["clean_shutdown"])))
-        return pc.or_(told, self._first("replicas", rows, ("broker_id", "clean_shutdown")))
+        holding = arrow_to_numbers(rows["lost_held"], 0) > 0
+        decided = _are_in(codes, self._decided)
+        costed = decided & _is_one_of(rows["role"], COMPARED)
+        told = (holding & ~costed) | (decided & arrow_to_numbers(pc.is_null(rows["clean_shutdown"])))
+        return told | self._first("replicas", rows, ("broker_id", "clean_shutdown"))
 
-    def _group_offsets(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        hit = pc.is_in(rows["effect"], values_to_arrow(_EFFECTS, pa.string()))
-        return pc.or_(pc.or_(hit, pc.is_in(keys, self._decided)), self._first("group_offsets", rows, ()))
+    def _group_offsets(self, rows: pa.Table, codes: _Codes) -> _Flags:
+        hit = _is_one_of(rows["effect"], _EFFECTS) | _are_in(codes, self._decided)
+        return hit | self._first("group_offsets", rows, ())
 
-    def _partition_states(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
+    def _partition_states(self, rows: pa.Table, codes: _Codes) -> _Flags:
         """The last state of each source and the last committed one; one of those with eligible leader replicas."""
         names = ("source", "entry", "uncommitted", "fenced")
-        columns = [keys.to_pylist(), *(rows[name].to_pylist() for name in names)]
+        columns = [codes.tolist(), *(rows[name].to_pylist() for name in names)]
         last: dict[tuple[object, ...], tuple[int, int]] = {}
-        kept = [False] * rows.num_rows
-        for number, (key, source, entry, uncommitted, fenced) in enumerate(zip(*columns, strict=True)):
+        kept = np.zeros(rows.num_rows, bool)
+        for number, (code, source, entry, uncommitted, fenced) in enumerate(zip(*columns, strict=True)):
             kept[number] = fenced is not None
-            for state in ((key, source, True), (key, source, False)):
+            for state in ((code, source, True), (code, source, False)):
                 if (state[2] or not uncommitted) and (entry or 0, number) > last.get(state, (-1, -1)):
                     last[state] = (entry or 0, number)
-        for _, number in last.values():
-            kept[number] = True
+        kept[[number for _, number in last.values()]] = True
         elr = (arrow_to_numbers(pc.list_value_length(rows[name]), 0) for name in ("elr", "last_known_elr"))
-        for with_elr in np.logical_or(*elr).nonzero()[0][:1].tolist():
-            kept[with_elr] = True
-        return values_to_arrow(kept, pa.bool_())
+        with_elr = np.logical_or(*elr).nonzero()[0][: not self._has_elr]
+        self._has_elr |= bool(with_elr.size)
+        kept[with_elr] = True
+        return kept
 
-    def _first(self, table: str, rows: pa.Table, names: Collection[str]) -> pa.Array:
+    def _first(self, table: str, rows: pa.Table, names: Collection[str]) -> _Flags:
         """True for the first row with each combination of values, over all files."""
         seen = self._seen.setdefault(table, set())
-        found = [False] * rows.num_rows
+        found = np.zeros(rows.num_rows, bool)
         columns = [rows[name].to_pylist() for name in names]
         for number, values in enumerate(zip(*columns, strict=True) if columns else [()] * min(1, rows.num_rows)):
             if values not in seen:
                 seen.add(values)
                 found[number] = True
-        return values_to_arrow(found, pa.bool_())
+        return found
 
 
-def _all(told: ToldRows, rows: pa.Table, keys: pa.Array) -> pa.Array:
-    return values_to_arrow([True] * rows.num_rows, pa.bool_())
+def _are_in(codes: _Codes, known: _Codes) -> _Flags:
+    """True for each of `codes` that is among the sorted `known`."""
+    return np.searchsorted(known, codes, "right") > np.searchsorted(known, codes)
+
+
+def _is_one_of(column: pa.ChunkedArray, texts: Sequence[str]) -> _Flags:
+    return arrow_to_numbers(pc.is_in(column, values_to_arrow(texts, pa.string())))
+
+
+def _all(told: ToldRows, rows: pa.Table, codes: _Codes) -> _Flags:
+    return np.ones(rows.num_rows, bool)
 
 
 #: Rows reported of partitions without details, besides `findings`.
-_MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
+_MORE: Mapping[str, Callable[[ToldRows, pa.Table, _Codes], _Flags]] = {
     "partitions": _all,
     "lost_producers": _all,
     "captures": ToldRows._captures,

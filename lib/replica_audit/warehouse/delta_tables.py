@@ -125,7 +125,7 @@ class StoredTables:
     def read_parts(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> Iterator[pa.Table]:
-        """`read_arrow` file by file, an empty table first, for more rows than fit in memory."""
+        """`read_arrow` some rows at a time, an empty table first, for more rows than fit in memory."""
         handle = self._open(table)
         if handle is None:
             raise InputError(
@@ -138,7 +138,7 @@ class StoredTables:
         yield pa.Table.from_batches([], schema)
         for path, value in list_files(handle, key):
             if key not in wanted or value in wanted[key]:
-                yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
+                yield from read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
 
     def read(self, table: str, kind: type[AnyRow], **equals: str | Sequence[str | None] | None) -> list[AnyRow]:
         """`read_arrow` as objects of a class whose fields are columns of the table."""
@@ -170,7 +170,7 @@ class StoredTables:
         return 0 if handle is None else count_rows(handle, key_of(table), key)
 
     def owners(self, table: str, column: str, before: datetime) -> Iterator[tuple[str | None, int]]:
-        """Values of a string column in the files committed before `before`, file by file, each with its number of rows."""
+        """Values of a string column in the files committed before `before`, some rows at a time, each with its number of rows."""
         handle = self._open(table)
         if handle is None:
             return
@@ -178,9 +178,9 @@ class StoredTables:
         schema = schema_of(table, [column])
         key = key_of(table)
         for path, value in list_files(handle, key, before):
-            of_file = read_file(filesystem, f"{root}/{path}", schema, {key: value}, {})
-            for one in of_file[column].value_counts().to_pylist():
-                yield one["values"], one["counts"]
+            for rows in read_file(filesystem, f"{root}/{path}", schema, {key: value}, {}):
+                for one in rows[column].value_counts().to_pylist():
+                    yield one["values"], one["counts"]
 
     def versions(self, tables: Iterable[str]) -> dict[str, int]:
         """The Delta version of each existing table. Rows are only added, so a later version has those of an earlier one."""

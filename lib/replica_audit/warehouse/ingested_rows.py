@@ -176,7 +176,8 @@ class EvidenceRows:
                     batches = np.bincount(arrow_to_numbers(encoded.indices), counted, len(keys))
                     for key, more in zip(keys, batches.astype(np.int64).tolist(), strict=True):
                         known = found[key]
-                        paths = (*known.segment_files, path)
+                        others = known.segment_files
+                        paths = others if others[-1:] == (path,) else (*others, path)
                         found[key] = known._replace(
                             batch_count=known.batch_count + more, segment_files=files.setdefault(paths, paths)
                         )

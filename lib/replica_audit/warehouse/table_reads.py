@@ -67,6 +67,8 @@ def _milliseconds(time: int | datetime) -> float:
 
 #: Columns that name a partition.
 PLACE_COLUMNS = ("topic", "partition")
+#: Rows of a file that are held at a time.
+ROWS_AT_ONCE = 1 << 13
 #: Virtual column: the number of a row in its file.
 ROW_NUMBER = "summary_row"
 
@@ -156,8 +158,8 @@ def read_file(
     partition: Mapping[str | None, str | None],
     wanted: Mapping[str, Sequence[str | None]],
     places: WantedPlaces | None = None,
-) -> pa.Table:
-    """Rows of one file in the columns of `schema`; a missing column gets the partition's value, or null.
+) -> Iterator[pa.Table]:
+    """Rows of one file in the columns of `schema`, some at a time; a missing column gets the partition's value, or null.
 
     `wanted` are values by column, `places` the partitions whose rows are read.
 
@@ -167,12 +169,22 @@ def read_file(
     needed = {*schema.names, *wanted, "cluster_id", *(() if places is None else PLACE_COLUMNS)} - set(partition)
     with _opened(filesystem, path) as file:
         names = [name for name in file.schema_arrow.names if name in needed]
-        groups = range(file.num_row_groups) if places is None else places.groups(file)
-        found = file.read_row_groups(list(groups), columns=names)
-        if ROW_NUMBER in schema.names:
-            found = found.append_column(ROW_NUMBER, _numbers(file, groups))
-    if places is not None:
-        found = places.filter(found)
+        groups = list(range(file.num_row_groups) if places is None else places.groups(file))
+        numbers = _numbers(file, groups)
+        for batch in file.iter_batches(ROWS_AT_ONCE, groups, names):
+            found = pa.Table.from_batches([batch])
+            if ROW_NUMBER in schema.names:
+                found = found.append_column(ROW_NUMBER, numbers[: found.num_rows])
+                numbers = numbers[found.num_rows :]
+            yield _selected(found if places is None else places.filter(found), schema, partition, wanted)
+
+
+def _selected(
+    found: pa.Table,
+    schema: pa.Schema,
+    partition: Mapping[str | None, str | None],
+    wanted: Mapping[str, Sequence[str | None]],
+) -> pa.Table:
     # An update by deltalake writes string views, which few functions accept.
     texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
     found = found.cast(pa.schema(texts))
@@ -204,11 +216,12 @@ class PlacedFiles:
     """Values to select by column, in the form of `read_file`."""
 
     def read(self, schema: pa.Schema, places: WantedPlaces | None = None) -> Iterator[tuple[str, pa.Table]]:
-        """Path and rows of each file that may have some, in the columns of `schema`; restricted to `places` if given."""
+        """Rows of each file that may have some, with its path, some at a time, in the columns of `schema`; restricted to `places` if given."""
         filesystem, root = open_directory(self.directory)
         for path, bounds in self.bounds.items():
             if places is None or places.overlap(bounds):
-                yield path, read_file(filesystem, f"{root}/{path}", schema, self.partition, self.wanted, places)
+                parts = read_file(filesystem, f"{root}/{path}", schema, self.partition, self.wanted, places)
+                yield from ((path, rows) for rows in parts)
 
     def read_rows(self, kind: type[AnyRow], places: WantedPlaces | None = None) -> Iterator[AnyRow]:
         """`read` as objects of a class whose fields are columns of the table."""
