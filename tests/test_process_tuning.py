@@ -39,13 +39,15 @@ def test_freed_memory_is_kept() -> None:
 _COUNT_THREADS = """
 import atexit, os
 from replica_audit.cli.start import entry_point
-atexit.register(lambda: print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS")))
+names = ("OPENBLAS_NUM_THREADS", "ARROW_DEFAULT_MEMORY_POOL")
+atexit.register(lambda: print(len(os.listdir("/proc/self/task")), *map(os.environ.get, names)))
 entry_point()
 """
 
 
 def _threads(**environment: str) -> list[str]:
-    unset = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    set_here = ("_NUM_THREADS", "_MEMORY_POOL")
+    unset = {name: value for name, value in os.environ.items() if not name.endswith(set_here)}
     done = subprocess.run(
         [sys.executable, "-c", _COUNT_THREADS, "show", str(ROOT / "data" / "samples" / "last-replica-standing")],
         capture_output=True,
@@ -65,3 +67,13 @@ def test_numpy_starts_no_threads() -> None:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not list threads")
 def test_what_the_user_has_set_stays() -> None:
     assert _threads(OPENBLAS_NUM_THREADS="2")[1] == "2"
+    assert _threads(ARROW_DEFAULT_MEMORY_POOL="mimalloc")[2] == "mimalloc"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not list threads")
+def test_arrow_takes_its_memory_from_the_c_library() -> None:
+    *_, pool = _threads()
+    name = "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+    chosen = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": pool}
+    done = subprocess.run([sys.executable, "-c", name], capture_output=True, text=True, check=True, env=chosen)
+    assert done.stdout.split() == ["system"]

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from importlib import import_module
 
-from replica_audit.process_tuning import collect_rarely, start_no_blas_threads
+from replica_audit.process_tuning import collect_rarely, start_no_blas_threads, use_systems_memory
 
 
 def entry_point(argv: Sequence[str] | None = None) -> None:
@@ -16,4 +16,5 @@ def entry_point(argv: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     collect_rarely()
     start_no_blas_threads()
+    use_systems_memory()
     import_module("replica_audit.cli.main").entry_point(argv)
