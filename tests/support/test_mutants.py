@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import defaultdict
 
 import pytest
 from tests import mutation
 from tests.support import mutation_runs
-from tests.support.mutants import same_code
+from tests.support.mutants import ROOT, same_code, statements
 
 SOURCE = '''\
 LEAST = 3
@@ -84,6 +86,23 @@ def test_every_survivor_has_a_reason():
     lines = mutation.SURVIVORS.read_text(encoding="utf-8").splitlines()
     named = [line for line in lines if line and not line.startswith(("#", " "))]
     assert sorted(mutation.listed()) == sorted(named)
+
+
+def test_what_a_survivor_changes_is_still_in_its_function():
+    """Whether a change goes unnoticed only `make mutation` tells; that there is nothing left to change is seen at once."""
+    named, gone = defaultdict(list), []
+    for survivor in mutation.listed():
+        path, function, change = re.fullmatch(r"(\S+) (\S+): (.*)", survivor).groups()
+        before = re.sub(r"\{([^{}]*) -> [^{}]*\}", r"\1", change)
+        named[path].append((function.rpartition(".")[2], "".join(before.split()), survivor))
+    for path, survivors in named.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        blocks = [one for one in statements(ast.parse(text)) if hasattr(one, "body") and hasattr(one, "name")]
+        sources = [(one.name, "".join(ast.get_source_segment(text, one).split())) for one in blocks]
+        for function, before, survivor in survivors:
+            if not any(name == function and before in source for name, source in sources):
+                gone.append(survivor)
+    assert gone == []
 
 
 @pytest.mark.parametrize("room", mutation.ROOMS.values(), ids=list(mutation.ROOMS))
