@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
 from replica_audit.config import SETTINGS
-from replica_audit.literals import CaptureKind, Verdict
+from replica_audit.literals import CaptureKind, LeadershipSource, Occasion, Verdict
 from replica_audit.model import TopicPartition
 from replica_audit.redaction import redact
-from replica_audit.row_classes import Row, to_dict
+from replica_audit.row_classes import Int, Row, to_dict
 from replica_audit.schema import (
     REPORT_ROWS,
     REPORT_TABLES,
@@ -165,22 +166,54 @@ def nothing_given(places: Sequence[TopicPartition]) -> None:
     """A `given` for `StoredRows.map` that passes nothing."""
 
 
+class KnownState(NamedTuple):
+    """The columns of a row of `partition_states` from which the present state of a cluster follows."""
+
+    source: LeadershipSource
+    entry: Int
+    occasion: Occasion | None
+    uncommitted: bool | None
+    leader_id: Int | None
+    leader_epoch: Int | None
+    isr: Sequence[Int] | None
+    elr: Sequence[Int]
+    last_known_elr: Sequence[Int]
+    replicas: Sequence[Int] | None
+    removing: Sequence[Int] | None
+    adding: Sequence[Int] | None
+    fenced: Sequence[Int] | None
+    configs: Mapping[str, str]
+    perhaps_down: Sequence[Int] | None
+
+
+_known_state = attrgetter(*KnownState._fields)
+
+
+class FurtherStates(NamedTuple):
+    """Last states of partitions that are not in detail, of which equal ones are one object: a partition and a state each."""
+
+    places: list[TopicPartition]
+    states: list[KnownState]
+
+
 @dataclass(frozen=True)
 class Results(ReportRows):
     """One finished audit, with the rows of its report tables.
 
     `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json leaves it out. For
-    a large audit only the rows that its report shows are held (`warehouse.answer_tables`); `stored` yields all rows, some
-    partitions at a time.
+    a large audit only the rows that its report shows are held, and `further` states (`warehouse.answer_tables`); `stored` yields
+    all rows, some partitions at a time.
     """
 
     audit: AuditObject
     location: str | None = None
     stored: StoredRows | None = None
+    further: FurtherStates = field(default_factory=lambda: FurtherStates([], []))
 
     @classmethod
     def of(cls, audit: AuditObject, rows: ReportRows, location: str | None = None) -> Results:
-        return cls(audit, location, None, **{table: rows.table(table) for table in REPORT_ROWS})
+        tables: dict[str, Any] = {table: rows.table(table) for table in REPORT_ROWS}
+        return cls(audit, location, **tables)
 
     def parts(self, tables: Collection[str] = tuple(REPORT_TABLES)) -> Iterator[Results]:
         """All rows of `tables`, some partitions at a time and in order; rows without an audited partition come first."""
@@ -194,10 +227,17 @@ class Results(ReportRows):
         tables: Collection[str] = tuple(REPORT_TABLES),
     ) -> Iterator[Found]:
         """`work` applied to each of the `parts`, and to what `given` returns for its partitions (`StoredRows.map`)."""
-        first = self if self.stored is None else Results(self.audit, self.location, None, **self.unplaced(tables))
+        first = self
+        if self.stored is not None:
+            first = Results.of(self.audit, ReportRows(**self.unplaced(tables)), self.location)
         yield work(first, given(sorted(map(place_of, first.partitions))))
         if self.stored is not None:
             yield from self.stored.map(partial(_worked, work, self.audit, self.location), tables, given)
+
+    def states(self) -> Iterator[tuple[TopicPartition, KnownState]]:
+        """All rows of `partition_states` that are held, and the `further` states."""
+        yield from ((place_of(row), KnownState._make(_known_state(row))) for row in self.partition_states)
+        yield from zip(self.further.places, self.further.states)
 
     def unplaced(self, tables: Iterable[str]) -> dict[str, list[Any]]:
         """Rows of `tables` without an audited partition, all of which are held."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
@@ -20,7 +20,7 @@ from replica_audit.protocol.versions import (
     parse_kafka_version,
     runs_without_zookeeper,
 )
-from replica_audit.results import Results, by_place, place_of, present, with_places
+from replica_audit.results import KnownState, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.text import count, listed
@@ -32,20 +32,25 @@ _MIN_ISR = "min.insync.replicas"
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
 
 
-def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionStateRow]:
-    """Rows of `partition_states` of one partition from its most trusted source, oldest first, without uncommitted ones."""
+_State = TypeVar("_State", KnownState, PartitionStateRow)
+
+
+def states_of_source(states: Iterable[_State]) -> list[_State]:
+    """States of one partition from its most trusted source, oldest first, without uncommitted ones."""
     known = [row for row in states if row.source in LEADERSHIP_SOURCES and not row.uncommitted]
     best = min((LEADERSHIP_SOURCES.index(row.source) for row in known), default=0)
     return sorted((row for row in known if row.source == LEADERSHIP_SOURCES[best]), key=lambda row: row.entry or 0)
 
 
-def newest_states(results: Results) -> dict[TopicPartition, PartitionStateRow]:
+def newest_states(results: Results) -> dict[TopicPartition, KnownState]:
     """The newest state of each partition, from any source."""
-    newest = (states[-1] for rows in by_place(results.partition_states).values() if (states := states_of_source(rows)))
-    return {place_of(state): state for state in newest}
+    of_place: dict[TopicPartition, list[KnownState]] = defaultdict(list)
+    for place, state in results.states():
+        of_place[place].append(state)
+    return {place: states[-1] for place, found in of_place.items() if (states := states_of_source(found))}
 
 
-def deleted_places(newest: Mapping[TopicPartition, PartitionStateRow]) -> frozenset[TopicPartition]:
+def deleted_places(newest: Mapping[TopicPartition, KnownState]) -> frozenset[TopicPartition]:
     """Partitions whose topic was deleted by their newest state in the metadata log: their remains wait for removal."""
     return frozenset(place for place, state in newest.items() if state.occasion == "deleted")
 
@@ -83,15 +88,15 @@ def find_up(results: Results) -> dict[int, bool]:
 def _registered(results: Results) -> dict[int, bool]:
     """False for each broker that is fenced in the newest metadata log, True for the others."""
     up: dict[int, bool] = {}
-    for row in results.partition_states:
-        if row.fenced is not None:
-            up.update({broker_id: broker_id not in row.fenced for broker_id in row.replicas or ()})
+    for _, state in results.states():
+        if state.fenced is not None:
+            up.update({broker_id: broker_id not in state.fenced for broker_id in state.replicas or ()})
     return up
 
 
 def _perhaps_down(results: Results) -> set[int]:
     """Brokers that are not fenced, and that nothing shows to have run when they were copied."""
-    return {broker_id for row in results.partition_states for broker_id in row.perhaps_down or ()}
+    return {broker_id for _, state in results.states() for broker_id in state.perhaps_down or ()}
 
 
 def _found(results: Results, trait: str) -> list[FindingRow]:
@@ -260,7 +265,9 @@ def present_state(
     overtaken = {place for place, _ in with_places(doubted)}
     # The ISR comes from a source that the audit does not believe, since the logs are newer.
     overtaken |= {
-        place for place, state in newest.items() if state.isr is not None and leaders.get(place, state).isr is None
+        place
+        for place, state in newest.items()
+        if state.isr is not None and place in leaders and leaders[place].isr is None
     }
     nodes = [row.broker_id for row in doubted if row.topic is None]
     for place, state in newest.items():
@@ -299,7 +306,7 @@ def present_state(
     )
 
 
-def _registration(state: PartitionStateRow, answer: PartitionRow | None, *, has_elr: bool) -> Registration:
+def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bool) -> Registration:
     """A partition as its newest state has it; the leader epoch is that of the audit's answer if the state has none."""
     epoch = state.leader_epoch
     if epoch is None and answer is not None:
@@ -382,7 +389,7 @@ def _mode(sources: Set[str], kafka_version: Version | None) -> str | None:
 
 
 def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) -> bool | None:
-    if any(row.elr or row.last_known_elr for row in results.partition_states):
+    if any(state.elr or state.last_known_elr for _, state in results.states()):
         return True
     if mode == "zookeeper" or can_have_elr(kafka_version) is False:
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.plan_model import Plan, PlannedPartition, PlannedReplica
 from replica_audit.model import TopicPartition
-from replica_audit.results import Results, by_place, place_of
+from replica_audit.results import Results, place_of
 
 _WORDS = {
     "topic_id": "topic id",
@@ -24,7 +24,7 @@ _WORDS = {
 
 def rests_on(results: Results, matrix: Matrix, places: Collection[TopicPartition]) -> list[PlannedPartition]:
     """The premises of a plan for `places`: leader, ISR, and start and end of every log."""
-    states = by_place(results.partition_states)
+    elr = {place: state.elr for place, state in results.states()}
     return [
         PlannedPartition(
             row.topic,
@@ -33,7 +33,7 @@ def rests_on(results: Results, matrix: Matrix, places: Collection[TopicPartition
             leader_id=row.leader_id,
             leader_epoch=row.leader_epoch,
             isr=None if row.isr is None else tuple(row.isr),
-            elr=tuple(states[place][-1].elr or ()) if place in states else (),
+            elr=tuple(elr.get(place) or ()),
             replicas=tuple(
                 PlannedReplica(
                     broker,

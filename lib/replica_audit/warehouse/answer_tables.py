@@ -23,7 +23,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.literals import COMPARED
 from replica_audit.model import TopicPartition
-from replica_audit.results import Results, place_of
+from replica_audit.results import FurtherStates, KnownState, Results, place_of
 from replica_audit.row_classes import Row
 from replica_audit.schema import (
     REPORT_ROWS,
@@ -60,17 +60,21 @@ class ToldRows:
     def __init__(self, partitions: list[PartitionRow]) -> None:
         told = told_places(partitions)
         self.is_all = len(told) == len(partitions)
-        self._topics: dict[str, int] = {}
-        self._told = self._codes_of(told)
-        self._audited = self._codes_of(map(place_of, partitions))
+        self.places = sorted(map(place_of, partitions))
+        """The audited partitions."""
+        self.further = FurtherStates([], [])
+        """Last states of partitions not in detail."""
+        self._topics = {topic: number for number, topic in enumerate(sorted({topic for topic, _ in self.places}))}
+        self._told = self._codes_of(sorted(told))
+        self._audited = self._codes_of(self.places)
         self._decided = np.empty(0, np.int64)
         self._has_elr = False
+        self._states: dict[tuple[object, ...], KnownState] = {}
         self._seen: dict[str, set[tuple[object, ...]]] = {}
 
     def _codes_of(self, places: Iterable[TopicPartition]) -> _Codes:
-        """Partitions as numbers, sorted."""
-        number = self._topics
-        return np.array(sorted(number.setdefault(topic, len(number)) << 32 | one for topic, one in places), np.int64)
+        """Partitions as numbers in the same order."""
+        return np.array([self._topics[topic] << 32 | partition for topic, partition in places], np.int64)
 
     def _codes(self, rows: pa.Table) -> _Codes:
         """The partition of each row as a number; those of no audited topic are negative."""
@@ -88,6 +92,8 @@ class ToldRows:
                 if table == "findings":
                     yield from self._findings(rows, codes)
                     continue
+                if table == "partition_states":
+                    self._keep_states(rows, codes)
                 rows = rows.filter(numbers_to_arrow(self._cited(table, rows, codes)))
             yield from arrow_to_rows(rows, REPORT_ROWS[table])
 
@@ -134,8 +140,9 @@ class ToldRows:
         hit = _is_one_of(rows["effect"], _EFFECTS) | _are_in(codes, self._decided)
         return hit | self._first("group_offsets", rows, ())
 
-    def _partition_states(self, rows: pa.Table, codes: _Codes) -> _Flags:
-        """The last state of each source and the last committed one; one of those with eligible leader replicas."""
+    def _keep_states(self, rows: pa.Table, codes: _Codes) -> None:
+        """Hold, of each partition not in detail, the last state of each source and the last committed one, and one of those with
+        eligible leader replicas."""
         names = ("source", "entry", "uncommitted", "fenced")
         columns = [codes.tolist(), *(rows[name].to_pylist() for name in names)]
         last: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -150,7 +157,12 @@ class ToldRows:
         with_elr = np.logical_or(*elr).nonzero()[0][: not self._has_elr]
         self._has_elr |= bool(with_elr.size)
         kept[with_elr] = True
-        return kept
+        kept &= ~self._is_whole(codes)
+        self.further.places.extend(map(self.places.__getitem__, np.searchsorted(self._audited, codes[kept]).tolist()))
+        for found in arrow_to_rows(rows.filter(numbers_to_arrow(kept)), KnownState):
+            # Equal lists and maps of neighbouring rows are one object, which a state that is held keeps.
+            key = tuple(id(value) if isinstance(value, (list, dict)) else value for value in found)
+            self.further.states.append(self._states.setdefault(key, found))
 
     def _first(self, table: str, rows: pa.Table, names: Collection[str]) -> _Flags:
         """True for the first row with each combination of values, over all files."""
@@ -184,7 +196,6 @@ _MORE: Mapping[str, Callable[[ToldRows, pa.Table, _Codes], _Flags]] = {
     "captures": ToldRows._captures,
     "replicas": ToldRows._replicas,
     "group_offsets": ToldRows._group_offsets,
-    "partition_states": ToldRows._partition_states,
 }
 
 
@@ -279,12 +290,11 @@ def told_results(
     results = assemble_results(finished, found, snapshot, timeline)
     if told.is_all:
         return results
-    places = [place_of(row) for row in results.partitions]
     placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)).issuperset(PLACE_COLUMNS)]
     of_audit = {table: warehouse.placed_files(table, finished.audit_id) for table in placed}
     states = warehouse.placed_files("partition_states", finished.snapshot_id, ingest_id=finished.ingest_id)
-    parts = AnswerParts(places, {**of_audit, "partition_states": states}, results.high_watermark_timeline, runner)
-    return replace(results, stored=parts)
+    parts = AnswerParts(told.places, {**of_audit, "partition_states": states}, results.high_watermark_timeline, runner)
+    return replace(results, stored=parts, further=told.further)
 
 
 def with_snapshot_rows(rows: ReportRows, warehouse: StoredTables, ingested: AttemptRow) -> ReportRows:
