@@ -36,12 +36,13 @@ from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
-from replica_audit.results import PartitionRows, Results, place_of
+from replica_audit.results import KnownState, PartitionRows, Results, place_of
 from replica_audit.row_classes import to_dict
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, ReportRows
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, PartitionStateRow, ReportRows
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_parts, table_reads
 from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_reads import PlacedFiles
 
 
@@ -186,7 +187,7 @@ def test_any_finding_is_explained(
 
 
 def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a partition without details only its row of `partitions`, its last state and its findings are held."""
+    """Of a partition without details only its row of `partitions` and its findings are held."""
     held = []
     for partitions in (9, 18):
         write_long_logs(tmp_path / str(partitions), 1, partitions)
@@ -195,10 +196,32 @@ def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch:
         told = load_results(ran.warehouse, None, "high")
         assert len(told.partitions) == partitions
         assert max(len(part.replicas) for part in told.parts()) == 2 * answer_parts.STRETCH
-        more = ("partitions", "partition_states", "findings")
+        more = ("partitions", "findings")
         held.append({table: len(told.table(table)) for table in REPORT_TABLES if table not in more})
     # One row of each broker says whether it was stopped; which one, follows from the names of files.
     assert all(abs(held[1][table] - number) <= 2 for table, number in held[0].items()) and held[0]["replicas"] > 0
+
+
+def test_equal_states_of_partitions_without_details_are_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
+    held = []
+    for partitions in (9, 18):
+        place = tmp_path / str(partitions)
+        copies = [Replica(written(0, 10, 0), partition=number, high_watermark=10) for number in range(partitions)]
+        listed = [Listed(1 + number % 2, (1, 2), (1, 2), partition=number) for number in range(partitions)]
+        write_snapshot(place / "copied", {1: copies, 2: copies}, listed)
+        run_stages(place / "copied", place / "warehouse", driver_rows=1)
+        with only_new_objects():
+            told = load_results(Warehouse(str(place / "warehouse")), None, "high")
+            held.append((count_held(PartitionStateRow), count_held(KnownState)))
+        assert len(told.further.places) == partitions - held[-1][0] > 0
+        assert {place: state.leader_id for place, state in told.states()} == {
+            place_of(row): row.leader_id for row in told.partitions
+        }
+    assert held[0] == held[1] and held[0][1] < 5, held
 
 
 def test_of_a_history_the_last_states_are_held_however_many_rows_are_read_at_a_time(
@@ -207,8 +230,8 @@ def test_of_a_history_the_last_states_are_held_however_many_rows_are_read_at_a_t
     ran = run_of(FIXTURES / "last-replica-elr-2-cut")
     whole, told = whole_and_told(ran, monkeypatch)
     monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 1000)
-    assert told.partition_states == load_results(ran.warehouse, None, "high").partition_states
-    assert 5 < len(told.partition_states) < len(whole.partition_states)
+    assert [*told.states()] == [*load_results(ran.warehouse, None, "high").states()]
+    assert 5 < len(told.further.states) < len([*told.states()]) < len(whole.partition_states)
 
 
 def test_costs_of_partitions_without_details_are_held_packed(

@@ -177,7 +177,8 @@ def _head(results: Results, advice: Plan) -> bytes:
     members.update(
         (table, _in_one(in_order(table, rows))) for table, rows in results.unplaced(REPORT_TABLES).items() if rows
     )
-    return _line({**members, "steps": render_value(list(map(to_object, advice.steps)), "steps")})
+    # A step may name every partition several times: no two are objects of JSON at once.
+    return _line({**members, "steps": _in_one(render_value(to_object(step), "steps") for step in advice.steps)})
 
 
 def _lines(part: Results) -> Iterator[bytes]:

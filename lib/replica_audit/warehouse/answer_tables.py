@@ -121,8 +121,10 @@ class ToldRows:
         """All findings; for partitions not in detail without the evidence that only their own page shows."""
         told = self._is_whole(codes)
         yield from arrow_to_rows(rows.filter(numbers_to_arrow(told)), FindingRow)
-        for row in arrow_to_rows(rows.filter(numbers_to_arrow(~told)), FindingRow):
-            yield row._replace(evidence=tuple(one for one in row.evidence or () if one.kind in _EVIDENCE))
+        others = rows.filter(numbers_to_arrow(~told))
+        column = others.schema.get_field_index("evidence")
+        evidence = _of_kinds(joined(others["evidence"]), _EVIDENCE)
+        yield from arrow_to_rows(others.set_column(column, "evidence", evidence), FindingRow)
 
     def _captures(self, rows: pa.Table, codes: _Codes) -> _Flags:
         lacking = ~_is_one_of(rows["state"], ("whole",)) | arrow_to_numbers(pc.is_valid(rows["needed"]))
@@ -181,7 +183,16 @@ def _are_in(codes: _Codes, known: _Codes) -> _Flags:
     return np.searchsorted(known, codes, "right") > np.searchsorted(known, codes)
 
 
-def _is_one_of(column: pa.ChunkedArray, texts: Sequence[str]) -> _Flags:
+def _of_kinds(evidence: pa.ListArray, kinds: Sequence[str]) -> pa.ListArray:
+    """The lists of pieces of evidence, with those of some kinds only."""
+    pieces = evidence.flatten()
+    chosen = _is_one_of(pieces.field("kind"), kinds)
+    ends = np.cumsum([0, *arrow_to_numbers(evidence.value_lengths(), 0)])
+    kept = np.concatenate([[0], np.cumsum(chosen)])[ends].astype(np.int32)
+    return pa.ListArray.from_arrays(numbers_to_arrow(kept), pieces.filter(numbers_to_arrow(chosen)))
+
+
+def _is_one_of(column: pa.Array | pa.ChunkedArray, texts: Sequence[str]) -> _Flags:
     return arrow_to_numbers(pc.is_in(column, values_to_arrow(texts, pa.string())))
 
 
