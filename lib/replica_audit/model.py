@@ -594,6 +594,8 @@ class Leadership:
     (`snapshot.metadata.downtime`)."""
     perhaps_down: tuple[int, ...] = ()
     """Brokers that are not `fenced` and of which nothing shows that they ran when they were copied (`snapshot.metadata.downtime`)."""
+    offline: tuple[int, ...] = ()
+    """Assigned brokers whose log dir with the partition was offline, or lost, when they last told the controller (KIP-858)."""
     overtaken: bool = False
     """True if the listing, or the file of states, is older than the logs of another of its partitions: its ISR may be out of date."""
 

@@ -304,6 +304,8 @@ class PartitionStateRow(NamedTuple):
     """replicas that registered again since the previous state without having announced their stop"""
     perhaps_down: Sequence[Int] | None
     """brokers that are not fenced and of which nothing shows that they ran when they were copied; in the last state only"""
+    offline: Sequence[Int] | None
+    """brokers whose log dir with the partition is offline or lost, so that they are not elected (KIP-858); in the last state only"""
 
 
 class HighWatermarkTimelineRow(NamedTuple):

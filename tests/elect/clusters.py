@@ -32,6 +32,7 @@ class Part:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     equals: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
 
 
 def scattered(count: int, seed: int) -> list[Part]:
@@ -66,6 +67,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
             "replicas": part.replicas,
             "adding": part.adding,
             "removing": part.removing,
+            "offline": part.offline,
             "configs": configs,
             "source": source,
             "elr": (),

@@ -171,3 +171,21 @@ def test_a_leader_that_a_reassignment_removes_is_followed_by_one_in_sync() -> No
     # With nobody else in sync it goes on.
     only = Registration((1, 0), 0, 5, frozenset({0}), removing=frozenset({0}))
     assert catch_up(only, {0}) == only
+
+
+def test_whoever_has_the_partition_on_a_log_dir_that_is_offline_is_passed_over_until_the_broker_starts_with_it() -> (
+    None
+):
+    alone = LEADERLESS._replace(offline=frozenset({1}))
+    assert next_leader(alone, {0, 1, 2}, unclean=False) is None
+    assert next_leader(LEADERLESS._replace(offline=frozenset({0})), {0, 2}, unclean=True) == NextLeader(2, "unclean")
+    assert start_broker(alone, 2, {1, 2}, clean=True).leader_id is None
+    assert start_broker(alone, 1, {1, 2}, clean=True).leader_id == 1
+    lost = LEADERLESS._replace(isr=frozenset(), last_known=(1,), has_elr=True, offline=frozenset({1}))
+    assert next_leader(lost, {1}, unclean=False) is None
+
+
+def test_on_a_log_dir_that_is_offline_nobody_catches_up_or_is_preferred() -> None:
+    led = LED._replace(isr=frozenset({1}), offline=frozenset({2}))
+    assert catch_up(led, {0, 1, 2}).isr == {0, 1}
+    assert prefer(LED._replace(replicas=(2, 1, 0), offline=frozenset({2})), {0, 1, 2}).leader_id == 1

@@ -124,9 +124,12 @@ def register_broker(broker: int, *, fenced: bool = False, log_dirs: Sequence[str
     )
 
 
-def registration_change(broker: int, fenced: int | None = None, *, stopping: int | None = None) -> bytes:
+def registration_change(
+    broker: int, fenced: int | None = None, *, stopping: int | None = None, log_dirs: Sequence[str] = ()
+) -> bytes:
     fields = {tag: struct.pack(">b", value) for tag, value in ((0, fenced), (1, stopping)) if value is not None}
-    return message(17, 1, struct.pack(">iq", broker, 1) + tags(fields))
+    fields |= {2: uuids(log_dirs)} if log_dirs else {}
+    return message(17, 2, struct.pack(">iq", broker, 1) + tags(fields))
 
 
 def feature(name: str, level: int) -> bytes:

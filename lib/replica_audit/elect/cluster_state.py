@@ -281,6 +281,8 @@ def present_state(
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
     }
     others = {row.broker_id for row in results.replicas} - brokers
+    # The flag is missing in the log dir that failed, and the controller takes the broker for killed (`readBrokerEpochFromCleanShutdownFiles`).
+    failed = {broker for one in partitions.values() for broker in one.offline}
     is_up = {broker for broker in brokers | others if found_up.get(broker)} if up is None else set(up)
     clean = (
         {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
@@ -292,7 +294,7 @@ def present_state(
         partitions=partitions,
         unclean_said=said,
         up=frozenset(is_up),
-        clean=frozenset(clean - is_up),
+        clean=frozenset(clean - is_up - failed),
         unknown=unknown,
         has_elr=has_elr,
         mode=mode,
@@ -325,6 +327,7 @@ def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bo
         has_elr=has_elr,
         adding=_members(tuple(state.adding or ())),
         removing=_members(tuple(state.removing or ())),
+        offline=_members(tuple(state.offline or ())),
     )
 
 

@@ -313,6 +313,7 @@ def _decision(
         candidates=candidates,
         salvage=salvage,
         depends_on=tuple(matrix.needed[place]),
+        offline=() if registration is None else tuple(sorted(registration.offline)),
     )
 
 

@@ -189,7 +189,7 @@ class PlanAttempt:
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
-            self._start(candidate, text, [self._controllers_lead])
+            self._start(candidate, text, [self._controllers_lead, *self._texts.disk_back(one)])
             self.procedures.update(dict.fromkeys(one.places, "start"))
             self._look_for_quorum(one.places)
         else:
@@ -198,7 +198,7 @@ class PlanAttempt:
                 self._stop(rivals, one, uncut)
             if candidate not in self._now.up:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
-                before = [*self._before_start(one, taken), *uncut]
+                before = [*self._before_start(one, taken), *uncut, *self._texts.disk_back(one)]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
             self._look_for_quorum(one.places)
             kinds = self._kinds.one_of_each(one.places)
@@ -312,7 +312,8 @@ class PlanAttempt:
     def _rivals(self, one: Round, taken: Sequence[TopicPartition]) -> list[int]:
         """Brokers that have to be down while the candidate is elected; present leaders are stopped last.
 
-        Includes brokers that hold what `taken`, which the candidate may lead meanwhile, would lose.
+        Includes brokers that hold what `taken`, which the candidate may lead meanwhile, would lose, and the candidate itself where it has to
+        start with a log dir that was offline.
         """
         earlier = {self._choice(place) for place in self._done}
         up = self._now.perhaps_up - {one.candidate_id}
@@ -320,7 +321,9 @@ class PlanAttempt:
         takers = cache(self._now.takers)
         for place in self._kinds.one_of_each(one.places):
             partition = self._now.ways[0].partitions[place]
-            for broker in set(partition.replicas) & up:
+            if one.candidate_id in partition.offline & self._now.perhaps_up:
+                found.add(one.candidate_id)
+            for broker in (up & set(partition.replicas)) - partition.offline:
                 before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
                 # A broker elected in an earlier round stays up, unless this election would choose it.
                 if broker not in earlier or before or broker in takers(place):

@@ -107,6 +107,8 @@ class Decision:
     """Logs from which the lost records can be salvaged."""
     depends_on: tuple[int, ...]
     """Brokers that were not captured and may hold records that change the costs."""
+    offline: tuple[int, ...] = ()
+    """Brokers that are not elected, since their log dir with the partition is offline (KIP-858)."""
 
     @property
     def chosen(self) -> Candidate:

@@ -215,16 +215,17 @@ class Scenario:
         return replace(self, partitions=partitions)
 
     def stopped(self, broker_id: int) -> Scenario:
-        """The scenario after SIGTERM, by which the broker leaves cleanly; unchanged if it is down."""
+        """The scenario after SIGTERM, by which the broker leaves cleanly unless a log dir of it is offline (H19); unchanged if it is down."""
         if broker_id not in self.up:
             return self
         left = self.up - {broker_id}
-        down = replace(self, up=left, clean=self.clean | {broker_id})
+        failed = any(broker_id in self.partitions[one].offline for one in self.kinds.assigned_to(broker_id))
+        down = replace(self, up=left, clean=self.clean if failed else self.clean | {broker_id})
         change = self.kinds.change(("stop", broker_id), left, partial(_stop, broker_id))
         return down._moved(self.kinds.assigned_to(broker_id), change)
 
     def started(self, broker_id: int) -> Scenario:
-        """The scenario after the broker has started, and every live replica has caught up with its leader."""
+        """The scenario after the broker has started with all its log dirs, and every live replica has caught up with its leader."""
         clean = broker_id in self.clean
         up = self.up | {broker_id}
         back = replace(self, up=up, clean=self.clean - {broker_id})

@@ -180,10 +180,24 @@ class StepTexts:
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
+    def disk_back(self, one: Round) -> Iterator[str]:
+        """A condition for the start of a candidate whose log dir with some of its partitions is offline."""
+        candidate = one.candidate_id
+        if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
+            yield (
+                f"The log directory of broker {candidate} with {list_places(offline)}, which is offline, is back in its place, readable "
+                "and with all its files, meta.properties too: if it is empty, the broker begins empty logs there and leads with them. If "
+                "it is lost, follow the plan of elect with --candidate instead"
+            )
+
     def elect(self, one: Round, *, by_itself: bool) -> Step:
         """`by_itself`: the broker may lead already, which cannot be known beforehand."""
         file = f"elect-broker-{one.candidate_id}.json"
         single = len(one.places) == 1
+        offline = {broker for place in one.places for broker in self._state.partitions[place].offline} - {
+            one.candidate_id
+        }
+        with_disk = f" (the log directory of {name_brokers(sorted(offline))} is offline)" if offline else ""
         return _step(
             "elect",
             f"Elect broker {one.candidate_id} for {list_places(one.places)}",
@@ -195,8 +209,8 @@ class StepTexts:
                 f"{list_places(one.places)} {'has' if single else 'have'} no leader"
                 f"{f', or broker {one.candidate_id} leads by itself' if by_itself else ''}: where there is one, the tool ends "
                 "with 0 and changes nothing",
-                f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up: the first live one in the "
-                "order of the assignment is elected",
+                f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up{with_disk}: the first live one in "
+                "the order of the assignment is elected",
             ],
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )

@@ -30,6 +30,8 @@ class Registration(NamedTuple):
     """Replicas that a reassignment adds; a subset of `replicas`."""
     removing: frozenset[int] = frozenset()
     """Replicas that a reassignment removes, with their logs, once all of `adding` are in sync; a subset of `replicas`."""
+    offline: frozenset[int] = frozenset()
+    """Replicas whose log dir is offline: they neither lead nor follow, however long their broker is up (KIP-858)."""
 
     @property
     def entitled(self) -> frozenset[int]:
@@ -50,7 +52,8 @@ class NextLeader(NamedTuple):
 
 def next_leader(partition: Registration, alive: AbstractSet[int], *, unclean: bool) -> NextLeader | None:
     """The leader that an election among the brokers `alive` chooses; None if there is none. With `unclean` any live
-    replica may be elected (`PartitionChangeBuilder.electLeader`; H2, H4, H6)."""
+    replica may be elected (`PartitionChangeBuilder.electLeader`; H2, H4, H6, H19)."""
+    alive = alive - partition.offline
     entitled = partition.entitled
     if partition.leader_id in entitled & alive:
         return NextLeader(partition.leader_id, "stays")
@@ -86,7 +89,7 @@ def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
     """The partition after a preferred election: the first replica of the assignment leads if it is in sync; a partition without
     a leader stays as it is (`PartitionChangeBuilder.Election.PREFERRED`; H3, H9)."""
     first = partition.replicas[0]
-    if partition.leader_id in (None, first) or first not in partition.isr & alive:
+    if partition.leader_id in (None, first) or first not in (partition.isr & alive) - partition.offline:
         return partition
     return partition._replace(leader_id=first, leader_epoch=partition.leader_epoch + 1)
 
@@ -107,10 +110,13 @@ def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]
 
 
 def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int], *, clean: bool) -> Registration:
-    """The partition after a broker came back; `alive` includes it. A broker that was killed is neither in sync nor eligible (KIP-966)."""
+    """The partition after a broker came back with all its log dirs; `alive` includes it. A broker that was killed is neither in sync nor
+    eligible (KIP-966)."""
+    back = frozenset({broker_id})
     if partition.has_elr and not clean:
-        gone = frozenset({broker_id})
-        partition = partition._replace(isr=partition.isr - gone, elr=partition.elr - gone)
+        partition = partition._replace(isr=partition.isr - back, elr=partition.elr - back)
+    if partition.offline:
+        partition = partition._replace(offline=partition.offline - back)
     return elect(partition, alive)
 
 
@@ -119,7 +125,7 @@ def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
     (`Partition.maybeExpandIsr`)."""
     if partition.leader_id is None:
         return partition
-    isr = partition.isr | (frozenset(partition.replicas) & alive)
+    isr = partition.isr | ((frozenset(partition.replicas) & alive) - partition.offline)
     enough = len(isr) >= partition.min_isr
     caught_up = partition._replace(isr=isr, elr=frozenset() if enough else partition.elr - isr)
     return _end_reassignment(caught_up, alive)

@@ -255,13 +255,20 @@ def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
                 f"As things are, Kafka chooses broker {one.kafka_choice_id}{unless}: {_RIGHTS[one.kafka_choice_right]}."
             )
         elif place_of(one) in plan.leaderless:
-            text = "As things are, Kafka elects nobody."
+            text = f"As things are, Kafka elects nobody{_tell_offline(one)}."
         else:
             continue
         said[text].append(f"{one.topic}-{one.partition}")
     for text, places in said.items():
         of = f"{clean(join_some(places, 4, 'partition'))}: " if len(said) > 1 else ""
         yield from wrap(f"{of}{text}", "  ")
+
+
+def _tell_offline(decision: Decision) -> str:
+    if not decision.offline:
+        return ""
+    has = "its log directory with it is" if len(decision.offline) == 1 else "their log directories with it are"
+    return f", and not {name_brokers(decision.offline, 'or')} however long it is up: {has} offline"
 
 
 def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:

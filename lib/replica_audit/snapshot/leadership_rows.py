@@ -38,6 +38,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
                 fenced_since=since,
                 down_when_copied=leadership.down_when_copied or None,
                 perhaps_down=leadership.perhaps_down or None,
+                offline=leadership.offline or None,
             )
         yield row
     if not leadership.history:
@@ -92,8 +93,8 @@ def _of_history(rows: list[PartitionStateRow]) -> Leadership:
     since = {int(broker): at for broker, at in (last.fenced_since or {}).items()}
     fenced = None if last.fenced is None else tuple(last.fenced)
     leadership = leadership_of_history(last.topic, last.partition, last.topic_id, history, fenced, since)
-    down, perhaps = (tuple(brokers or ()) for brokers in (last.down_when_copied, last.perhaps_down))
-    return replace(leadership, down_when_copied=down, perhaps_down=perhaps)
+    names = ("down_when_copied", "perhaps_down", "offline")
+    return replace(leadership, **{name: tuple(getattr(last, name) or ()) for name in names})
 
 
 def _state(row: PartitionStateRow) -> PartitionState:

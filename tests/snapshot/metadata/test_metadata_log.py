@@ -108,6 +108,30 @@ def test_brokers_that_are_fenced_stopped_or_unknown(tmp_path):
     assert found["t", 0].fenced == (2,)
 
 
+def test_brokers_whose_log_dir_with_the_partition_is_not_online(tmp_path):
+    """KIP-858: of the directories assigned to the replicas, those that a broker's last registration lacks."""
+    dirs = [letter * 21 + "A" for letter in "bcdef"]
+    unassigned, lost = ("A" * 21 + letter for letter in "Qg")
+    found = read_one(
+        tmp_path / "now",
+        write.batch(0, [write.topic("t", TOPIC_ID)]),
+        write.batch(1, [
+            write.partition(TOPIC_ID, (1, 2, 3), 1, directories=(dirs[0], dirs[1], unassigned)),
+            *(write.register_broker(one, log_dirs=dirs) for one in (1, 2, 3)),
+        ]),
+        write.batch(5, [write.registration_change(2, log_dirs=(dirs[0], dirs[2])), write.registration_change(3, log_dirs=dirs[:1])]),
+        write.batch(7, [write.registration_change(2, 1)]),
+    )["t", 0]  # fmt: skip
+    assert found.offline == leadership_of_rows(list(state_rows(found))).offline == (2,)
+    back = read_one(
+        tmp_path / "back",
+        write.batch(0, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, directories=(lost, dirs[1]))]),
+        write.batch(2, [write.register_broker(1, log_dirs=dirs), write.register_broker(2, log_dirs=dirs[:1])]),
+        write.batch(4, [write.register_broker(2, log_dirs=dirs)]),
+    )
+    assert back["t", 0].offline == (1,)
+
+
 def test_a_leader_that_is_stopped_is_told_from_one_that_is_fenced(tmp_path):
     """The order of records is that of 4.3.1: stopping before the leaderships are taken away, fenced after."""
     (one,) = read_one(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
@@ -11,7 +12,7 @@ from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
-from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.message_fields import ZERO_UUID, MessageError
 from replica_audit.snapshot.metadata.kraft_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -48,6 +49,8 @@ _DEFAULTS = {
     "log.message.timestamp.type": "message.timestamp.type",
 }
 _CLUSTER = ""
+#: Directory ids of replicas that are not assigned to a log dir yet, or were not before JBOD came to KRaft (`DirectoryId`).
+_ANY_DIRECTORY = (ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ")
 
 
 class MetadataImage:
@@ -66,6 +69,8 @@ class MetadataImage:
         self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._brokers: dict[int, tuple[bool, bool]] = {}
+        self._online: dict[int, frozenset[str]] = {}
+        """Ids of the log dirs that a broker has online; without an entry they are unknown."""
         self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
         self.elr_levels: list[tuple[int, int]] = []
         self._batch = (-1, -1)
@@ -137,7 +142,15 @@ class MetadataImage:
     ) -> Leadership:
         idle = [broker for broker in last.replicas if any(self._brokers.get(broker, (True, False)))]
         since = {broker: self._fenced_since[broker] for broker in sorted(idle) if broker in self._fenced_since}
-        return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)), since)
+        found = leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)), since)
+        return replace(found, offline=tuple(sorted(self._offline(last))))
+
+    def _offline(self, state: PartitionState) -> Iterator[int]:
+        """Brokers that have the partition in a log dir which is not online (`DirectoryId.isOnline`, KIP-858)."""
+        for broker, directory in zip(state.replicas, state.directories):
+            online = self._online.get(broker)
+            if online and directory not in online and directory not in _ANY_DIRECTORY:
+                yield broker
 
     def _apply(self, entry: MetadataEntry, occasion: Occasion | None) -> None:
         message = entry.message
@@ -152,6 +165,8 @@ class MetadataImage:
                 self._configure(entry, message)
             case BrokerState(broker_id=broker_id):
                 self._note_broker(entry, broker_id, message.fenced, message.registered)
+                if message.log_dirs:
+                    self._online[broker_id] = frozenset(message.log_dirs)
                 fenced, stopping = self._brokers.get(broker_id, (False, False))
                 self._brokers[broker_id] = (
                     fenced if message.fenced is None else message.fenced,
@@ -160,6 +175,7 @@ class MetadataImage:
             case BrokerGone(broker_id=broker_id):
                 self._note_broker(entry, broker_id, True, False)
                 self._brokers.pop(broker_id, None)
+                self._online.pop(broker_id, None)
             case TopicCreated(topic_id=topic_id, name=name):
                 self._forget_name(topic_id)
                 self._names[topic_id] = self.created[topic_id] = name
