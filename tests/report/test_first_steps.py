@@ -182,6 +182,24 @@ def test_the_directory_of_a_replica_is_moved_away_once() -> None:
     assert named == {"orders-0 on broker 2": "LOG-CORRUPT-MID", "orders-0 on broker 3": "DIV-CORRUPT"}
 
 
+def test_of_all_remedies_that_rebuild_a_replica_the_worst_is_a_step() -> None:
+    codes = {"LOG-GAP": "medium", "LOG-OFFSET-DUPLICATE": "high", "LOG-CRC-BLIND": "high", "DIV-PRESENCE": "high"}
+    rows = [finding(code, severity, broker_id=2) for code, severity in codes.items()]
+    steps = steps_of(results([partition(verdict="COMMITTED_DIVERGENCE")], rows))
+    (step,) = [step for step in steps if "directory away" in step]
+    assert step.startswith("orders-0 on broker 2: Keep a copy of the replica on broker 2, and rebuild it")
+    assert "only while another one leads the partition and is sound there, one broker at a time" in step
+    assert step.endswith("(LOG-OFFSET-DUPLICATE).")
+
+
+def test_no_replica_is_rebuilt_before_it_is_decided_which_side_is_right() -> None:
+    rows = [finding("DIV-HIDDEN", "critical", broker_id=2), finding("LOG-OFFSET-REGRESSION", "high", broker_id=1)]
+    steps = steps_of(results([partition(verdict="COMMITTED_DIVERGENCE")], rows))
+    hidden, of_leader = [step for step in steps if "directory away" in step]
+    assert hidden.endswith("(DIV-HIDDEN).") and "Before that" not in hidden
+    assert "Before that decide which side is right of orders-0 (DIV-HIDDEN), and leave leadership as it is" in of_leader
+
+
 def test_a_remedy_in_a_plan_is_a_sentence_and_names_brokers_that_no_partition_is_said_of() -> None:
     rows = [
         finding("LOG-TAIL-PARTIAL", "medium"),

@@ -149,6 +149,14 @@ def parse_family(text: str, family: str, codes: list[Code]) -> FamilyText:
     return FamilyText(subject, {code.code: _parse_code(found[code.code], code) for code in codes})
 
 
+#: Ends each remedy that moves a replica's directory away.
+_REBUILDING = (
+    "A replica is rebuilt only while another one leads the partition and is sound there, one broker at a time: stop the broker, move "
+    "the partition's directory away, keep it, and start the broker, which fetches the partition from the leader. A broker that was "
+    "alone in sync would lead with an empty log."
+)
+
+
 def _parse_code(section: str, code: Code) -> CodeText:
     head, *items = section.split("\n- ")
     said = dict(" ".join(item.split()).split(": ", 1) for item in items)
@@ -168,4 +176,4 @@ def _parse_code(section: str, code: Code) -> CodeText:
         *code.verdicts,
     }:
         raise ValueError(f"{code.code}: not a text of it: {text}")
-    return text
+    return text._replace(remedy=f"{text.remedy} {_REBUILDING}") if "moved_away" in code.traits else text

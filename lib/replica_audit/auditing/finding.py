@@ -40,6 +40,7 @@ TRAITS = {
     "moved": "says that some findings are in doubt before the partition is collected again",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "moved_away": "has a remedy that moves a replica's directory away and fetches it again",
+    "two_sides": "leaves it to people which of two replicas is right, before either is fetched again",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
     "quorum": "is about the copies of the metadata log, where it is of no partition",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, codes_with
 from replica_audit.auditing.finding import find_unseen_tails
@@ -114,6 +114,7 @@ def _remedies(
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
     for row in _moved_away_once(loud):
         rows_of[row.code].append(row)
+    undecided = {place_of(row): row.code for row in loud if row.code in codes_with("two_sides")}
 
     def urgency(item: tuple[str, list[FindingRow]]) -> tuple[int, int]:
         return min(SEVERITIES.index(row.severity) for row in item[1]), -len(item[1])
@@ -124,22 +125,37 @@ def _remedies(
         remedy = code_text(code).remedy
         if remedy.startswith("None") and not any(map(_is_medium, rows)):
             continue
+        text = name_remedy(remedy, [row.broker_id for row in rows]).rstrip(".")
+        if code in codes_with("moved_away") and (waiting := _waiting(rows, undecided)):
+            text = (
+                f"{text}. Before that decide which side is right of {waiting}, and leave leadership as it is until then"
+            )
         yield Step(
             action="mend",
-            text=f"{_where(rows)}: {name_remedy(remedy, [row.broker_id for row in rows]).rstrip('.')} ({code})",
+            text=f"{_where(rows)}: {text} ({code})",
             brokers=tuple(sorted({row.broker_id for row in rows if row.broker_id is not None})),
             partitions=tuple(sorted({place for place, _ in with_places(rows)})),
         )
 
 
 def _moved_away_once(found: Sequence[FindingRow]) -> Iterator[FindingRow]:
-    """The findings, of those whose remedy moves a replica's directory away one code for each replica, the first of the catalogue: a
-    second time would take what the broker has just fetched."""
+    """The findings, of those whose remedy moves a replica's directory away one code for each replica, the worst and then the first of the
+    catalogue: a second time would take what the broker has just fetched."""
     codes = [code for code in CATALOGUE if code in codes_with("moved_away")]
     first: dict[tuple[FindingPlace, int | None], str] = {}
-    for row in sorted((row for row in found if row.code in codes), key=lambda row: codes.index(row.code)):
+
+    def urgency(row: FindingRow) -> tuple[int, int]:
+        return SEVERITIES.index(row.severity), codes.index(row.code)
+
+    for row in sorted((row for row in found if row.code in codes), key=urgency):
         first.setdefault((place_of(row), row.broker_id), row.code)
     return (row for row in found if row.code not in codes or row.code == first[place_of(row), row.broker_id])
+
+
+def _waiting(rows: Iterable[FindingRow], undecided: Mapping[FindingPlace, str]) -> str:
+    """Partitions of `rows` of which another finding leaves it `undecided` which replica is right, with its code; "" if there are none."""
+    places = dict(with_places(row for row in rows if undecided.get(place_of(row), row.code) != row.code))
+    return list_names(f"{topic}-{number} ({undecided[topic, number]})" for topic, number in places)
 
 
 def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:

@@ -39,11 +39,19 @@ DIV_EPOCH = Code(
     traits=("records", "difference"),
 )
 DIV_TAIL_PENDING = Code("DIV-TAIL-PENDING", ("info",), ("UNCOMMITTED_DIVERGENCE",), traits=("records", "difference"))
-DIV_HIDDEN = Code("DIV-HIDDEN", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
-DIV_CONTENT = Code("DIV-CONTENT", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
+DIV_HIDDEN = Code(
+    "DIV-HIDDEN", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away", "two_sides")
+)
+DIV_CONTENT = Code(
+    "DIV-CONTENT", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away", "two_sides")
+)
 DIV_CORRUPT = Code("DIV-CORRUPT", ("high",), ("LATENT_CORRUPTION",), traits=("records", "difference", "moved_away"))
-DIV_PRESENCE = Code("DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
-DIV_KEY_STATE = Code("DIV-KEY-STATE", ("high",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
+DIV_PRESENCE = Code(
+    "DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away")
+)
+DIV_KEY_STATE = Code(
+    "DIV-KEY-STATE", ("high",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away")
+)
 DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records",))
 DIV_FORMAT = Code("DIV-FORMAT", ("info",), traits=("records",))
 

@@ -31,16 +31,21 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 EPO_FILE_CORRUPT = Code(
-    "EPO-FILE-CORRUPT", ("high", "medium"), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("damage",)
+    "EPO-FILE-CORRUPT", ("high", "medium"), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("damage", "moved_away")
 )
 EPO_CACHE_MISSING = Code(
-    "EPO-CACHE-MISSING", ("high", "medium", "info"), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("damage",)
+    "EPO-CACHE-MISSING",
+    ("high", "medium", "info"),
+    ("LATENT_CORRUPTION", "INCONCLUSIVE"),
+    traits=("damage", "moved_away"),
 )
 EPO_CACHE_STALE = Code("EPO-CACHE-STALE", ("info",))
-EPO_NON_MONOTONIC = Code("EPO-NON-MONOTONIC", ("medium",), traits=("damage",))
-EPO_START_MISMATCH = Code("EPO-START-MISMATCH", ("high",), ("COMMITTED_DIVERGENCE",), traits=("damage",))
+EPO_NON_MONOTONIC = Code("EPO-NON-MONOTONIC", ("medium",), traits=("damage", "moved_away"))
+EPO_START_MISMATCH = Code(
+    "EPO-START-MISMATCH", ("high",), ("COMMITTED_DIVERGENCE",), traits=("damage", "moved_away", "two_sides")
+)
 EPO_UNKNOWN_TO_LEADER = Code("EPO-UNKNOWN-TO-LEADER", ("medium", "info"))
-EPO_AHEAD_OF_METADATA = Code("EPO-AHEAD-OF-METADATA", ("medium", "info"))
+EPO_AHEAD_OF_METADATA = Code("EPO-AHEAD-OF-METADATA", ("medium", "info"), traits=("moved_away",))
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -60,7 +60,9 @@ HWM_RP_ABOVE_LEO = Code(
     ("LATENT_CORRUPTION", "INCONCLUSIVE"),
     traits=("lost_tail", "two_moments"),
 )
-HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical", "high"), ("COMMITTED_DIVERGENCE", "INCONCLUSIVE"))
+HWM_ABOVE_ISR_PREFIX = Code(
+    "HWM-ABOVE-ISR-PREFIX", ("critical", "high"), ("COMMITTED_DIVERGENCE", "INCONCLUSIVE"), traits=("moved_away",)
+)
 HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
 HWM_STUCK = Code("HWM-STUCK", ("medium",))
 HWM_AHEAD = Code("HWM-AHEAD", ("critical",), ("INCONCLUSIVE",))

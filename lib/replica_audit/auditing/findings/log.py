@@ -26,16 +26,24 @@ if TYPE_CHECKING:
     from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
 LOG_CORRUPT_MID = Code("LOG-CORRUPT-MID", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away"))
-LOG_TAIL_PARTIAL = Code("LOG-TAIL-PARTIAL", ("medium", "low"), traits=("doubt", "damage"))
-LOG_TAIL_ZERO = Code("LOG-TAIL-ZERO", ("medium", "info"), traits=("doubt", "damage", "padding"))
-LOG_TAIL_GARBAGE = Code("LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
-LOG_OFFSET_REGRESSION = Code("LOG-OFFSET-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
-LOG_OFFSET_DUPLICATE = Code("LOG-OFFSET-DUPLICATE", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
-LOG_EPOCH_REGRESSION = Code("LOG-EPOCH-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
-LOG_GAP = Code("LOG-GAP", ("medium", "low", "info"), traits=("doubt", "damage"))
-LOG_SEGMENT_NAME = Code("LOG-SEGMENT-NAME", ("medium",), traits=("doubt", "damage"))
-LOG_FIELD = Code("LOG-FIELD", ("medium",), traits=("doubt", "damage"))
-LOG_CRC_BLIND = Code("LOG-CRC-BLIND", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_TAIL_PARTIAL = Code("LOG-TAIL-PARTIAL", ("medium", "low"), traits=("doubt", "damage", "moved_away"))
+LOG_TAIL_ZERO = Code("LOG-TAIL-ZERO", ("medium", "info"), traits=("doubt", "damage", "padding", "moved_away"))
+LOG_TAIL_GARBAGE = Code(
+    "LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
+)
+LOG_OFFSET_REGRESSION = Code(
+    "LOG-OFFSET-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
+)
+LOG_OFFSET_DUPLICATE = Code(
+    "LOG-OFFSET-DUPLICATE", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
+)
+LOG_EPOCH_REGRESSION = Code(
+    "LOG-EPOCH-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
+)
+LOG_GAP = Code("LOG-GAP", ("medium", "low", "info"), traits=("doubt", "damage", "moved_away"))
+LOG_SEGMENT_NAME = Code("LOG-SEGMENT-NAME", ("medium",), traits=("doubt", "damage", "moved_away"))
+LOG_FIELD = Code("LOG-FIELD", ("medium",), traits=("doubt", "damage", "moved_away"))
+LOG_CRC_BLIND = Code("LOG-CRC-BLIND", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away"))
 LOG_PRODUCER_DUPLICATE = Code("LOG-PRODUCER-DUPLICATE", ("medium",), traits=("doubt", "damage"))
 
 

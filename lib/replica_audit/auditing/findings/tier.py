@@ -29,7 +29,7 @@ TIER_LOST = Code("TIER-LOST", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLU
 TIER_GAP = Code("TIER-GAP", ("critical",), ("COMMITTED_LOSS",))
 TIER_NOT_COPIED = Code("TIER-NOT-COPIED", ("high",), ("COMMITTED_LOSS",))
 TIER_RETENTION = Code("TIER-RETENTION", ("high",), ("COMMITTED_LOSS",))
-TIER_FOLLOWER_GAP = Code("TIER-FOLLOWER-GAP", ("high",), ("LATENT_CORRUPTION",))
+TIER_FOLLOWER_GAP = Code("TIER-FOLLOWER-GAP", ("high",), ("LATENT_CORRUPTION",), traits=("moved_away",))
 TIER_EPOCHS = Code("TIER-EPOCHS", ("high",), ("INCONCLUSIVE",))
 TIER_UNKNOWN = Code("TIER-UNKNOWN", ("high", "info"), ("INCONCLUSIVE",))
 TIER_COPY_UNFINISHED = Code("TIER-COPY-UNFINISHED", ("low",))

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records",))
 TRN_LOGGED = Code("TRN-LOGGED", ("medium", "info"), traits=("records",))
-TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records",))
+TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "moved_away"))
 TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records",))
-TRN_MID_BATCH = Code("TRN-MID-BATCH", ("medium",), traits=("records",))
+TRN_MID_BATCH = Code("TRN-MID-BATCH", ("medium",), traits=("records", "moved_away"))
 TRN_OVER_TRUNCATE = Code("TRN-OVER-TRUNCATE", ("low",), traits=("records",))
 TRN_FULL = Code("TRN-FULL", ("low",), traits=("records",))
 TRN_OUT_OF_RANGE = Code("TRN-OUT-OF-RANGE", ("info",), traits=("records",))
-TRN_CACHE_DISAGREES = Code("TRN-CACHE-DISAGREES", ("medium",), traits=("records",))
+TRN_CACHE_DISAGREES = Code("TRN-CACHE-DISAGREES", ("medium",), traits=("records", "moved_away"))
 
 
 def judge(case: Case) -> Iterator[Finding]:
