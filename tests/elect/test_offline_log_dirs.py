@@ -49,6 +49,7 @@ def test_who_is_passed_over_is_not_stopped_for_another() -> None:
     other = Part("t", (1, 2), None, (1,), choice=2, offline=(1,))
     plan = plan_of(other, up=(1, 2))
     assert "stop" not in [action for action, _ in outline(plan)]
+    assert [one.broker_id for step in plan.steps for one in step.after] == [2]
     assert any("the log directory of broker 1 is offline" in one for one in the(plan, "elect", 2).before)
     assert ("stop", (1,)) in outline(plan_of(Part("t", (1, 2), None, (1,), choice=2), up=(1, 2)))
 

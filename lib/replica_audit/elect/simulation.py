@@ -336,6 +336,10 @@ class Scenarios:
         """True if the broker leads in every scenario."""
         return all(way.leader(place) == broker_id for way in self.ways)
 
+    def offline(self, place: TopicPartition) -> frozenset[int]:
+        """Brokers whose log dir with the partition is offline, which is the same in every scenario."""
+        return self.ways[0].partitions[self.kinds.first(place)].offline
+
     def takers(self, place: TopicPartition) -> set[int]:
         """Brokers that would lead the partition, in any scenario, as soon as they are up and nobody leads."""
         first = self.kinds.first(place)

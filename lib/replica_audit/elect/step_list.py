@@ -318,7 +318,7 @@ class StepTexts:
             if end is None or choice in leaving:
                 continue
             for broker in self._replicas(place):
-                if broker in leaving:
+                if broker in leaving | after.offline(place):
                     continue
                 cut = self._matrix.cut(place, choice, broker)
                 if broker not in after.up or cut is None or (place, broker) in told:

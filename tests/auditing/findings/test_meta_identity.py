@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC_ID, Replica, make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 
 from replica_audit.auditing.findings import meta
 from replica_audit.auditing.findings.meta import META_FOREIGN_DIR, META_FORK, META_NO_LEADER, META_STALE
@@ -26,6 +27,18 @@ def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
         "no leader; the others are compared with broker 1, and cuts are shown as if it were elected"
     ]
     assert not answer.found("META-ISR-UNKNOWN")
+
+
+def test_where_nobody_leads_since_a_log_dir_is_offline_that_is_said(tmp_path: Path) -> None:
+    dirs = [make_uuid(name) for name in ("a of 1", "b of 1", "of 2")]
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, directories=dirs[1:])]
+    begin += [write.register_broker(broker, log_dirs=dirs) for broker in (1, 2)]
+    left = [write.registration_change(1, log_dirs=dirs[:1]), write.change(TOPIC_ID, leader=-1, isr=(1,))]
+    answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, metadata={100: write.history(begin, *left)})
+    (message,) = answer.messages("META-NO-LEADER")
+    assert message.startswith(
+        "no leader, and broker 1 is not elected: its log directory with it is offline; the others"
+    )
 
 
 @pytest.mark.parametrize(

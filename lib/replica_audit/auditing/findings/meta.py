@@ -272,7 +272,8 @@ def _leader(case: Case) -> Iterator[Finding]:
     if reference.leader_id is None:
         yield finding(
             META_NO_LEADER,
-            f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
+            f"no leader{_say_offline(case.leadership)}; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as "
+            "if it were elected",
             severity="info" if case.stopped else "medium",
             evidence=[Evidence("leadership", text=name_source(reference.source))],
         )
@@ -285,6 +286,14 @@ def _leader(case: Case) -> Iterator[Finding]:
             f"{_why_unknown(case)}; {bound}",
             evidence=[Evidence("leadership", text=name_source(reference.source))],
         )
+
+
+def _say_offline(leadership: Leadership | None) -> str:
+    """Clause on brokers that the controller passes over (KIP-858); "" if there are none."""
+    if leadership is None or not leadership.offline:
+        return ""
+    has = "its log directory with it is" if len(leadership.offline) == 1 else "their log directories with it are"
+    return f", and {name_brokers(leadership.offline, 'or')} is not elected: {has} offline"
 
 
 def _why_unknown(case: Case) -> str:
