@@ -93,8 +93,9 @@ def _of_history(rows: list[PartitionStateRow]) -> Leadership:
     since = {int(broker): at for broker, at in (last.fenced_since or {}).items()}
     fenced = None if last.fenced is None else tuple(last.fenced)
     leadership = leadership_of_history(last.topic, last.partition, last.topic_id, history, fenced, since)
-    names = ("down_when_copied", "perhaps_down", "offline")
-    return replace(leadership, **{name: tuple(getattr(last, name) or ()) for name in names})
+    lists = (last.down_when_copied, last.perhaps_down, last.offline)
+    down, perhaps, offline = (tuple(brokers or ()) for brokers in lists)
+    return replace(leadership, down_when_copied=down, perhaps_down=perhaps, offline=offline)
 
 
 def _state(row: PartitionStateRow) -> PartitionState:
