@@ -22,6 +22,7 @@ def the(plan: Plan, action: str, broker: int) -> Step:
 def test_the_chosen_replica_is_started_again_with_its_log_dir_before_it_is_elected() -> None:
     plan = plan_of(LEADERLESS, up=(1,))
     assert plan.decisions[0].kafka_choice_id is None
+    assert not plan.alternatives
     steps = outline(plan)
     assert (
         steps.index(("stop", (1,)))

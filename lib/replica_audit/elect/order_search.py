@@ -151,6 +151,8 @@ class Search:
                 Alternative(*place_of(one), chosen_first(state, one))
                 for one in sorted(decided, key=place_of)
                 if place_of(one) in elected and one.procedure in ("elect", "unplanned") and state.mode != "zookeeper"
+                # The controller would pass over it and elect the next one.
+                if one.candidate_id not in one.offline
             ),
             outrun=tuple(sorted(attempt.outrun)),
         )
