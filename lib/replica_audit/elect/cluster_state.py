@@ -261,6 +261,8 @@ def present_state(
     found_clean = find_clean(results)
     partitions = {}
     said = {}
+    # Its row is the last one, which may be uncommitted.
+    offline = {place_of(row): tuple(row.offline) for row in results.partition_states if row.offline}
     doubted = _found(results, "quorum")
     overtaken = {place for place, _ in with_places(doubted)}
     # The ISR comes from a source that the audit does not believe, since the logs are newer.
@@ -275,7 +277,8 @@ def present_state(
             continue
         value = (state.configs or {}).get(UNCLEAN)
         said[place] = None if value is None else value == "true"
-        partitions[place] = _registration(state, leaders.get(place), has_elr=bool(has_elr))
+        registration = _registration(state, leaders.get(place), has_elr=bool(has_elr))
+        partitions[place] = registration._replace(offline=_members(offline.get(place, ())))
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     brokers |= {
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
@@ -327,7 +330,6 @@ def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bo
         has_elr=has_elr,
         adding=_members(tuple(state.adding or ())),
         removing=_members(tuple(state.removing or ())),
-        offline=_members(tuple(state.offline or ())),
     )
 
 
