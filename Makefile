@@ -345,10 +345,10 @@ build/replica_audit.zip: $(shell find lib -type f -not -name '*.pyc' -not -path 
 environment: build/environment.tar.gz
 
 # A virtual environment with the installed packages that executors import, and nothing else. Its bin/python is a link to
-# the Python that .venv was made with: that one has to be at the same place on every node. Every executor unpacks it: what
-# no task imports is left out, and compiled modules are not.
-EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam
-EXECUTOR_UNUSED := (^|/)(tests?|includes?|src|f2py|distutils)/|flight|_cuda|cpp_tests|\.(pyx|pxd|pxi|pyi|h|hpp|cc|a)$$|/libarrow_python\w*\.so(\.\d+\.\d+\.\d+)?$$
+# the Python that .venv was made with: that one has to be at the same place on every node. What no task imports is left out,
+# compiled modules are not: for them it has pyspark's Python too, since Spark's own zip has none.
+EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam pyspark py4j
+EXECUTOR_UNUSED := ^pyspark/(jars|bin|sbin|data|examples|licenses|python|pandas|ml|mllib|pipelines)/|(^|/)(tests?|includes?|src|f2py|distutils)/|flight|_cuda|cpp_tests|\.(pyx|pxd|pxi|pyi|h|hpp|cc|a)$$|/libarrow_python\w*\.so(\.\d+\.\d+\.\d+)?$$
 # LEVEL=1 takes a third of the time, and an eighth more room.
 LEVEL ?= 6
 build/environment.tar.gz: $(STAMPS)/packages Makefile

@@ -1,9 +1,9 @@
 """Measures what spark-submit costs: `.venv/bin/python benchmarks/submit.py [--runs N] [--cluster]`.
 
-The sample by `replica-audit run`, by spark-submit as docs/operations.md has it for this machine, and by spark-submit with
-conf/spark-defaults.conf and the installation's JARs; with --cluster also on a standalone cluster of two workers of this
-machine, whose Python is the archive of `make environment`. In turns, each with an empty warehouse. Prints the seconds, the
-median of the ratios, and ends with status 1 when one is above its goal.
+The sample by `replica-audit run`, and by spark-submit as docs/operations.md has it for this machine; with --cluster also as
+it is there for a standalone cluster, of two workers of this machine: with the archive of `make environment` unpacked on them, and
+handed to the executors. In turns, each with an empty warehouse. Prints the seconds, the median of the ratios, and ends with
+status 1 when one is above its goal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"
-GOALS = {"this machine": 1.3, "spark-defaults.conf": 1.3, "two workers": 2.0}
+GOALS = {"this machine": 1.2, "two workers": 1.6}
 
 
 class Modes:
@@ -31,7 +31,7 @@ class Modes:
         import pyspark
 
         from replica_audit.install.environment import find_java
-        from replica_audit.install.installation import share_directory
+        from replica_audit.install.setup import submit_settings
 
         self.directory, self.home = directory, Path(pyspark.__file__).parent
         self.environment = {
@@ -42,37 +42,34 @@ class Modes:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
         }
-        submit, job = str(self.home / "bin" / "spark-submit"), str(ROOT / "jobs" / "run.py")
-        local = ["--master", "local[*]", "--properties-file", str(share_directory() / "spark-local.conf")]
+        local, self.cluster_settings = map(str, submit_settings())
         self.commands = {
             "replica-audit": [str(Path(sys.executable).with_name("replica-audit")), "run"],
-            "this machine": [submit, *local, job],
-            "spark-defaults.conf": [submit, "--master", "local[*]", *self._shared(), job],
+            "this machine": self._submit("local[*]", local),
         }
 
-    def _shared(self) -> list[str]:
-        from replica_audit.install.environment import check_jars
-
-        return [
-            *("--properties-file", str(ROOT / "conf" / "spark-defaults.conf")),
-            *("--conf", f"spark.jars.ivySettings={ROOT / 'conf' / 'ivysettings.xml'}"),
-            *("--conf", "spark.jars.packages=", "--jars", ",".join(map(str, check_jars()))),
-            *("--py-files", str(ROOT / "build" / "replica_audit.zip")),
-        ]
+    def _submit(self, master: str, settings: str, *options: str) -> list[str]:
+        submit, job = str(self.home / "bin" / "spark-submit"), str(ROOT / "jobs" / "run.py")
+        return [submit, "--master", master, "--properties-file", settings, *options, job]
 
     def start_cluster(self, started: ExitStack) -> None:
-        """A standalone master and two workers of a core each on loopback; adds the command that submits to them."""
+        """A standalone master and two workers of a core each on loopback; adds the commands that submit to them."""
         master = self._start(
             started, "master.Master", ["--host", "127.0.0.1", "--port", "0"], r"Starting Spark master at (\S+)"
         )
         for number in range(2):
             place = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.directory / f"work-{number}"), master]
             self._start(started, "worker.Worker", place, r"(Successfully registered) with master")
-        python = "spark.pyspark.python=./environment/bin/python"
-        archive = f"{ROOT / 'build' / 'environment.tar.gz'}#environment"
-        settings = ["--archives", archive, "--conf", python, "--conf", f"spark.pyspark.driver.python={sys.executable}"]
-        submit, job = str(self.home / "bin" / "spark-submit"), str(ROOT / "jobs" / "run.py")
-        self.commands["two workers"] = [submit, "--master", master, *self._shared(), *settings, job]
+        archive, python = ROOT / "build" / "environment.tar.gz", self.directory / "python"
+        python.mkdir()
+        subprocess.run(["tar", "-xzf", archive, "-C", python], check=True)
+        for name, place, options in (
+            ("two workers", python, ()),
+            ("two workers, archive", "./environment", ("--archives", f"{archive}#environment")),
+        ):
+            code = ("--py-files", str(ROOT / "build" / "replica_audit.zip"))
+            chosen = ("--conf", f"spark.pyspark.python={place}/bin/python")
+            self.commands[name] = self._submit(master, self.cluster_settings, *code, *options, *chosen)
 
     def _start(self, started: ExitStack, daemon: str, arguments: list[str], sign: str) -> str:
         log = Path(tempfile.mkstemp(dir=self.directory, suffix=".log")[1])
@@ -96,7 +93,7 @@ class Modes:
     def seconds(self, name: str) -> float:
         """Wall time of one run."""
         environment = self.environment
-        if name == "two workers":
+        if name.startswith("two workers"):
             environment = {
                 key: value for key, value in environment.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")
             }
@@ -136,8 +133,9 @@ def main() -> int:
     own, missed = found.pop("replica-audit"), False
     for name, seconds in found.items():
         ratio = statistics.median(one / other for one, other in zip(seconds, own, strict=True))
-        missed |= ratio > GOALS[name]
-        print(f"{name}: {ratio:.2f} times replica-audit run (goal {GOALS[name]})")
+        goal = GOALS.get(name)
+        missed |= goal is not None and ratio > goal
+        print(f"{name}: {ratio:.2f} times replica-audit run" + (f" (goal {goal})" if goal else ""))
     return int(missed)
 
 

@@ -212,12 +212,12 @@ def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
     assert rows[0].message.startswith("7 committed records")
 
 
-def test_properties_for_airflow_are_those_of_the_archive():
+def test_properties_for_airflow_are_those_of_spark_submit():
     (properties,) = [block.body for block in BLOCKS if block.language == "properties"]
-    given = dict(line.split() for line in properties.splitlines())
-    path, fragment = given["spark.archives"].split("#")
-    assert path.endswith("build/environment.tar.gz") and "build/environment.tar.gz:" in (ROOT / "Makefile").read_text()
-    assert given["spark.pyspark.python"] == f"./{fragment}/bin/python"
+    name, python = properties.split()
+    commands = " ".join(block.body for block in BLOCKS if block.language == "console")
+    place = Path(python).parents[1]
+    assert f"--conf {name}={python} " in commands and f"tar -xzf - -C {place}" in commands
 
 
 def test_every_code_is_listed_and_reported_somewhere():

@@ -24,7 +24,7 @@ Places are Airflow Variables (in the environment: `AIRFLOW_VAR_` and the name in
 | `replica_audit_warehouse` | directory or URI of the Delta tables | `/srv/replica-audit/warehouse` |
 | `replica_audit_reports` | local or mounted directory; a run gets one in it; the asset's URI if in the environment | `/srv/replica-audit/reports` |
 | `replica_audit_deploy_mode` | client or cluster; in the environment only | `client` |
-| `replica_audit_properties` | Spark's properties for your cluster | `conf/spark-defaults.conf` of the clone |
+| `replica_audit_properties` | Spark's properties for your cluster | `.venv/share/replica-audit/spark-cluster.conf` of the clone |
 
 Evidence comes by the `ssh` of the worker that runs the task, without a password (docs/evidence.md). A collection that
 reaches its limit of time goes on at the next try, or the next night.
@@ -76,7 +76,7 @@ _EVIDENCE = _variable("evidence", "'/srv/replica-audit/evidence'")
 _BROKERS = _variable("brokers", "''")
 
 HOME = _template(_HOME)
-PROPERTIES = _template(_variable("properties", f"{_HOME} ~ '/conf/spark-defaults.conf'"))
+PROPERTIES = _template(_variable("properties", f"{_HOME} ~ '/.venv/share/replica-audit/spark-cluster.conf'"))
 #: Not a template of the operator: in the environment only.
 DEPLOY_MODE = os.environ.get("AIRFLOW_VAR_REPLICA_AUDIT_DEPLOY_MODE", "client")
 BROKERS = _template(f"'' if params.snapshot else {_BROKERS}")
@@ -276,11 +276,7 @@ with DAG(
             application_args=given,
             py_files=HOME + "/build/replica_audit.zip",
             properties_file=PROPERTIES,
-            conf={
-                # The properties name this file relative to the clone.
-                "spark.jars.ivySettings": HOME + "/conf/ivysettings.xml",
-                "spark.pyspark.driver.python": HOME + "/.venv/bin/python",
-            },
+            conf={"spark.pyspark.driver.python": HOME + "/.venv/bin/python"},
             # For executors that see the clone; spark.pyspark.python in your properties goes before it.
             env_vars={"PYSPARK_PYTHON": HOME + "/.venv/bin/python"},
             name="replica-audit {{ dag_run.run_after | ts_nodash }}",

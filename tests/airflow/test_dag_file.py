@@ -18,6 +18,7 @@ from tests.support.some import some
 
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import FAIL_LEVELS, resolve_settings
+from replica_audit.install.setup import submit_settings
 from replica_audit.literals import PROTOCOLS, SEVERITIES
 from replica_audit.report.verdict_object import build_failure
 from replica_audit.schema import REPORT_TABLES
@@ -137,10 +138,10 @@ def test_paths_are_those_of_the_clone_and_of_the_day(module, audit):
     assert rendered(call.kwargs["report"]) == "/srv/replica-audit/reports/20250131T030405"
     assert rendered(call.kwargs["warehouse"]) == "/srv/replica-audit/warehouse"
     assert rendered(audit["properties_file"], {"replica_audit_properties": "/etc/spark.conf"}) == "/etc/spark.conf"
-    paths = [audit["application"], audit["properties_file"], audit["conf"]["spark.jars.ivySettings"]]
-    for path in paths:
-        place = rendered(path, variables)
-        assert (ROOT / Path(place).relative_to("/clone")).is_file(), place
+    assert (ROOT / Path(rendered(audit["application"], variables)).relative_to("/clone")).is_file()
+    # Of a clone: .venv/share is where `setup` puts what a clone's environment needs.
+    _, cluster = submit_settings()
+    assert rendered(audit["properties_file"], variables) == f"/clone/.venv/{cluster.relative_to(sys.prefix)}"
     assert rendered(audit["py_files"], variables) == "/clone/build/replica_audit.zip"
     assert rendered(audit["env_vars"]["PYSPARK_PYTHON"], variables) == "/clone/.venv/bin/python"
     assert audit["env_vars"]["PYSPARK_PYTHON"] == audit["conf"]["spark.pyspark.driver.python"]

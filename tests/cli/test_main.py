@@ -253,6 +253,11 @@ def test_spark_settings_reach_the_session(engine: Engine) -> None:
     assert engine.calls[0] == ("session", {"spark.driver.memory": "4g"})
 
 
+def test_only_tables_in_a_catalog_need_delta_in_the_session(engine: Engine) -> None:
+    assert main(["run", "snapshot", "--catalog", "lake.audits"]) == 0
+    assert engine.calls[0] == ("session with Delta", {})
+
+
 def test_help_and_version_are_0_and_go_to_stdout(engine: Engine, capsys: Any) -> None:
     for argv in (["--help"], ["--version"], ["run", "--help"], ["show", "--version"]):
         assert main(argv) == 0

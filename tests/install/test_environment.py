@@ -158,8 +158,8 @@ def test_a_delta_that_fits_or_says_nothing_is_taken(spark_version, jar):
 @pytest.mark.parametrize(
     ("package", "remedy"),
     [
-        ("pyarrow", "--archives build/environment.tar.gz#environment"),
-        ("replica_audit", "--py-files build/replica_audit"),
+        ("pyarrow", "unpack build/environment.tar.gz (make environment) on every worker"),
+        ("replica_audit", "give spark-submit --py-files build/replica_audit"),
     ],
 )
 def test_a_package_that_executors_lack_is_named_with_the_remedy(package, remedy):
@@ -167,7 +167,7 @@ def test_a_package_that_executors_lack_is_named_with_the_remedy(package, remedy)
 
     said = f"An exception was thrown:\n  __import__(name)\nModuleNotFoundError: No module named '{package}.x'\n"
     found = lacking_package(PythonException(said))
-    assert f"the executors' Python has no {package}; give spark-submit {remedy}" in str(found)
+    assert f"the executors' Python has no {package}; {remedy}" in str(found)
     assert found.exit_status == 4
 
 

@@ -47,7 +47,7 @@ def test_without_a_network_the_jars_come_from_a_directory(jars, place, monkeypat
     told = capsys.readouterr()
     assert "no class archive" in told.err and "JARs of Delta: 7 in" in told.out
     assert sorted(path.name for path in (place / "jars").iterdir()) == sorted(jar.file_name for jar in locked_jars())
-    assert (place / "spark-local.conf").is_file()
+    assert (place / "spark-local.conf").is_file() and (place / "spark-cluster.conf").is_file()
     assert main(["setup", "--remove"]) == 0 and not place.exists()
     assert main(["setup", "--remove"]) == 0
     assert "nothing to remove" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Path of a local session's workers."""
+"""The process that forks Python workers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from replica_audit.install.worker_daemon import without_zips_of_spark
-
 LIBRARY = Path(__file__).parents[2] / "lib"
-
-
-def test_zips_of_spark_are_left_out_and_those_of_others_stay() -> None:
-    mine = ["", "/opt/jobs/my-src.zip", "/opt/pyspark.zip/tools", "/srv/python/lib/mine.zip", "/site-packages"]
-    of_spark = ["/a b/pyspark/python/lib/pyspark.zip", "/a b/pyspark/python/lib/py4j-0.10.9.9-src.zip"]
-    assert without_zips_of_spark([*of_spark, *mine]) == mine
 
 
 def test_files_of_the_current_directory_are_not_taken_for_modules(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from replica_audit.errors import EngineError
 from replica_audit.install import setup as archive
 from replica_audit.install.environment import check_jars, find_java
 from replica_audit.install.installation import JARS_VARIABLE
-from replica_audit.install.session_settings import DELTA_EXTENSION, local_settings
+from replica_audit.install.session_settings import CLUSTER_SETTINGS, DELTA_EXTENSION, WORKER_DAEMON, local_settings
 from replica_audit.spark.session import build_session, start_session
 
 ROOT = Path(__file__).parents[2]
@@ -89,12 +89,25 @@ def test_the_settings_for_spark_submit_are_those_of_a_local_session(monkeypatch,
     own, place = local_settings("name", {}, find_java()), tmp_path / "with spaces" / "share"
     monkeypatch.setattr(archive, "share_directory", lambda: place)
     monkeypatch.setattr(archive, "local_settings", lambda name, settings, java: {**own, "odd": "a\\b"})
-    path = archive.write_submit_settings()
-    assert path == place / "spark-local.conf"
-    written = dict(line.split(" ", 1) for line in path.read_text().splitlines())
-    assert written.pop("spark.pyspark.python") == sys.executable
-    assert written.pop("odd") == "a\\\\b", "as a properties file wants it"
-    assert written == {key: value for key, value in own.items() if key not in ("spark.master", "spark.app.name")}
+    archive.write_submit_settings()
+    local, cluster = (
+        dict(line.split(" ", 1) for line in (place / f"spark-{name}.conf").read_text().splitlines())
+        for name in ("local", "cluster")
+    )
+    assert local.pop("spark.pyspark.python") == sys.executable
+    assert local.pop("spark.python.daemon.module") == WORKER_DAEMON
+    assert local.pop("odd") == "a\\\\b", "as a properties file wants it"
+    assert local == {key: value for key, value in own.items() if key not in ("spark.master", "spark.app.name")}
+    # The driver's JVM is the same, so that the class archive fits it; it logs as Spark does.
+    flags, logging = own["spark.driver.extraJavaOptions"].rsplit(" ", 1)
+    assert logging.startswith("-Dlog4j2.configurationFile=")
+    assert cluster == {
+        **CLUSTER_SETTINGS,
+        "spark.driver.extraJavaOptions": flags,
+        "spark.driver.extraClassPath": own["spark.driver.extraClassPath"],
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    assert "spark.jars" not in " ".join(cluster), "no JAR is handed to executors"
 
 
 def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
@@ -205,14 +218,14 @@ def submission(tmp_path_factory):
     return directory
 
 
-def submit(submission: Path, table: Path, *options: str) -> subprocess.CompletedProcess:
+def submit(submission: Path, table: Path, *options: str, job: str = "job.py") -> subprocess.CompletedProcess:
     import pyspark
 
     home = Path(pyspark.__file__).parent
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
     # The editable install stays visible; --py-files goes before it on sys.path, which the job checks.
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given", *BRIEF_JAVA, *BRIEF_SPARK]
-    command += [*options, "--py-files", str(submission / "replica_audit.zip"), str(submission / "job.py"), str(table)]
+    command += [*options, "--py-files", str(submission / "replica_audit.zip"), str(submission / job), str(table)]
     return subprocess.run(
         command,
         env={
@@ -236,3 +249,13 @@ def test_spark_submit_without_delta_is_told_which_option_is_missing(submission, 
     result = submit(submission, tmp_path / "table")
     assert result.returncode == 4, result.stderr
     assert result.stdout.startswith(f"the session's JVM has no class {DELTA_EXTENSION}; give spark-submit --packages")
+
+
+@pytest.mark.spark
+def test_without_tables_in_a_catalog_sql_needs_no_delta(submission, tmp_path):
+    (submission / "plain.py").write_text(
+        "import sys\nfrom replica_audit.spark.session import start_session\nsession = start_session('plain')\n"
+        "session.range(4).write.parquet(sys.argv[1])\nprint('rows', session.read.parquet(sys.argv[1]).count())\n"
+    )
+    result = submit(submission, tmp_path / "table", job="plain.py")
+    assert (result.returncode, result.stdout) == (0, "rows 4\n"), result.stderr

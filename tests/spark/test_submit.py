@@ -15,7 +15,7 @@ import pytest
 from tests.support.quality_checks import built_in
 from tests.support.spark_starts import BRIEF_LAUNCHER, BRIEF_SPARK
 
-from replica_audit.install.environment import check_jars
+from replica_audit.install.setup import submit_settings
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"
@@ -48,9 +48,10 @@ def executors_python(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def submit(archive, executors_python, tmp_path_factory):
-    """Run a job as docs/operations.md says, from another directory, with the JARs of the installation and no network."""
+    """Run a job as docs/operations.md says, from another directory, with no network and the code from the zip."""
     import pyspark
 
+    _, cluster = submit_settings()
     home = Path(pyspark.__file__).parent
     directory = tmp_path_factory.mktemp("elsewhere")
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "JAVA_HOME", "LANG", "TMPDIR")}
@@ -62,9 +63,7 @@ def submit(archive, executors_python, tmp_path_factory):
     def run(job: Path, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(
             [str(home / "bin" / "spark-submit"), "--master", "local[2]",
-             "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"),
-             "--conf", f"spark.jars.ivySettings={ROOT / 'conf' / 'ivysettings.xml'}",
-             "--conf", "spark.jars.packages=", "--jars", ",".join(map(str, check_jars())),
+             "--properties-file", str(cluster), "--conf", f"spark.pyspark.driver.python={executors_python}",
              "--conf", "spark.log.level=WARN", "--conf", "spark.sql.shuffle.partitions=2",
              *BRIEF_SPARK, "--py-files", str(archive), str(job), *arguments],
             env=environment, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400,

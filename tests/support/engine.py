@@ -24,8 +24,8 @@ class Engine:
         self.stopped = 0
         self.logged = ""
 
-    def start_session(self, app_name: str, settings: Any, meanwhile: Any) -> Any:
-        self.calls.append(("session", dict(settings)))
+    def start_session(self, app_name: str, settings: Any, meanwhile: Any, delta: bool) -> Any:
+        self.calls.append(("session with Delta" if delta else "session", dict(settings)))
         return SimpleNamespace(stop=self.stop)
 
     def logged_errors(self) -> str:

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from importlib import import_module
 
+from replica_audit.compiled_pyspark import prefer_compiled_pyspark
 from replica_audit.process_tuning import collect_rarely, start_no_blas_threads, use_systems_memory
 
 
@@ -14,6 +15,7 @@ def entry_point(argv: Sequence[str] | None = None) -> None:
     # Background processes may be started with Ctrl-C ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    prefer_compiled_pyspark()
     collect_rarely()
     start_no_blas_threads()
     use_systems_memory()

@@ -190,7 +190,8 @@ def spark_session(
 
     INTERRUPTION.use_scratch()
     # Includes a session that opens itself on first use.
-    spark = cast("SparkSession", start_session(app_name, settings.spark, meanwhile=meanwhile))
+    in_catalog = settings.catalog is not None
+    spark = cast("SparkSession", start_session(app_name, settings.spark, meanwhile=meanwhile, delta=in_catalog))
     INTERRUPTION.guard()
     try:
         yield spark

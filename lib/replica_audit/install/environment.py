@@ -154,8 +154,8 @@ def lacking_package(error: Exception) -> EngineError | None:
         remedy = "give spark-submit --py-files build/replica_audit.zip (make zip)"
     else:
         remedy = (
-            "give spark-submit --archives build/environment.tar.gz#environment (make environment) "
-            "and --conf spark.pyspark.python=./environment/bin/python"
+            "unpack build/environment.tar.gz (make environment) on every worker, and give spark-submit "
+            "--conf spark.pyspark.python=PLACE/bin/python"
         )
     return EngineError(f"the executors' Python has no {found[1]}; {remedy}")
 

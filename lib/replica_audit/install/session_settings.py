@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -28,11 +29,16 @@ def archive_path(java: Java, jars: Sequence[Path]) -> Path:
 
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-#: Needed by workers, and by SQL on the tables, wherever the session runs.
-ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
+#: Needed by SQL on Delta tables: only tables in a catalog are such.
+DELTA_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.sql.extensions": DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+)
+#: Needed by SQL and by workers, wherever the session runs.
+ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
         "spark.sql.session.timeZone": "UTC",
         # As `process_tuning.use_systems_memory`.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -57,47 +63,70 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.python.worker.faulthandler.enabled": "true",
     }
 )
-#: C1 and serial GC suit a JVM that lives for seconds on few cores. JVM warnings go to stderr with the others.
-LOCAL_JAVA_FLAGS = (
+#: Module that pyspark is to fork its workers from.
+WORKER_DAEMON = "replica_audit.install.worker_daemon"
+#: C1 and serial GC suit a JVM that lives for seconds on few cores, while the work is Python's.
+JAVA_FLAGS = (
     "-XX:TieredStopAtLevel=1",
     # With C1 alone the JVM reserves 48 MB for code, which Spark fills; compilation then stops for good.
     "-XX:ReservedCodeCacheSize=256m",
     "-XX:+UseSerialGC",
-    "-Xlog:disable",
-    "-Xlog:all=error:stderr",
+)
+#: JVM warnings go to stderr with the others.
+LOCAL_JAVA_FLAGS = (*JAVA_FLAGS, "-Xlog:disable", "-Xlog:all=error:stderr")
+CLUSTER_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.executor.extraJavaOptions": " ".join(JAVA_FLAGS),
+        # A run tells its progress itself.
+        "spark.ui.enabled": "false",
+        # A small snapshot is one task: a second executor would start for nothing. More come while tasks wait.
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.initialExecutors": "1",
+    }
 )
 #: Settings that a caller's value is appended to instead of replacing, with the separator.
-_JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
+_JOINED = {
+    "spark.sql.extensions": ",",
+    "spark.driver.extraJavaOptions": " ",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executorEnv.PYTHONPATH": os.pathsep,
+}
 
 
 def local_settings(app_name: str, settings: Mapping[str, str], java: Java) -> dict[str, str]:
-    """All settings of a local session on `java`: ours, overridden by `settings`; Java flags, class path and extensions are joined.
+    """All settings of a local session on `java`: ours, overridden by `settings`; what `joined_settings` joins is joined.
 
     Raises EngineError where the JARs are not as locked.
     """
-    jars = check_jars()
-    flags = list(LOCAL_JAVA_FLAGS)
+    ours = {**DELTA_SETTINGS, **ENGINE_SETTINGS, **LOCAL_SETTINGS, **_jvm_settings(java), "spark.app.name": app_name}
     logging = conf_file("log4j2.properties")
     if logging is not None:
-        flags.append(f"-Dlog4j2.configurationFile={logging.as_uri()}")
+        ours["spark.driver.extraJavaOptions"] += f" -Dlog4j2.configurationFile={logging.as_uri()}"
+    return joined_settings(ours, settings)
+
+
+def cluster_settings(java: Java) -> dict[str, str]:
+    """Settings of spark-submit for a driver on this machine, with `java`, and executors anywhere.
+
+    Executors get no JARs: they run Python, and read Parquet at most. Raises EngineError where the JARs are not as locked.
+    """
+    return {**CLUSTER_SETTINGS, **_jvm_settings(java), "spark.pyspark.driver.python": sys.executable}
+
+
+def _jvm_settings(java: Java) -> dict[str, str]:
+    """Flags and class path of a driver's JVM, which the class archive fits."""
+    jars = check_jars()
     archive = archive_path(java, jars)
-    if archive.is_file():
-        flags.append(f'"-XX:SharedArchiveFile={archive}"')
-    return joined_settings(
-        {
-            **ENGINE_SETTINGS,
-            **LOCAL_SETTINGS,
-            "spark.app.name": app_name,
-            "spark.driver.extraJavaOptions": " ".join(flags),
-            # Not spark.jars: those are copied at every start, and their loader uses no class archive.
-            "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        },
-        settings,
-    )
+    flags = [*LOCAL_JAVA_FLAGS, *([f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else [])]
+    return {
+        "spark.driver.extraJavaOptions": " ".join(flags),
+        # Not spark.jars: those are copied at every start, and their loader uses no class archive.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+    }
 
 
 def joined_settings(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """`ours` overridden by `theirs`; extensions, Java flags and class path are joined."""
+    """`ours` overridden by `theirs`; extensions, Java flags, class path and module search path are joined."""
     merged = dict(ours)
     for key, value in theirs.items():
         separator = _JOINED.get(key)

@@ -21,7 +21,7 @@ from replica_audit.errors import EngineError
 from replica_audit.install.environment import check_jars, check_packages, find_java
 from replica_audit.install.installation import conf_file, jar_directory, locked_jars, share_directory
 from replica_audit.install.jars import copy_jars, install_jars
-from replica_audit.install.session_settings import archive_path, local_settings
+from replica_audit.install.session_settings import WORKER_DAEMON, archive_path, cluster_settings, local_settings
 
 #: Module that starts a session, runs jobs in it and has the JVM write its classes; named as text, since the session is
 #: on a higher step.
@@ -50,7 +50,11 @@ def requirements() -> list[Requirement]:
         state = "not made before Java and the JARs are there"
         return [*found, Requirement("class archive", state, False, needed=False)]
     archive = archive_path(find_java(), check_jars())
-    return [*found, _file("class archive", archive), _file("settings of spark-submit", submit_settings())]
+    return [
+        *found,
+        _file("class archive", archive),
+        *(_file("settings of spark-submit", path) for path in submit_settings()),
+    ]
 
 
 def set_up(ivy_settings: Path | None, offline: Path | None) -> None:
@@ -139,17 +143,19 @@ def reason_of(said: bytes) -> str:
     return ([line for line in lines if line.startswith("Caused by: ")] or lines or ["nothing"])[-1]
 
 
-def submit_settings() -> Path:
-    """Path of `spark-local.conf`; it need not exist."""
-    return share_directory() / "spark-local.conf"
+def submit_settings() -> tuple[Path, Path]:
+    """Paths of `spark-local.conf` and `spark-cluster.conf`; they need not exist."""
+    return share_directory() / "spark-local.conf", share_directory() / "spark-cluster.conf"
 
 
-def write_submit_settings() -> Path:
-    """Write `spark-local.conf`, a properties file with which spark-submit starts on this machine as a local session does."""
-    settings = {**local_settings("", {}, find_java()), "spark.pyspark.python": sys.executable}
-    given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
-    path = submit_settings()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (f"{name} {value}\n".replace("\\", "\\\\") for name, value in sorted(given.items()))
-    path.write_text("".join(lines), encoding="utf-8")
-    return path
+def write_submit_settings() -> None:
+    """Write the properties files of spark-submit: with one it starts on this machine as a local session does, with the other its
+    driver does, while the rest runs on a cluster."""
+    java = find_java()
+    local = {**local_settings("", {}, java), "spark.pyspark.python": sys.executable}
+    local["spark.python.daemon.module"] = WORKER_DAEMON
+    for path, settings in zip(submit_settings(), (local, cluster_settings(java)), strict=True):
+        given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (f"{name} {value}\n".replace("\\", "\\\\") for name, value in sorted(given.items()))
+        path.write_text("".join(lines), encoding="utf-8")

@@ -1,7 +1,7 @@
 """The Spark session that every stage runs in: a fast local one, or the one that spark-submit provides.
 
 A local session takes its JARs from the installation, its classes from the archive if there is one, and uses no network. A
-provided session keeps all its settings; only what Delta requires is added. A run needs jobs and no SQL, which takes two seconds
+provided session keeps all its settings, and only what it lacks is added. A run needs jobs and no SQL, which takes two seconds
 to start, so that half is started on first use.
 """
 
@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.errors import EngineError
 from replica_audit.install.environment import check_packages, check_worker_python, find_java, worker_python
 from replica_audit.install.installation import check_delta_jar, check_spark
-from replica_audit.install.session_settings import DELTA_EXTENSION, ENGINE_SETTINGS, joined_settings, local_settings
+from replica_audit.install.session_settings import (
+    DELTA_EXTENSION,
+    DELTA_SETTINGS,
+    ENGINE_SETTINGS,
+    WORKER_DAEMON,
+    joined_settings,
+    local_settings,
+)
 from replica_audit.redaction import redact
 from replica_audit.scratch import scratch_directory
 from replica_audit.spark.jvm_stderr import Relay
@@ -38,13 +45,14 @@ _CONNECT_PORT = 15002
 class LazySession:
     """A Spark session whose SQL half starts with the first use of anything but `sparkContext` and `stop`."""
 
-    def __init__(self, context: SparkContext, settings: Mapping[str, str]) -> None:
+    def __init__(self, context: SparkContext, settings: Mapping[str, str], delta: bool) -> None:
         self.sparkContext = context
         self._settings = settings
+        self._delta = delta
         self._session: SparkSession | None = None
 
     def open(self) -> SparkSession:
-        """The full session. Raises EngineError unless Delta's tables are in it."""
+        """The full session. Raises EngineError if it is to have Delta and does not."""
         from pyspark.sql import SparkSession
 
         if self._session is None:
@@ -52,7 +60,8 @@ class LazySession:
             for key, value in self._settings.items():
                 builder = builder.config(key, value)
             session = builder.getOrCreate()
-            _check_delta(session)
+            if self._delta:
+                _check_delta(session)
             self._session = session
         return self._session
 
@@ -74,13 +83,14 @@ def start_session(
     settings: Mapping[str, str] = MappingProxyType({}),
     local: bool = False,
     meanwhile: Callable[[], object] | None = None,
+    delta: bool = False,
 ) -> LazySession | SparkSession:
     """The Spark session called `app_name`; a running one is used as it is.
 
     `settings` override our own, but not those of spark-submit. The session is `local` unless spark-submit or a running session
     provides one, or SPARK_REMOTE names a Spark Connect server; with `local` it is anyway. `meanwhile` is called before a local JVM starts, once
-    everything it needs is known to be there. Raises EngineError, in one sentence, if Java, JARs, packages or the workers'
-    interpreter do not fit, the JVM does not start, or no server answers.
+    everything it needs is known to be there. With `delta` its SQL has Delta's tables. Raises EngineError, in one sentence, if
+    Java, JARs, packages or the workers' interpreter do not fit, the JVM does not start, or no server answers.
     """
     check_packages()
     if "SPARK_REMOTE" in os.environ and not local:
@@ -93,19 +103,20 @@ def start_session(
         for key, value in settings.items():
             if running.conf.isModifiable(key):
                 running.conf.set(key, value)
-        _check_delta(running)
+        if delta:
+            _check_delta(running)
         return running
     if not local and _is_provided():
-        return _provided_session(app_name, settings)
+        return _provided_session(app_name, settings, delta)
     context = SparkContext._active_spark_context or _start_local_context(app_name, settings, meanwhile)
-    return LazySession(context, {})
+    return LazySession(context, {}, delta)
 
 
 def build_session(
     app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool = False
 ) -> SparkSession:
     """`start_session` with SQL and Delta's tables at once."""
-    session = start_session(app_name, settings, local)
+    session = start_session(app_name, settings, local, delta=True)
     return session.open() if isinstance(session, LazySession) else session
 
 
@@ -164,7 +175,7 @@ def _start_local_context(
     check_worker_python(worker_python(dict(os.environ), None), remote=False)
     chosen = local_settings(app_name, settings, java)
     if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in chosen:
-        chosen.setdefault("spark.python.daemon.module", "replica_audit.install.worker_daemon")
+        chosen.setdefault("spark.python.daemon.module", WORKER_DAEMON)
     scratch = scratch_directory()
     if chosen.get("spark.sql.catalogImplementation") != "hive":
         # Spark's own catalog makes a directory in the working directory as soon as it is used.
@@ -196,13 +207,13 @@ def _start_local_context(
 
 
 def _import_ahead() -> None:
-    """Import, while Java starts, what takes about as long: the stages, and what Spark imports when values go to Java (it checks
+    """Import, while Java or Spark starts, what takes about as long: the stages, and what Spark imports when values go to Java (it checks
     for numpy's among them, with a module that imports pandas too)."""
     for name in ("pyspark.testing.utils", "replica_audit.api.answers", "replica_audit.spark.pipeline", "deltalake"):
         importlib.import_module(name)
 
 
-def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession:
+def _provided_session(app_name: str, settings: Mapping[str, str], delta: bool) -> LazySession:
     from pyspark import SparkConf, SparkContext
 
     # A SparkConf has the settings of spark-submit only with the JVM connected.
@@ -210,12 +221,26 @@ def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession
     given = dict(SparkConf().getAll())
     remote = not given.get("spark.master", "local").startswith("local")
     check_worker_python(worker_python(dict(os.environ), given.get("spark.pyspark.python")), remote=remote)
-    wanted = joined_settings(ENGINE_SETTINGS, settings)
-    extensions = joined_settings(wanted, {key: value for key, value in given.items() if key == "spark.sql.extensions"})
-    chosen = {"spark.app.name": app_name, **wanted, **given, "spark.sql.extensions": extensions["spark.sql.extensions"]}
+    ours = {"spark.app.name": app_name, **ENGINE_SETTINGS, **(DELTA_SETTINGS if delta else {})}
+    if remote:
+        ours |= _daemon_settings(given.get("spark.submit.pyFiles", ""))
+    chosen = joined_settings(joined_settings(ours, settings), given)
+    ahead = threading.Thread(target=_import_ahead, name="imports")
+    ahead.start()
     context = SparkContext.getOrCreate(SparkConf().setAll(list(chosen.items())))
+    ahead.join()
     # A running context does not have them.
-    return LazySession(context, chosen)
+    return LazySession(context, chosen, delta)
+
+
+def _daemon_settings(py_files: str) -> dict[str, str]:
+    """Settings with which executors fork their workers from our daemon; it is imported before Spark adds `py_files` to the path."""
+    settings = {"spark.python.daemon.module": WORKER_DAEMON}
+    home = Path(__file__).parents[2].name
+    if home in map(os.path.basename, py_files.split(",")):
+        # An executor finds it in its working directory.
+        settings["spark.executorEnv.PYTHONPATH"] = home
+    return settings
 
 
 def _check_delta(session: SparkSession) -> None:
@@ -235,9 +260,7 @@ def _check_delta(session: SparkSession) -> None:
     source = found.getProtectionDomain().getCodeSource()
     if source is not None:
         check_delta_jar(session.version, source.getLocation().toString())
-    for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog"):
-        has, expected = session.conf.get(key, ""), ENGINE_SETTINGS[key]
+    for key, expected in DELTA_SETTINGS.items():
+        has = session.conf.get(key, "")
         if expected not in (has or ""):
-            raise EngineError(
-                f"the running session has {key}={has!r}, expected {expected}; start it with conf/spark-defaults.conf"
-            )
+            raise EngineError(f"the running session has {key}={has!r}, expected {expected}; start it with that")
