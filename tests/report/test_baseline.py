@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 
 import pytest
 from tests.support.audit_json_text import audit_json_text
+from tests.support.held_objects import count_held, only_new_objects
 from tests.support.report_rows import finding, results
 
+from replica_audit.auditing import known_findings
 from replica_audit.auditing.known_findings import (
     Earlier,
     compare_findings,
@@ -15,8 +19,11 @@ from replica_audit.auditing.known_findings import (
     parse_earlier,
     parse_finding,
     parse_quality_baseline,
+    read_baseline,
 )
+from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.schema import Evidence, FindingRow
 
 EVIDENCE = ("kind", "broker_id", "path", "position", "value", "text")
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
@@ -97,3 +104,50 @@ def test_what_else_is_odd_in_a_baseline_is_as_if_it_were_not_there() -> None:
     (kept,) = parse_quality_baseline(text)
     assert kept.suite == "a" and set(kept[1:]) == {None}
     assert parse_earlier(text) == Earlier(None, None, {}, {})
+
+
+def _lines(path: Path, partitions: int) -> Path:
+    """An audit.jsonl.gz with a finding of each partition."""
+    lines: list[object] = [{"schema_version": 1, "audit": {"audit_id": "a1"}}]
+    for number in range(partitions):
+        row = {**KNOWN, "partition": number, "finding_id": f"{number:016x}"}
+        judged = {"topic": "orders", "partition": number, "verdict": "COMMITTED_LOSS"}
+        lines.append({"partitions": [judged], "findings": [row]})
+    path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    return path
+
+
+def test_of_a_baseline_of_many_partitions_findings_are_held_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are parsed some lines at a time, and a task gets the parts that may have its partitions."""
+    monkeypatch.setattr(known_findings, "LINES_AT_ONCE", 3)
+    monkeypatch.setattr(known_findings, "PACKED_TOGETHER", 4)
+    texts, parse = [], known_findings.parse_baseline
+    monkeypatch.setattr(known_findings, "parse_baseline", lambda text, path: (texts.append(text), parse(text, path))[1])
+    for partitions in (7, 14):
+        settings = Settings(baseline=str(_lines(tmp_path / f"{partitions}.jsonl.gz", partitions)))
+        texts.clear()
+        with only_new_objects():
+            baseline = read_baseline(settings)
+            assert count_held(FindingRow, Evidence) == 0
+        assert max(len(json.loads(text)["findings"]) for text in texts) == 3
+        assert baseline.findings is not None and baseline.earlier is not None
+        assert [row.partition for row in baseline.findings] == [*range(partitions)]
+        assert [row.partition for row in baseline.findings.around([("orders", 5)])] == [4, 5, 6, 7][: partitions - 4]
+        assert [*baseline.findings.around([("payments", 5)])] == [*baseline.findings.around([])] == []
+        assert baseline.earlier.audit_id == "a1"
+        assert baseline.earlier.verdicts == dict.fromkeys((("orders", n) for n in range(partitions)), "COMMITTED_LOSS")
+        assert baseline.earlier.finding_ids["orders", 6] == {f"{6:016x}"}
+
+
+def test_a_line_that_is_no_finding_is_refused_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_findings, "LINES_AT_ONCE", 3)
+    path = _lines(tmp_path / "old.jsonl.gz", 7)
+    text = gzip.decompress(path.read_bytes()).decode().replace(f"{5:016x}", "5").replace('"5"', "5")
+    path.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(UsageError, match=r"old\.jsonl\.gz, from line 7 on: findings\[0\]"):
+        read_baseline(Settings(baseline=str(path)))
+    path.write_bytes(gzip.compress(b""))
+    with pytest.raises(UsageError, match="expected an audit.json"):
+        read_baseline(Settings(baseline=str(path)))

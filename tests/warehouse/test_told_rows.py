@@ -262,8 +262,8 @@ def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_ord
     """Rows are grouped by partition only where they are told in detail."""
     monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
     opened: list[tuple[bytes, type]] = []
-    unpacked = cost_matrix.unpacked
-    monkeypatch.setattr(cost_matrix, "unpacked", lambda *given: (opened.append(given), unpacked(*given))[1])
+    unpack = cost_matrix.unpack_rows
+    monkeypatch.setattr(cost_matrix, "unpack_rows", lambda *given: (opened.append(given), unpack(*given))[1])
     held, passes = [], []
     for copies in (4, 9):
         clone_capture(FIXTURES / "elr-leaderless", tmp_path / f"{copies}", copies)

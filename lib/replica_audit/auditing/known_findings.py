@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
+from itertools import chain, islice
 from typing import NamedTuple
 
 from replica_audit.config import Settings
@@ -19,8 +20,8 @@ from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, place_of, present
-from replica_audit.row_classes import read_row
+from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, place_of, present, with_places
+from replica_audit.row_classes import pack_rows, read_row, unpack_rows
 from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows
 from replica_audit.text import now
 
@@ -102,7 +103,7 @@ def _check_kind(name: str, value: object, kinds: tuple[type, ...]) -> None:
 
 
 def compare_findings(
-    findings: Sequence[FindingRow], baseline: Sequence[FindingRow], audited: Collection[TopicPartition]
+    findings: Sequence[FindingRow], baseline: Iterable[FindingRow], audited: Collection[TopicPartition]
 ) -> list[FindingRow]:
     """Return `findings` with their status, then those of `baseline` that are no longer present, as resolved.
 
@@ -261,10 +262,45 @@ def _found(entry: object) -> str:
     return ", ".join(sorted(map(str, entry))) if isinstance(entry, dict) else repr(entry)
 
 
+#: Findings that are packed together.
+PACKED_TOGETHER = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFindings:
+    """Findings in the order of their file, packed some partitions at a time."""
+
+    parts: tuple[bytes, ...] = ()
+    ends: tuple[tuple[TopicPartition, TopicPartition] | None, ...] = ()
+    """Of each part the least and the greatest partition; None for a part without one."""
+
+    @classmethod
+    def of(cls, findings: Iterable[FindingRow]) -> PackedFindings:
+        """Pack findings while they are read."""
+        rows, parts, ends = iter(findings), [], []
+        while part := list(islice(rows, PACKED_TOGETHER)):
+            places = [place for place, _ in with_places(part)]
+            parts.append(pack_rows(part))
+            ends.append((min(places), max(places)) if places else None)
+        return cls(tuple(parts), tuple(ends))
+
+    def __iter__(self) -> Iterator[FindingRow]:
+        return chain.from_iterable(unpack_rows(part, FindingRow) for part in self.parts)
+
+    def around(self, places: Sequence[TopicPartition]) -> PackedFindings:
+        """The parts that may have findings of `places`, which are sorted."""
+        found = (
+            (part, ends)
+            for part, ends in zip(self.parts, self.ends, strict=True)
+            if places and ends is not None and ends[0] <= places[-1] and places[0] <= ends[1]
+        )
+        return PackedFindings(*zip(*found))
+
+
 class Baseline(NamedTuple):
     """Findings and quality rows of an earlier audit, and accepted findings; `findings` is None without an earlier audit."""
 
-    findings: list[FindingRow] | None = None
+    findings: PackedFindings | None = None
     quality: tuple[QualityRow, ...] = ()
     earlier: Earlier | None = None
     accepted: tuple[Acceptance, ...] = ()
@@ -278,11 +314,13 @@ class Baseline(NamedTuple):
         stored = None if results.stored is None else ComparedRows(results.stored, self)
         return replace(results, findings=findings, quality=quality, stored=stored)
 
-    def compared_findings(self, rows: ReportRows) -> list[FindingRow]:
-        """Return the findings of `rows` with their status, and the resolved ones."""
+    def compared_findings(self, rows: ReportRows, *, is_part: bool = False) -> list[FindingRow]:
+        """Return the findings of `rows` with their status, and the resolved ones; those of no partition belong to no part."""
         findings = rows.findings
         if self.findings is not None:
-            findings = compare_findings(findings, self.findings, {place_of(row) for row in rows.partitions})
+            audited = {place_of(row) for row in rows.partitions}
+            known = [one for one in self.findings if place_of(one) in audited] if is_part else self.findings
+            findings = compare_findings(findings, known, audited)
         return with_acceptances(findings, self.accepted) if self.accepted else findings
 
     def unused(self, results: Results) -> list[str]:
@@ -311,22 +349,13 @@ class ComparedRows(NamedTuple):
     ) -> Iterator[Found]:
         if "findings" not in tables:
             return self.stored.map(work, tables, given)
-        known = self._known()
         compared = partial(_work_compared, work, tables)
-        return self.stored.map(compared, {*tables, "partitions"}, lambda places: (known(places), given(places)))
+        return self.stored.map(compared, {*tables, "partitions"}, lambda places: (self._known(places), given(places)))
 
-    def _known(self) -> Callable[[Sequence[TopicPartition]], Baseline]:
-        """Function from partitions to the part of the baseline that belongs to them."""
-        baseline = self.baseline
-        if baseline.findings is None:
-            return lambda places: Baseline(accepted=baseline.accepted)
-        of_place = by_place(baseline.findings)
-
-        def known(places: Sequence[TopicPartition]) -> Baseline:
-            findings = [one for place in places for one in of_place.get(place, ())]
-            return Baseline(findings, accepted=baseline.accepted)
-
-        return known
+    def _known(self, places: Sequence[TopicPartition]) -> Baseline:
+        """The part of the baseline that may belong to `places`."""
+        findings = self.baseline.findings
+        return Baseline(findings and findings.around(places), accepted=self.baseline.accepted)
 
 
 def _work_compared(
@@ -336,7 +365,7 @@ def _work_compared(
     given: tuple[Baseline, Given],
 ) -> Found:
     known, more = given
-    compared = replace(rows, findings=known.compared_findings(rows))
+    compared = replace(rows, findings=known.compared_findings(rows, is_part=True))
     return work(compared if "partitions" in tables else replace(compared, partitions=[]), more)
 
 
@@ -349,31 +378,60 @@ def read_baseline(settings: Settings) -> Baseline:
     try:
         if path.endswith(".gz"):
             with gzip.open(path, "rt", encoding="utf-8") as stream:
-                text = _join_lines(stream)
+                found = _parse_parts(_join_lines(stream, settings.baseline))
         else:
             with open(path, encoding="utf-8") as stream:
-                text = stream.read()
+                found = _parse_parts([(settings.baseline, stream.read())])
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise UsageError(f"baseline {settings.baseline}: {error}") from error
-    findings = parse_baseline(text, settings.baseline)
-    return Baseline(findings, tuple(parse_quality_baseline(text)), parse_earlier(text), accepted)
+    return found._replace(accepted=accepted)
 
 
-def _join_lines(lines: Iterable[str]) -> str:
-    """Convert the lines of an audit.jsonl to an audit.json with the compared parts. Raises ValueError for a malformed line."""
+def _parse_parts(parts: Iterable[tuple[str, str]]) -> Baseline:
+    """Parse parts of an audit, each with its name for messages, in the form of an audit.json; one is held at a time."""
+    quality: list[QualityRow] = []
+    earlier: list[Earlier] = []
+
+    def findings() -> Iterator[FindingRow]:
+        for name, text in parts:
+            yield from parse_baseline(text, name)
+            quality.extend(parse_quality_baseline(text))
+            earlier.append(parse_earlier(text))
+
+    packed = PackedFindings.of(findings())
+    verdicts = {place: verdict for part in earlier for place, verdict in part.verdicts.items()}
+    ids = ((place, one) for part in earlier for place, found in part.finding_ids.items() for one in found)
+    audit_id, finished = earlier[0].audit_id, earlier[0].finished
+    return Baseline(packed, tuple(quality), Earlier.of(audit_id, finished, verdicts, ids))
+
+
+#: Lines of an audit.jsonl that are parsed together.
+LINES_AT_ONCE = 1000
+
+
+def _join_lines(lines: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
+    """Convert the lines of an audit.jsonl, some at a time, to audit.json with the compared parts, each with its name. Raises ValueError
+    for a malformed line."""
     head: dict[str, object] = {}
-    rows: dict[str, list[object]] = {name: [] for name in ("partitions", "findings", "quality")}
-    for number, line in enumerate(lines, 1):
-        content = json.loads(line)
-        if not isinstance(content, dict) or not all(isinstance(content.get(name, []), list) for name in rows):
-            raise ValueError(f"line {number} is not one of an audit.jsonl")
-        if number == 1:
-            head = {name: content[name] for name in ("schema_version", "audit") if name in content}
-        for name in ("findings", "quality"):
-            rows[name] += content.get(name, ())
-        judged = (row for row in content.get("partitions", ()) if isinstance(row, dict))
-        rows["partitions"] += ({name: row.get(name) for name in ("topic", "partition", "verdict")} for row in judged)
-    return json.dumps(head | rows)
+    numbered = enumerate(lines, 1)
+    # An empty file is a part too, which is refused.
+    some = list(islice(numbered, LINES_AT_ONCE)) or [(1, "{}")]
+    while some:
+        rows: dict[str, list[object]] = {name: [] for name in ("partitions", "findings", "quality")}
+        for number, line in some:
+            content = json.loads(line)
+            if not isinstance(content, dict) or not all(isinstance(content.get(name, []), list) for name in rows):
+                raise ValueError(f"line {number} is not one of an audit.jsonl")
+            if number == 1:
+                head = {name: content[name] for name in ("schema_version", "audit") if name in content}
+            for name in ("findings", "quality"):
+                rows[name] += content.get(name, ())
+            judged = (row for row in content.get("partitions", ()) if isinstance(row, dict))
+            rows["partitions"] += (
+                {name: row.get(name) for name in ("topic", "partition", "verdict")} for row in judged
+            )
+        yield f"{path}, from line {some[0][0]} on", json.dumps(head | rows)
+        some = list(islice(numbered, LINES_AT_ONCE))
 
 
 def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
@@ -421,7 +479,9 @@ def parse_earlier(text: str) -> Earlier:
     audit = content.get("audit")
     audit = audit if isinstance(audit, dict) else {}
     verdicts = {
-        place: row["verdict"] for place, row in _placed(content, "partitions") if row.get("verdict") in VERDICTS
+        place: VERDICTS[VERDICTS.index(row["verdict"])]
+        for place, row in _placed(content, "partitions")
+        if row.get("verdict") in VERDICTS
     }
     found = (
         (place, row["finding_id"])
