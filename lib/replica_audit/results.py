@@ -184,6 +184,7 @@ class KnownState(NamedTuple):
     fenced: Sequence[Int] | None
     configs: Mapping[str, str]
     perhaps_down: Sequence[Int] | None
+    offline: Sequence[Int] | None
 
 
 _known_state = attrgetter(*KnownState._fields)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.elect.clusters import Part, plan_of, results_of
 
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.report.plan_text import render_plan
+from replica_audit.results import FurtherStates
 
 LEADERLESS = Part("t", (1, 2), None, (1,), choice=1, offline=(1,))
 
@@ -58,3 +61,10 @@ def test_who_is_passed_over_is_not_stopped_for_another() -> None:
 def test_a_broker_that_stopped_without_one_of_its_log_dirs_counts_as_killed() -> None:
     results = results_of([LEADERLESS], None, "metadata_log")
     assert present_state(results, up=(), stopped_cleanly=(1, 2)).clean == {2}
+
+
+def test_a_large_audit_knows_of_partitions_without_details_which_log_dirs_are_offline() -> None:
+    whole = results_of([LEADERLESS], None, "metadata_log")
+    ((place, state),) = whole.states()
+    further = replace(whole, partition_states=[], further=FurtherStates([place], [state]))
+    assert present_state(further, up=(1,)).partitions[place].offline == {1}

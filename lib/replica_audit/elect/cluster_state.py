@@ -262,7 +262,7 @@ def present_state(
     partitions = {}
     said = {}
     # Its row is the last one, which may be uncommitted.
-    offline = {place_of(row): tuple(row.offline) for row in results.partition_states if row.offline}
+    offline = {place: tuple(state.offline) for place, state in results.states() if state.offline}
     doubted = _found(results, "quorum")
     overtaken = {place for place, _ in with_places(doubted)}
     # The ISR comes from a source that the audit does not believe, since the logs are newer.
