@@ -91,7 +91,10 @@ class OptionsObject(TypedDict, total=False):
 
 
 class AuditObject(TypedDict, total=False):
-    """`audit` of audit.json: the run. `audit_id` and `snapshot_id` are None if nothing was written to a warehouse."""
+    """`audit` of audit.json: the run. Only `table_versions` may be absent.
+
+    `audit_id` and `snapshot_id` are None if nothing was written to a warehouse.
+    """
 
     audit_id: str | None
     snapshot_id: str | None
@@ -286,6 +289,11 @@ class Results(ReportRows):
         return [word for setting, words in given if name in (SETTINGS[setting].commands or ()) for word in words]
 
     @property
+    def inputs(self) -> InputsObject:
+        """What was read; empty for results that are of no audit."""
+        return self.audit.get("inputs") or {}
+
+    @property
     def options(self) -> OptionsObject:
         """Settings of the answers; empty for an audit without options."""
         return self.audit.get("options") or {}
@@ -307,7 +315,7 @@ class Results(ReportRows):
 
     def bring(self, brokers: Sequence[int]) -> tuple[str, ...]:
         """Commands that bring missing evidence of brokers; the user fills in their log dirs."""
-        found = (self.audit.get("inputs") or {}).get("brokers") or ()
+        found = self.inputs.get("brokers", ())
         kinds = {one.get("broker_id"): kind for one in found if (kind := one.get("kind")) not in ("live", None)}
         script = ["capture-plan", "--wanted", WANTED_FILE, *_with_kinds(brokers, kinds), "--to", self._place]
         return (

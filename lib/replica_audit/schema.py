@@ -114,8 +114,8 @@ class ReplicaRow(NamedTuple):
     is_leader: bool
     in_isr: bool | None
     log_start_offset: int
-    local_start_offset: int | None
-    """first offset that its files can have; offsets between the two are in remote storage only; null in rows of earlier versions"""
+    local_start_offset: int
+    """first offset that its files can have; offsets between the two are in remote storage only"""
     log_end_offset: int | None
     loaded_log_end_offset: int | None
     """after the next start; null if that checks batches whose checksum was never computed"""
@@ -444,7 +444,7 @@ class ElectionRow(NamedTuple):
     lost_held: int
     """lost records of the candidate that it holds"""
     lost_from: int | None
-    """offset from which on it holds them; null if it holds none, and in rows of earlier versions"""
+    """offset from which on it holds them; null if it holds none"""
     lost_records: int
     """this and the following columns describe the candidate, in each of its rows"""
     lost_committed: int
@@ -739,7 +739,7 @@ class ReplicaFactsRow(NamedTuple):
     wrong_crcs: int | None
     """null if none is known to be wrong, but not all were computed"""
     unchecked_batches: int | None
-    """batches whose checksum was never computed; null in rows of earlier versions"""
+    """batches whose checksum was never computed"""
     offset_gaps: int
     offset_regressions: int
     epoch_regressions: int

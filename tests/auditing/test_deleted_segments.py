@@ -11,7 +11,6 @@ from tests.support import metadata_log as write
 from tests.support.captures import EXPECTED, FIXTURES
 from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
-from tests.support.report_rows import answers_of
 from tests.support.scenario import Answer, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, beside, change, scene
 from tests.support.snapshots import TOPIC, Listed, Replica, write_snapshot
@@ -25,7 +24,6 @@ from replica_audit.report.facts.losses import find_holders
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import PartitionRow, ReplicaRow
 
 #: What the old leader has cut: [50, 56) of epoch 0, where the present one has epoch 1.
 CUT = OLD[len(COMMON) :]
@@ -230,25 +228,6 @@ def test_copies_of_one_broker_that_hold_different_records_add_up(tmp_path: Path)
     assert [
         (one["broker_id"], one["records"], one["only_here"]) for one in answer.tables["partitions"][0]["holders"]
     ] == [(1, 6, 6)]
-
-
-def test_audits_that_were_written_before_have_their_holders_by_copy() -> None:
-    """Columns that an earlier version did not have are read as null."""
-    place = {"topic": TOPIC, "partition": 0}
-    row = {**dict.fromkeys(PartitionRow._fields), **place}
-    replica = {
-        **dict.fromkeys(ReplicaRow._fields),
-        **place,
-        "broker_id": 1,
-        "lost_held": 6,
-        "lost_committed_held": 2,
-        "lost_only_here": 6,
-    }
-    others = {**replica, "lost_committed_only_here": 2}
-    found = find_holders(
-        answers_of({}, {"partitions": [row], "replicas": [others, {**others, "broker_id": 2, "lost_held": 0}]})
-    )
-    assert list(found.values()) == [(1, 1, 6, 2, 6, 2)]
 
 
 def test_records_of_overlapping_segments_are_read_from_the_file_that_has_them(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.support.report_rows import answers_of
+from tests.support.report_rows import answers_of, row
 
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, CaptureRow
+from replica_audit.schema import CaptureRow
 
 #: Those of `scattered` partitions.
 BROKERS = range(12)
@@ -48,7 +48,7 @@ def scattered(count: int, seed: int) -> list[Part]:
 
 
 def _row(table: str, **values: object) -> dict:
-    return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "partition": 0, **values}
+    return row(table, partition=0, **values)
 
 
 def captured(topic: str, broker: int, **said: object) -> CaptureRow:

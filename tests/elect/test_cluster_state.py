@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.report_rows import answers_of
+from tests.support.report_rows import answers_of, orders_row
 
 from replica_audit.elect.cluster_state import find_clean, find_up, present_state
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES
 
 
 def results_of(
@@ -18,18 +17,14 @@ def results_of(
     lost_tail: str | None = None,
 ) -> Results:
     """Broker 1 by the metadata log (None: there is none), its flag (None: no log dir of it is here) and the manifest."""
-
-    def row(table: str, **values: object) -> dict:
-        return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "topic": "t", "partition": 0, **values}
-
     said = None if fenced is None else [1] if fenced else []
     state = {"source": "metadata_log", "replicas": [1], "isr": [1], "leader_id": 1, "fenced": said, "leader_epoch": 0}
     tables = {
-        "partition_states": [row("partition_states", **state)],
-        "replicas": [] if flag is None else [row("replicas", broker_id=1, clean_shutdown=flag)],
+        "partition_states": [orders_row("partition_states", **state)],
+        "replicas": [] if flag is None else [orders_row("replicas", broker_id=1, clean_shutdown=flag)],
     }
     if lost_tail is not None:
-        tables["findings"] = [row("findings", code=lost_tail, broker_id=1, status="new")]
+        tables["findings"] = [orders_row("findings", code=lost_tail, broker_id=1, status="new")]
     kinds = [] if kind is None else [{"broker_id": 1, "kind": kind}]
     return answers_of({"inputs": {"brokers": kinds}, "options": {"quiesced": quiesced}}, tables)
 

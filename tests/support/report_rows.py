@@ -1,14 +1,22 @@
-"""Rows of report tables for tests: every column null unless the test says otherwise."""
+"""Rows of report tables for tests: unless the test says otherwise, lists and maps that cannot be null are empty, and all else is null."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, get_origin, get_type_hints
 
 from replica_audit.literals import SEVERITIES
-from replica_audit.results import Results
-from replica_audit.row_classes import column_names, read_row
-from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, ReportRows
+from replica_audit.results import Results, place_of
+from replica_audit.row_classes import read_row
+from replica_audit.schema import (
+    REPORT_ROWS,
+    REPORT_TABLES,
+    AttemptRow,
+    LostHolder,
+    PartitionRow,
+    ReplicaRow,
+    ReportRows,
+)
 
 #: What a report is written as.
 REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
@@ -24,10 +32,19 @@ AUDIT = {
     "inputs": {},
 }
 
+#: What every audit says, of one that is in no warehouse.
+OF_NO_RUN = {**AUDIT, "audit_id": None, "snapshot_id": None, "cluster_id": None, "options": {}}
+
+
+def empty_row(kind: type) -> dict[str, Any]:
+    """A row of class `kind` that says nothing."""
+    empty = {Sequence: [], Mapping: {}}
+    return {name: empty.get(get_origin(hint)) for name, hint in get_type_hints(kind).items()}
+
 
 def row(table: str, /, **values: Any) -> dict[str, Any]:
     """A row of `table` with exactly its columns; raises KeyError for a column that it does not have."""
-    made = {column.name: None for column in REPORT_TABLES[table]}
+    made = empty_row(REPORT_ROWS[table])
     for name, value in values.items():
         if name not in made:
             raise KeyError(name)
@@ -65,16 +82,31 @@ def attempt(**values: Any) -> AttemptRow:
 
 
 def objects(table: str, rows: Iterable[Any]) -> list[Any]:
-    """The rows of `table` as the objects that reports work on."""
+    """The rows of `table` as the objects that reports work on; a replica's files begin at its log start unless the test says otherwise."""
     kind = REPORT_ROWS[table]
-    return [
-        one if isinstance(one, tuple) else read_row(kind, {**dict.fromkeys(column_names(kind)), **one}) for one in rows
-    ]
+    made = [one if isinstance(one, tuple) else read_row(kind, {**empty_row(kind), **one}) for one in rows]
+    if table == "replicas":
+        made = [
+            one._replace(local_start_offset=one.log_start_offset or 0) if one.local_start_offset is None else one
+            for one in made
+        ]
+    return made
+
+
+def holders_of(replicas: Iterable[ReplicaRow], partition: PartitionRow) -> list[LostHolder]:
+    """The holders of a partition's lost records by the counts of its replicas, one for each broker."""
+    counts = ("lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here")
+    own = [one for one in replicas if place_of(one) == place_of(partition) and one.lost_held]
+    return [LostHolder(one.broker_id, *(getattr(one, name) or 0 for name in counts)) for one in own]
 
 
 def answers_of(audit: Any, tables: Mapping[str, list[Any]], location: str | None = None) -> Results:
-    """Results with rows given as audit.json has them, or as objects."""
-    return Results.of(audit, ReportRows(**{table: objects(table, rows) for table, rows in tables.items()}), location)
+    """Results with rows given as audit.json has them, or as objects; who holds lost records is taken from the replicas."""
+    made = ReportRows(**{table: objects(table, rows) for table, rows in tables.items()})
+    made.partitions[:] = [
+        row if row.holders else row._replace(holders=holders_of(made.replicas, row)) for row in made.partitions
+    ]
+    return Results.of({**OF_NO_RUN, **audit}, made, location)
 
 
 def change_rows(answers: Results, table: str, new: Callable[[Any], Mapping[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from replica_audit.schema import QualityRow, QuarantineRow
 from replica_audit.spark import quality_run
 from replica_audit.spark.quality_run import keep_quality
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
-from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
+from replica_audit.warehouse.attempts import check_large, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.past_audits import VerifiedRows, load_earlier, load_history, past_losses
 from replica_audit.warehouse.retention import unfinished_audits
@@ -31,8 +30,8 @@ SNAPSHOT = SnapshotRow("s", "/nowhere", None, None, 1, (), 1, 1, 1, {}, (), ())
 IGNORED = QuarantineRow(None, None, None, "x", None, None, "INPUT-IGNORED", "no input")
 
 
-def write(warehouse: Warehouse, results, *, counted: bool) -> None:
-    """Write the rows of an ingest and an audit, with or without counts (as an earlier version)."""
+def write(warehouse: Warehouse, results) -> None:
+    """Write the rows of an ingest and an audit."""
     of_ingest = {"cluster_id": "c", "snapshot_id": "s", "ingest_id": "i"}
     of_audit = {"cluster_id": "c", "snapshot_id": "s", "audit_id": "a"}
     rows = {table: results.table(table) for table in INGESTED}
@@ -40,11 +39,11 @@ def write(warehouse: Warehouse, results, *, counted: bool) -> None:
     rows["snapshots"] = [SNAPSHOT]
     for table, of_table in rows.items():
         warehouse.append(table, of_table, of_ingest)
-    counts = {table: len(of_table) for table, of_table in rows.items()} if counted else None
+    counts = {table: len(of_table) for table, of_table in rows.items()}
     record_attempt(warehouse, "ingest", "finished", started="2026-01-01", audit_id=None, row_counts=counts, **of_ingest)
     for table in REPORTED_TABLES:
         warehouse.append(table, results.table(table), of_audit)
-    counts = {table: len(results.rows(table)) for table in REPORTED_TABLES} if counted else None
+    counts = {table: len(results.rows(table)) for table in REPORTED_TABLES}
     record_attempt(warehouse, "audit", "finished", started="2026-01-02", ingest_id="i", row_counts=counts, **of_audit)
 
 
@@ -52,7 +51,7 @@ def write(warehouse: Warehouse, results, *, counted: bool) -> None:
 def written(unclean, tmp_path_factory) -> Path:
     """A warehouse with an audit and its counts, to be copied."""
     place = tmp_path_factory.mktemp("written") / "warehouse"
-    write(Warehouse(str(place)), unclean, counted=True)
+    write(Warehouse(str(place)), unclean)
     return place
 
 
@@ -140,7 +139,7 @@ def test_an_audit_whose_end_is_lost_is_named_before_the_one_before_it(tmp_path, 
     monkeypatch.chdir(tmp_path)
     place = tmp_path / "warehouse"
     warehouse = Warehouse(str(place))
-    write(warehouse, unclean, counted=True)
+    write(warehouse, unclean)
     asked = ["--warehouse", str(place), "--report", str(tmp_path / "report")]
     assert main(["report", *asked]) == 1
     assert capsys.readouterr().err == f"report: {tmp_path}/report\n"
@@ -159,7 +158,7 @@ def test_an_audit_whose_end_is_lost_is_named_before_the_one_before_it(tmp_path, 
 
 
 def test_past_audits_are_checked_too(tmp_path, unclean):
-    write(Warehouse(str(tmp_path / "whole")), unclean, counted=True)
+    write(Warehouse(str(tmp_path / "whole")), unclean)
     later = {"cluster_id": "c", "finished": "9999"}
     readers = {
         "findings": [
@@ -189,7 +188,7 @@ def test_past_audits_are_checked_too(tmp_path, unclean):
 
 def test_large_tables_are_counted_by_their_commits(tmp_path, unclean):
     warehouse = Warehouse(str(tmp_path))
-    write(warehouse, unclean, counted=True)
+    write(warehouse, unclean)
     number = len(unclean.rows("findings"))
     assert warehouse.count_rows("findings", "a") == number > 0 == warehouse.count_rows("findings", "b")
     run = attempt(audit_id="a", ingest_id="i", row_counts={"findings": number + 1})
@@ -198,23 +197,8 @@ def test_large_tables_are_counted_by_their_commits(tmp_path, unclean):
     check_large(warehouse, run._replace(row_counts={"findings": number}), ["findings"], "a")
 
 
-def test_rows_of_an_earlier_version_are_read_as_before(tmp_path, unclean):
-    warehouse = Warehouse(str(tmp_path))
-    write(warehouse, unclean, counted=False)
-    assert build_verdict(load_results(warehouse, None, "high"), "high")["exit_status"] == 1
-    lose_last_commit(tmp_path, "truncations")
-    assert load_results(warehouse, None, "high").rows("truncations") == []
-
-
-def test_a_table_without_the_column_of_counts_gets_it(tmp_path, unclean):
-    """`audits` as a version wrote it that kept the counts of an ingest in its options."""
-    assert committed_counts(attempt(options=json.dumps({"rows": {"segments": 2}}))) == {"segments": 2}
-    assert committed_counts(attempt()) == {}
-    assert committed_counts(attempt(row_counts={"segments": 3}, options="{}")) == {"segments": 3}
-
-
 def test_committed_loss_without_a_finding_is_a_fault_of_the_program(tmp_path, unclean):
     warehouse = Warehouse(str(tmp_path))
-    write(warehouse, replace(unclean, findings=[]), counted=False)
+    write(warehouse, replace(unclean, findings=[]))
     with pytest.raises(EngineError, match="internal error: ledger-0 is COMMITTED_LOSS"):
         load_results(warehouse, None, "high")

@@ -138,8 +138,7 @@ def _from_file(finding_id: str, path: str) -> _Found | None:
         for content in chain([first], contents):
             for row in content.get("findings", ()):
                 if row["finding_id"] == finding_id:
-                    # Reports of earlier versions have no steps.
-                    return row, first["audit"], path, _steps_of(row, first.get("steps", ()))
+                    return row, first["audit"], path, _steps_of(row, first["steps"])
         return None
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"explain: {path}: expected the audit.json of a run ({error})") from error

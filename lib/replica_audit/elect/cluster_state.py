@@ -74,7 +74,7 @@ def find_up(results: Results) -> dict[int, bool]:
         else:
             up[broker_id] = False
     kinds: dict[int, set[str | None]] = defaultdict(set)
-    for item in (results.audit.get("inputs") or {}).get("brokers") or ():
+    for item in results.inputs.get("brokers", ()):
         kinds[item["broker_id"]].add(item["kind"])
     for broker_id, said in kinds.items():
         if None not in said and len({kind == "live" for kind in said}) == 1:
@@ -275,7 +275,7 @@ def present_state(
     for place, state in newest.items():
         if state.isr is None or not state.replicas or (place in overtaken and not nodes):
             continue
-        value = (state.configs or {}).get(UNCLEAN)
+        value = state.configs.get(UNCLEAN)
         said[place] = None if value is None else value == "true"
         registration = _registration(state, leaders.get(place), has_elr=bool(has_elr))
         partitions[place] = registration._replace(offline=_members(offline.get(place, ())))
@@ -316,7 +316,7 @@ def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bo
     epoch = state.leader_epoch
     if epoch is None and answer is not None:
         epoch = answer.leader_epoch
-    configs = state.configs or {}
+    configs = state.configs
     least = configs.get(_MIN_ISR, "")
     return Registration(
         replicas=tuple(state.replicas or ()),

@@ -179,7 +179,7 @@ def plan_elections(
         *salvage_steps(results, outcome.decisions, made_with, names),
     ]
     return Plan(
-        cluster_id=results.audit.get("cluster_id"),
+        cluster_id=results.audit["cluster_id"],
         tool_version=__version__,
         kafka_version=results.options.get("kafka_version"),
         mode=state.mode,

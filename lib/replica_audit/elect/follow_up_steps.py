@@ -82,7 +82,7 @@ def _transactions(
         reference = matrix.reference(place)
         if reference is not None and matrix.cuts_transactions(place, reference):
             continue
-        states = {item.value for item in row.evidence or () if item.kind == "transaction"}
+        states = {item.value for item in row.evidence if item.kind == "transaction"}
         promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
         sure = " once find-hanging has confirmed it" if tools.finds_hanging() else ""
         name = f"{place[0]}-{place[1]}"

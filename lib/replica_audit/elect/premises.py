@@ -33,7 +33,7 @@ def rests_on(results: Results, matrix: Matrix, places: Collection[TopicPartition
             leader_id=row.leader_id,
             leader_epoch=row.leader_epoch,
             isr=None if row.isr is None else tuple(row.isr),
-            elr=tuple(elr.get(place) or ()),
+            elr=tuple(elr.get(place, ())),
             replicas=tuple(
                 PlannedReplica(
                     broker,

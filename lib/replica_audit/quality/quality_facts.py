@@ -19,7 +19,7 @@ from replica_audit.model import SegmentSummary, TopicPartition
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import FindingPlace, Results, by_place, place_of
 from replica_audit.schema import Epochs, HighWatermarkRow, PartitionFactsRow, PartitionRow, ReplicaFactsRow, ReplicaRow
-from replica_audit.text import parse_moment
+from replica_audit.text import parse_time
 
 #: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
@@ -135,8 +135,7 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
         for one in results.findings
         if one.confidence == "suspect" and one.code in codes_with("lost_tail")
     }
-    started = results.audit.get("started")
-    audited_ms = None if started is None else round(parse_moment(started).timestamp() * 1000)
+    audited_ms = parse_time(results.audit["started"])
     replicas = [
         _replica_facts(
             row,
@@ -167,7 +166,7 @@ def _replica_facts(
     replica: ReplicaRow,
     counts: SegmentCounts,
     mark: HighWatermarkRow | None,
-    audited_ms: int | None,
+    audited_ms: int,
     *,
     may_be_older: bool,
 ) -> ReplicaFactsRow:

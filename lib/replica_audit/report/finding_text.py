@@ -20,7 +20,7 @@ def render_headline(row: FindingRow) -> str:
 def render_evidence(row: FindingRow, indent: str) -> list[str]:
     """Render the evidence of one finding, a line or more for each piece."""
     lines: list[str] = []
-    for item in row.evidence or ():
+    for item in row.evidence:
         place = []
         if item.broker_id is not None:
             place.append(f"broker {item.broker_id}")
@@ -68,7 +68,7 @@ def _said(fact: Fact) -> object:
 
 
 def _messages(fact: Fact) -> list[str]:
-    return list(dict.fromkeys(row.message or "" for row in fact.same))
+    return list(dict.fromkeys(row.message for row in fact.same))
 
 
 def render_proven_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
@@ -81,7 +81,7 @@ def render_proven_facts(findings: Sequence[FindingRow], limit: int) -> list[str]
             break
         lines += _headline(rows, indent="  ")
         for row in rows[: limit - told]:
-            lines += wrap(row.message or "", " " * 12)
+            lines += wrap(row.message, " " * 12)
             lines += render_evidence(row, " " * 12)
         told += len(rows)
     return lines + render_rest(len(findings) - limit, "  ")

@@ -52,9 +52,8 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
     root = ElementTree.Element("testsuites", name="replica-audit")
     for name, cases in [("snapshot", [whole]), *([("quality", checks)] if checks else []), *suites.items()]:
         suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(cases)})
-        if results.audit.get("finished"):
-            # The JUnit schema requires a time without a zone.
-            suite.set("timestamp", results.audit["finished"][:19])
+        # The JUnit schema requires a time without a zone.
+        suite.set("timestamp", results.audit["finished"][:19])
         suite.extend(cases)
     every = [case for suite in root for case in suite]
     for key, value in _counts(every).items():
@@ -79,7 +78,7 @@ def _case(
     failing = [row for row in ranked if is_failing(row, verdict["fail_on"])]
     others = [row for row in ranked if not is_failing(row, verdict["fail_on"])]
     if failing:
-        message = f"{judged or 'finding'}: {clean(failing[0].message or failing[0].code)}"
+        message = f"{judged or 'finding'}: {clean(failing[0].message)}"
         child = ElementTree.SubElement(case, "failure", type=failing[0].code, message=message)
         child.text = lost + _tell(failing)
         lost = ""
@@ -122,7 +121,7 @@ def _check(row: QualityRow, verdict: VerdictObject) -> ElementTree.Element:
 def _tell(findings: Sequence[FindingRow]) -> str:
     lines = []
     for row in findings[:FINDING_LIMIT]:
-        lines += [render_headline(row), f"  {clean(row.message or '')}"]
+        lines += [render_headline(row), f"  {clean(row.message)}"]
     if len(findings) > FINDING_LIMIT:
         lines.append(f"and {len(findings) - FINDING_LIMIT} more (see audit.json)")
     return "\n".join(lines)

@@ -64,9 +64,9 @@ def render_markdown(results: Results, verdict: VerdictObject) -> str:
         blocks.append(_findings(findings))
     blocks.append(code_span(render_status_line(verdict)))
     audit = results.audit
-    ids = f"audit {code_span(audit.get('audit_id'))} of snapshot {code_span(audit.get('snapshot_id'))}"
-    finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
-    blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
+    ids = f"audit {code_span(audit['audit_id'])} of snapshot {code_span(audit['snapshot_id'])}"
+    finished = f"finished {escape(clean(audit['finished']))}"
+    blocks.append(f"<sub>replica-audit {escape(clean(audit['tool_version']))}, {ids}, {finished}</sub>")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -207,7 +207,7 @@ def _findings(findings: Sequence[FindingRow]) -> str:
             place = f" {code_span(row.topic if row.partition is None else f'{row.topic}-{row.partition}')}"
         broker = "" if row.broker_id is None else f", broker {row.broker_id}"
         where = "" if row.start_offset is None else f", {escape(render_range(row.start_offset, row.end_offset))}"
-        message = escape(clean(row.message or ""))
+        message = escape(clean(row.message))
         lines.append(f"- **{row.severity}** {code_span(row.code)}{place}{broker}{where}: {message}")
     left = len(findings) - FINDING_LIMIT
     more = f"\n\nand {left} more" if left > 0 else ""

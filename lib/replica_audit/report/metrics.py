@@ -34,13 +34,11 @@ def render_metrics(results: Results, verdict: VerdictObject, report_url: str) ->
 def _families(results: Results, verdict: VerdictObject, report_url: str) -> Iterable[Family]:
     audit = results.audit
     partitions = results.partitions
-    inputs = audit.get("inputs") or {}
-    info = {"version": clean(audit.get("tool_version")), "cluster_id": clean(audit.get("cluster_id") or "")}
+    inputs = results.inputs
+    info = {"version": clean(audit["tool_version"]), "cluster_id": clean(audit["cluster_id"] or "")}
     yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
-    started = _seconds(audit.get("started"))
-    finished = _seconds(audit.get("finished"))
-    duration = finished - started if started is not None and finished is not None else None
-    yield from run_families(verdict, finished, duration, report_url)
+    finished = parse_moment(audit["finished"]).timestamp()
+    yield from run_families(verdict, finished, finished - parse_moment(audit["started"]).timestamp(), report_url)
     counts = Counter(row.verdict for row in partitions)
     yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
     yield from _finding_families(results.findings)
@@ -99,7 +97,7 @@ def _partition_families(partitions: Sequence[PartitionRow]) -> Iterable[Family]:
     yield (
         "dropped_records",
         "What followers will drop when they follow, added up over followers, control records included.",
-        [({}, sum(row.dropped_records or 0 for row in partitions))],
+        [({}, sum(row.dropped_records for row in partitions))],
     )
     lag = max((row.max_lag_records for row in partitions if row.max_lag_records is not None), default=0)
     yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]
@@ -113,7 +111,3 @@ def _quality_families(quality: QualityObject) -> Iterable[Family]:
         [({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES],
     )
     yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
-
-
-def _seconds(moment: str | None) -> float | None:
-    return None if moment is None else parse_moment(moment).timestamp()

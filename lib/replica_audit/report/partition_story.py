@@ -113,7 +113,7 @@ def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
         stopped = any(row.code == "META-NO-LEADER" and row.severity == "info" for row in present(rows.findings))
         led = [row.leader_id for row in states if row.leader_id is not None]
         other = "led_last" if led and led[-1] == reference else "newest"
-        eligible = tuple(states[-1].elr or ()) if states else ()
+        eligible = tuple(states[-1].elr) if states else ()
         alone = len(served_rows(rows.replicas)) < 2
         return Leading("all_stopped" if stopped else "nobody", source, eligible, None if alone else other)
     if source == "inferred":
@@ -307,7 +307,7 @@ def _tell_agreement(one: Agreement) -> Sentence:
 
 def _range(row: ReplicaRow) -> tuple[int, int]:
     """Offsets of a log in local segments, without what only remote storage has."""
-    return row.local_start_offset or row.log_start_offset or 0, row.log_end_offset or 0
+    return row.local_start_offset, row.log_end_offset or 0
 
 
 class DifferingRun(NamedTuple):
@@ -452,7 +452,7 @@ def _tell_cut(one: Truncation) -> Sentence:
 
 def _asks(row: TruncationRow) -> str:
     """Clause with the leader's answers to the follower's epoch requests, in order."""
-    steps = [step for step in row.steps or () if step.leader_end_offset is not None]
+    steps = [step for step in row.steps if step.leader_end_offset is not None]
     answers = [
         (step.request_epoch if step.leader_epoch is None else step.leader_epoch, step.leader_end_offset)
         for step in steps
@@ -470,7 +470,7 @@ def find_untold(rows: PartitionRows) -> list[FindingRow]:
         row
         for row in worst_first(present(rows.findings))
         if (at_or_above(row.severity, "medium") or row.code in codes_with("no_files"))
-        and not any(item.kind == "group" for item in row.evidence or ())
+        and not any(item.kind == "group" for item in row.evidence)
         and not (is_of_leadership(row, rows) or is_differing_run(row, rows))
     ]
 
@@ -480,7 +480,7 @@ def is_of_leadership(finding: FindingRow, rows: PartitionRows) -> bool:
     if finding.code != "META-UNCLEAN-ELECTION":
         return finding.code == "META-NO-LEADER"
     shown = {change.later.leader_epoch for change in find_changes(rows.partition_states)[-CHANGE_LIMIT:]}
-    epochs = {item.value for item in finding.evidence or () if item.kind == "leadership"}
+    epochs = {item.value for item in finding.evidence if item.kind == "leadership"}
     return may_have_lost(finding) or bool(epochs & set(map(str, shown)))
 
 
@@ -489,7 +489,7 @@ def is_differing_run(finding: FindingRow, rows: PartitionRows) -> bool:
     if finding.start_offset is None or finding.end_offset is None:
         return False
     runs = [row for row in rows.divergences if row.broker_id == finding.broker_id]
-    if any(item.kind == "replay" for item in finding.evidence or ()):
+    if any(item.kind == "replay" for item in finding.evidence):
         return any(row.start_offset < finding.end_offset and finding.start_offset < row.end_offset for row in runs)
     return any(
         row.start_offset == finding.start_offset and row.committed and finding.code in codes_with("held")

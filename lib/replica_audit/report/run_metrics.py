@@ -29,13 +29,10 @@ def render_families(families: Iterable[Family]) -> str:
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-def run_families(
-    verdict: VerdictObject, finished: float | None, duration: float | None, report_url: str
-) -> Iterable[Family]:
+def run_families(verdict: VerdictObject, finished: float, duration: float | None, report_url: str) -> Iterable[Family]:
     """Outcome of the last run; `verdict` is its verdict.json, `finished` in seconds since 1970, `duration` in seconds."""
     yield "report_info", "Where the report of the last run is.", [({"url": redact(report_url)}, 1)]
-    if finished is not None:
-        yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]
+    yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]
     if duration is not None:
         yield "last_run_duration_seconds", "How long the last audit took.", [({}, max(0.0, duration))]
     status = verdict["exit_status"]

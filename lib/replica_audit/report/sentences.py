@@ -31,7 +31,7 @@ def plain_text(sentence: Sequence[str]) -> str:
 
 def tell_finding(row: FindingRow) -> Sentence:
     """The message of a finding as a sentence."""
-    return (end_sentence(clean(row.message or row.code)),)
+    return (end_sentence(clean(row.message)),)
 
 
 def join_words(words: Sequence[object]) -> str:

@@ -70,11 +70,11 @@ _GIVE_WAY = (6, 7, 5, 4)
 def render_summary(results: Results) -> str:
     """Header, answer, partitions (worst verdict first) and findings; no line is longer than `text_width()` on the screen."""
     audit = results.audit
-    what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
-    if not audit.get("audit_id"):
+    what = f"Audit {audit['audit_id']} of snapshot {audit['snapshot_id']}"
+    if audit["audit_id"] is None:
         # Not in a warehouse: the audit has no id, only the snapshot's name.
         what = f"Snapshot {audit['inputs']['snapshot']}"
-    lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
+    lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit["cluster_id"] else ""))
     lines += ["", *render_answer(results), "", *_partition_table(results)]
     findings = present(results.findings)
     if findings:
@@ -250,7 +250,7 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
             {True: "clean", False: "no", None: "-"}[row.clean_shutdown],
         ]
         table.append([clean(cell) for cell in cells])
-    is_tiered = any((row.local_start_offset or 0) > row.log_start_offset for row in replicas)
+    is_tiered = any(row.local_start_offset > row.log_start_offset for row in replicas)
     if not is_tiered:
         for told in table:
             del told[3]
@@ -374,7 +374,7 @@ def _truncations(rows: Sequence[TruncationRow]) -> list[str]:
         if row.common_prefix_end != row.truncate_to:
             text += f"; common prefix ends at {clean(row.common_prefix_end)}"
         lines += wrap(text, "  ", "    ")
-        for number, step in enumerate(row.steps or (), 1):
+        for number, step in enumerate(row.steps, 1):
             lines += wrap(f"{number}. {_step(step)}", "      ", "         ")
     return lines + render_rest(len(rows) - ROW_LIMIT, "  ")
 

@@ -210,9 +210,8 @@ class IngestedSource:
             CommittedRows.of(warehouse, ingested.cluster_id),
         )
         self.cluster_id: str | None = ingested.cluster_id
-        # Rows of earlier versions lack the columns.
-        self.voters: Iterable[VoterCopy] = snapshot.voters or ()
-        self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs or ()
+        self.voters: Iterable[VoterCopy] = snapshot.voters
+        self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs
         self._remote_logs = snapshot.remote_logs
 
     def unplaced(self) -> list[QuarantineRow]:

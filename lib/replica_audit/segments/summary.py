@@ -229,7 +229,6 @@ def _describe_producer(batch: np.void, _: int | None) -> str:
     return f"sequence {batch['base_sequence']} of {producer} was there before"
 
 
-_GREATEST_PRODUCER_EPOCH = (1 << 15) - 1
 #: Batches summed up at a time; a window of large batches has too few to be worth a call of numpy.
 _ROWS = 4096
 #: For so few batches the calls cost more than the batches: replicas with the same ones share a summary.
@@ -514,16 +513,10 @@ def _summary_of_text(text: str) -> SegmentSummary:
     fields = json.loads(text)
     for name, kind in _OBJECTS.items():
         fields[name] = tuple(kind(**one) for one in fields[name])
-    fields["ended_producers"] = tuple(map(_ended, fields["ended_producers"]))
-    for name in ("first_sequences", "last_sequences"):
-        fields[name] = tuple(map(tuple, fields.get(name, ())))
-    fields["unproven"] = tuple(fields.get("unproven", ()))
+    for name in ("ended_producers", "first_sequences", "last_sequences"):
+        fields[name] = tuple(map(tuple, fields[name]))
+    fields["unproven"] = tuple(fields["unproven"])
     return SegmentSummary(**fields)
 
 
 _summary_of_short = lru_cache(maxsize=16)(_summary_of_text)
-
-
-def _ended(entry: int | list[int]) -> tuple[int, int]:
-    """An entry of `ended_producers`; earlier versions wrote the producer id alone, whose markers ended everything."""
-    return (entry, _GREATEST_PRODUCER_EPOCH) if isinstance(entry, int) else (entry[0], entry[1])

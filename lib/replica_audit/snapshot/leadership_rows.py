@@ -77,11 +77,11 @@ def _of_row(row: PartitionStateRow) -> Leadership:
         leader_id=row.leader_id,
         leader_epoch=row.leader_epoch,
         isr=None if row.isr is None else tuple(row.isr),
-        elr=tuple(row.elr or ()),
-        last_known_elr=tuple(row.last_known_elr or ()),
+        elr=tuple(row.elr),
+        last_known_elr=tuple(row.last_known_elr),
         replicas=None if row.replicas is None else tuple(row.replicas),
         topic_id=row.topic_id,
-        configs=dict(row.configs or {}),
+        configs=dict(row.configs),
         overtaken=bool(row.overtaken),
     )
 
@@ -100,9 +100,8 @@ def _of_history(rows: list[PartitionStateRow]) -> Leadership:
 
 def _state(row: PartitionStateRow) -> PartitionState:
     values = {name: getattr(row, name) for name in _STATE_FIELDS}
-    # Rows of earlier versions have null in later columns.
     values |= {name: tuple(values[name] or ()) for name in _STATE_LISTS}
-    values |= {"configs": dict(row.configs or {}), "leader_stopped": bool(row.leader_stopped)}
+    values |= {"configs": dict(row.configs), "leader_stopped": bool(row.leader_stopped)}
     return PartitionState(**values)
 
 

@@ -7,7 +7,6 @@ finished attempts of a snapshot the first is used, so that two runs at once do n
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
@@ -115,14 +114,9 @@ def own_rows(attempt: AttemptRow) -> dict[str, str | None]:
     return {"snapshot_id": attempt.snapshot_id, "ingest_id": attempt.ingest_id}
 
 
-def committed_counts(finished: AttemptRow) -> dict[str, int]:
-    """Committed rows by table in a `finished` row of `audits`; for a stage of an earlier version only what that recorded."""
-    return dict(finished.row_counts or json.loads(finished.options or "{}").get("rows") or {})
-
-
 def check_committed(warehouse: StoredTables, finished: AttemptRow, found: Mapping[str, int]) -> None:
     """Raise EngineError unless each table of `found` has as many rows of this stage as it committed, if recorded."""
-    committed = committed_counts(finished)
+    committed = finished.row_counts or {}
     for table, number in found.items():
         if committed.get(table, number) != number:
             whose = f"this {finished.stage} ({finished.audit_id or finished.ingest_id})"
@@ -135,7 +129,7 @@ def check_large(warehouse: StoredTables, finished: AttemptRow, tables: Iterable[
 
     A file has the rows of one ingest, and a table may have several ingests of a snapshot.
     """
-    committed = committed_counts(finished)
+    committed = finished.row_counts or {}
     for table in tables:
         number = warehouse.count_rows(table, key)
         if number < committed.get(table, 0):

@@ -123,7 +123,7 @@ class EvidenceIndex:
     """Number of rows by table."""
     log_dirs: frozenset[str]
     """Log dirs with a current copy of a partition."""
-    batch_files: frozenset[str | None]
+    batch_files: frozenset[str]
     """Files of the table `batches` that segments with batches name."""
 
 
@@ -152,7 +152,7 @@ class EvidenceRows:
         counts = dict.fromkeys(EVIDENCE_TABLES, 0)
         found: dict[str, IndexedPartition] = {}
         log_dirs: set[str] = set()
-        batch_files: set[str | None] = set()
+        batch_files: set[str] = set()
         # Arrow makes another text for every row.
         topics: dict[str, str] = {}
         files: dict[tuple[str, ...], tuple[str, ...]] = {}

@@ -99,7 +99,7 @@ def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
     """Delete the rows that were committed before `before` (default: `LONGEST_RUN` ago) by attempts that do not count; returns how many.
 
     Those are attempts without a `finished` row in `audits`, and ingests of a snapshot that another attempt finished first. Rows
-    without an `ingest_id`, from warehouses made by earlier versions, stay.
+    without an id of either stay.
     """
     before = before or datetime.now(timezone.utc) - LONGEST_RUN
     warehouse.describe_commits(stage="sweep")

@@ -230,15 +230,10 @@ def read_batches(
     return {key: parts[0] if len(parts) == 1 else np.concatenate(parts) for key, parts in found.items()}
 
 
-def check_batch_files(directory: str, names: Collection[str | None]) -> None:
-    """Raise InputError if a file named by segments with batches is missing, or one of them names none."""
-    if None in names:
-        raise InputError(
-            "the snapshot was ingested by an earlier version, which did not note where its batches are: run replica-audit "
-            "ingest for it again"
-        )
+def check_batch_files(directory: str, names: Collection[str]) -> None:
+    """Raise InputError if a file named by segments with batches is missing."""
     filesystem, root = open_directory(directory)
-    named = sorted(name for name in names if name is not None)
+    named = sorted(names)
     found = filesystem.get_file_info([f"{root}/{name}" for name in named])
     gone = [name for name, info in zip(named, found, strict=True) if info.type != fs.FileType.File]
     if gone:

@@ -20,6 +20,7 @@ from replica_audit.report.partition_story import (
     find_untold,
 )
 from replica_audit.results import PartitionRows, present
+from replica_audit.schema import LostHolder
 
 
 def replica(broker: int, start: int = 0, end: int = 10, role: str = "compared", **values: Any) -> dict[str, Any]:
@@ -216,16 +217,17 @@ def test_an_outcome_is_worked_out_once() -> None:
 
 
 def test_a_loss_names_those_who_have_all_of_it_or_each_a_part() -> None:
-    (lost,) = objects("partitions", [partition(lost_records=6, lost_committed=0)])
+    lost = {"lost_records": 6, "lost_committed": 0}
+    held = [[LostHolder(2, of_2, 0, 0, 0)._asdict(), LostHolder(3, 2, 0, 0, 0)._asdict()] for of_2 in (6, 4)]
+    whole, shared = objects("partitions", [partition(**lost, holders=one) for one in held])
     run_lost = {**run(2, 8, (3, 4)), "lost_records": 6, "lost_committed": 0, "promised_records": 4}
     runs = objects("divergences", [run_lost])
-    whole = objects("replicas", [replica(2, lost_held=6), replica(3, lost_held=2)])
-    found = loss_at(lost, runs, whole)
+    found = loss_at(whole, runs)
     assert found is not None
     assert (found.brokers, found.in_parts, found.ranges, found.promised) == ((2,), False, (OffsetRange(2, 8),), 4)
-    parts = loss_at(lost, runs, objects("replicas", [replica(2, lost_held=4), replica(3, lost_held=2)]))
+    parts = loss_at(shared, runs)
     assert parts is not None and (parts.brokers, parts.in_parts) == ((2, 3), True)
-    assert loss_at(lost, [], whole) is None
+    assert loss_at(whole, []) is None
 
 
 def test_which_findings_are_shown() -> None:

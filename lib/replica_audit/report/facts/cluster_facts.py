@@ -42,7 +42,7 @@ def replica_states(
         found[row.broker_id].add("out" if row.in_isr is False else "sound")
         if row.lost_held:
             found[row.broker_id].add("holds")
-    for broker_id in {*(partition.isr or ()), *(partition.unread_replicas or ())} - found.keys():
+    for broker_id in {*(partition.isr or ()), *partition.unread_replicas} - found.keys():
         found[broker_id].add("missing")
     for run in rows.divergences:
         found[run.broker_id].add("differs")

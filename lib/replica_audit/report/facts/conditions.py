@@ -306,7 +306,7 @@ def _find_doubted(findings: Sequence[FindingRow]) -> Iterator[FindingRow]:
 
 def may_have_lost(row: FindingRow) -> bool:
     """True for an unclean election whose loss the files can no longer show."""
-    known = any(item.kind == "loss" for item in row.evidence or ())
+    known = any(item.kind == "loss" for item in row.evidence)
     return row.code == "META-UNCLEAN-ELECTION" and row.severity == "info" and not known
 
 
@@ -325,7 +325,7 @@ def election_times(findings: Sequence[FindingRow], results: Results) -> list[int
     epochs = {
         (*place_of(row), int(item.value))
         for row in findings
-        for item in row.evidence or ()
+        for item in row.evidence
         if item.kind == "leadership" and item.value is not None
     }
     times: dict[tuple[object, ...], int] = {}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from replica_audit.model import OffsetRange, TopicPartition, joined
 from replica_audit.results import Results, place_of
-from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow, ReplicaRow
+from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow
 
 
 class Total(NamedTuple):
@@ -60,7 +60,7 @@ def find_holders(results: Results) -> dict[int, Holder]:
     """Lost records held by each broker over all partitions, by broker id, most committed records first."""
     found: dict[int, list[LostHolder]] = defaultdict(list)
     for row in results.partitions:
-        for one in holders_at(row, results.at(place_of(row)).replicas):
+        for one in row.holders:
             found[one.broker_id].append(one)
     holders = [
         Holder(
@@ -90,23 +90,6 @@ def join_holders(parts: Iterable[Mapping[int, Holder]]) -> dict[int, Holder]:
 def _most_first(holders: Iterable[Holder]) -> dict[int, Holder]:
     ranked = sorted(holders, key=lambda one: (-one.committed, -one.records, one.broker_id))
     return {one.broker_id: one for one in ranked}
-
-
-def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[LostHolder]:
-    """Holders of a partition's lost records; derived from `replicas` for audits without the column `holders`."""
-    if row.holders is not None:
-        return row.holders
-    return [
-        LostHolder(
-            one.broker_id,
-            one.lost_held,
-            one.lost_committed_held or 0,
-            one.lost_only_here or 0,
-            one.lost_committed_only_here or 0,
-        )
-        for one in replicas
-        if one.lost_held
-    ]
 
 
 class AboutToGo(NamedTuple):
@@ -149,7 +132,7 @@ class PlaceLoss(NamedTuple):
     """Upper bound of the records acknowledged with acks=all; None if unknown."""
 
 
-def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow], replicas: Sequence[ReplicaRow]) -> PlaceLoss | None:
+def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow]) -> PlaceLoss | None:
     """Describe a partition's loss, of committed records if any are lost.
 
     None if no run of differing records shows it (the loss is a tail past the leader's end).
@@ -159,8 +142,7 @@ def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow], replicas: Sequence
     if not runs:
         return None
     count = (row.lost_committed if committed else row.lost_records) or 0
-    holders = holders_at(row, replicas)
-    held = {one.broker_id: one.committed if committed else one.records for one in holders}
+    held = {one.broker_id: one.committed if committed else one.records for one in row.holders}
     whole = sorted(broker for broker, number in held.items() if number == count)
     promised = [run.promised_records for run in runs if run.promised_records is not None]
     return PlaceLoss(

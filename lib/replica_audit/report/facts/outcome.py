@@ -9,7 +9,7 @@ from typing import NamedTuple
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
 from replica_audit.literals import CALM, VERDICTS, Verdict
 from replica_audit.model import TopicPartition
-from replica_audit.report.facts.by_partition import rows_by_partition, worst_first, worst_partitions
+from replica_audit.report.facts.by_partition import worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, Stored, whole_audit
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
 from replica_audit.results import FindingPlace, Results, place_of, present
@@ -281,9 +281,9 @@ def _cases(
             (row for row in partitions if place_of(row) in ranked or (worst == "LAGGING" and row.verdict == worst)),
             key=lambda row: ranked.get(place_of(row), len(ranked)),
         )
-    for row, rows in rows_by_partition(results, affected[:CASE_LIMIT]):
+    for row in affected[:CASE_LIMIT]:
         place = place_of(row)
-        loss = loss_at(row, lost[place], rows.replicas) if row.lost_records else None
+        loss = loss_at(row, lost[place]) if row.lost_records else None
         yield WorstCase(row, loss, None if loss else _telling(row, findings.get(place, ())))
 
 

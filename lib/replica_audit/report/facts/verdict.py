@@ -23,14 +23,13 @@ def build_verdict(results: Results, fail_on: str) -> VerdictObject:
     untrusted = _untrusted(results)
     quality = count_quality(results)
     failed = [severity for severity, number in quality["failed"].items() if number] if quality else []
-    # The audit stage uses the same function; results restricted to some partitions keep the audit's verdict.
-    judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
     failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
     exit_status, status = judge_run((*counts, *failed), failing, bool(untrusted))
     return {
         "schema_version": SCHEMA_VERSION,
-        "audit_id": results.audit.get("audit_id"),
-        "verdict": worst_verdict([audit_verdict(partitions, unplaced_codes(findings)), *judged]),
+        "audit_id": results.audit["audit_id"],
+        # Results restricted to some partitions keep the audit's verdict.
+        "verdict": worst_verdict([audit_verdict(partitions, unplaced_codes(findings)), results.audit["verdict"]]),
         "status": status,
         "exit_status": exit_status,
         "fail_on": fail_on,
@@ -97,7 +96,7 @@ def build_quality(results: Results, fail_on: str) -> QualityAnswer:
     exit_status, status = judge_run(severities, failing, bool(counts["errors"]))
     return {
         "schema_version": 1,
-        "audit_id": results.audit.get("audit_id"),
+        "audit_id": results.audit["audit_id"],
         "status": status,
         "exit_status": exit_status,
         "fail_on": fail_on,

@@ -101,7 +101,7 @@ def _copies(states: Mapping[int, ReplicaState]) -> dict[str, object]:
 
 def build_timeline(results: Results, shown: Sequence[PartitionRow]) -> dict[str, object]:
     """Build the columns of the timeline over the overview's partitions, which are referred to by index."""
-    copied = (results.audit.get("inputs") or {}).get("copied") or ()
+    copied = results.inputs.get("copied", ())
     times = [(one["broker_id"], one["started_ms"], one["finished_ms"]) for one in copied]
     timeline = find_timeline(results, shown, times)
     events = timeline.events
@@ -193,7 +193,7 @@ def _overview_row(
         "bound": name_bound(at_most=partition.lost_at_most, at_least=partition.lost_at_least),
         "isr": None if partition.isr is None else list(partition.isr),
         "replicas": [row.broker_id for row in served_rows(rows.replicas)],
-        "unread": list(partition.unread_replicas or ()),
+        "unread": list(partition.unread_replicas),
         "under": partition.under_replicated,
         "severity": None if worst is None else SEVERITIES.index(worst.severity),
         "code": None if worst is None else worst.code,

@@ -157,7 +157,6 @@ def _frame(
     results: Results, shown: Sequence[PartitionRow], answer: Answer, earlier: Earlier | None
 ) -> dict[str, object]:
     """Data that the script needs at start."""
-    inputs = results.audit.get("inputs") or {}
     unplaced = [row for row in results.findings if row.partition is None]
     quarantine = results.quarantine
     return {
@@ -182,18 +181,17 @@ def _frame(
         "quarantine": {name: encode_column([getattr(row, name) for row in quarantine[:LIST_LIMIT]])
                        for name in ("broker_id", "path", "position", "length", "code", "reason")},
         "quarantine_count": len(quarantine),
-        "files": portable(dict(sorted((inputs.get("files") or {}).items()))),
+        "files": portable(dict(sorted((results.inputs.get("files") or {}).items()))),
     }  # fmt: skip
 
 
 def _facts(results: Results) -> list[str]:
     """Facts below the title: what was read, by which program and when."""
-    inputs = results.audit.get("inputs") or {}
+    inputs = results.inputs
     brokers = {row.broker_id for row in results.replicas}
     facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
     facts.append(count(len(brokers), "broker"))
-    partitions = len(results.partitions)
-    facts.append(f"{partitions} partition{'' if partitions == 1 else 's'}")
+    facts.append(count(len(results.partitions), "partition"))
     size_bytes = inputs.get("size_bytes")
     if size_bytes is not None:
         facts.append(f"{render_size(size_bytes)} of logs read")
@@ -201,9 +199,8 @@ def _facts(results: Results) -> list[str]:
             facts.append(f"{render_size(lost)} of them in no batch")
     unused = len(results.quarantine)
     facts.append(f"{count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
-    if results.audit.get("finished"):
-        facts.append(f"audited {results.audit['finished'][:16].replace('T', ' ')} UTC")
-    facts.append(f"replica-audit {clean(results.audit.get('tool_version'))}")
+    facts.append(f"audited {results.audit['finished'][:16].replace('T', ' ')} UTC")
+    facts.append(f"replica-audit {clean(results.audit['tool_version'])}")
     return facts
 
 
