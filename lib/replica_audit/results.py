@@ -30,7 +30,6 @@ from replica_audit.schema import (
     ReplicaRow,
     ReportRows,
     TruncationRow,
-    VerificationRow,
 )
 
 #: Placeholder for a snapshot whose location is unknown.
@@ -133,7 +132,6 @@ class PartitionRows(NamedTuple):
     partition_states: Sequence[PartitionStateRow] = ()
     divergences: Sequence[DivergenceRow] = ()
     truncations: Sequence[TruncationRow] = ()
-    verifications: Sequence[VerificationRow] = ()
     elections: Sequence[ElectionRow] = ()
     group_offsets: Sequence[GroupOffsetRow] = ()
     remote_segments: Sequence[RemoteSegmentRow] = ()

@@ -799,7 +799,6 @@ class ReportRows:
     high_watermark_timeline: list[HighWatermarkTimelineRow] = field(default_factory=list)
     divergences: list[DivergenceRow] = field(default_factory=list)
     truncations: list[TruncationRow] = field(default_factory=list)
-    verifications: list[VerificationRow] = field(default_factory=list)
     elections: list[ElectionRow] = field(default_factory=list)
     group_offsets: list[GroupOffsetRow] = field(default_factory=list)
     remote_segments: list[RemoteSegmentRow] = field(default_factory=list)

@@ -39,7 +39,6 @@ def _rows(results: Results) -> dict[str, Any]:
         "high_watermarks",
         "divergences",
         "truncations",
-        "verifications",
         "findings",
     ):
         rows = [row for row in results.rows(table) if (row["topic"], row["partition"]) == ("codecs", 7)]

@@ -43,7 +43,7 @@ function readPiece(piece) {
 }
 
 const TABLES = ['replicas', 'high_watermarks', 'high_watermark_timeline', 'partition_states', 'divergences', 'truncations',
-  'verifications', 'elections', 'group_offsets', 'remote_segments', 'lost_producers', 'findings'];
+  'elections', 'group_offsets', 'remote_segments', 'lost_producers', 'findings'];
 
 // Details by partition number; a piece is unpacked when the first of its partitions is asked for.
 function detailReader(pieces, size) {
