@@ -18,7 +18,8 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     """List the archives, and with `--prune` delete those that are not needed."""
     if arguments.directory is None:
         raise UsageError("evidence: no directory; give the one that capture-plan --evidence collected into")
-    directory, days = arguments.directory, arguments.prune
+    directory = arguments.directory
+    days = arguments.prune
     if arguments.dry_run and days is None:
         raise UsageError("evidence: --dry-run says what --prune DAYS would delete: give both")
     now = now_ms()

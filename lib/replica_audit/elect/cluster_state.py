@@ -207,7 +207,9 @@ class PresentState:
     @property
     def is_any_up(self) -> bool | None:
         """True if a broker is known to be up; None if one may be."""
-        return True if self.up else None if self.unknown else False
+        if self.up:
+            return True
+        return None if self.unknown else False
 
     def liveness(self, broker_id: int) -> str:
         """up, down or unknown."""

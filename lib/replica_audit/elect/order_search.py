@@ -18,7 +18,8 @@ from replica_audit.results import place_of
 
 #: No further candidates are tried after so many tries in which as many registrations were simulated, those of all scenarios: tries
 #: multiply with equal candidates, and would go on for hours in a large cluster whose partitions have each their own assignment.
-ENOUGH_TRIES, ENOUGH_SIMULATED = 3, 50_000
+ENOUGH_TRIES = 3
+ENOUGH_SIMULATED = 50_000
 
 
 class PlannedDecisions(NamedTuple):

@@ -197,7 +197,8 @@ def _keep_remote(
     known = ", as far as is known," if any(one.chosen.remote_unseen for one in about_them) else ""
     # Any leader may have them, and nothing is salvaged before that is known.
     unsure = {place for place, row in orphans if row.confidence == "suspect"} & set(places)
-    ends, until = [], ""
+    ends = []
+    until = ""
     if unread:
         until = f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. "
         ends.append("they are safe elsewhere")
@@ -210,7 +211,9 @@ def _keep_remote(
     until += f"Retention stays off until {', and until '.join(ends)}"
     if not unread and results.remote_store is None:
         until += "; whether they are encrypted was not looked at: what is, only the brokers' plugin can read"
-    lacks = "may not have" if unsure == set(places) else "does not have, or may not have" if unsure else "does not have"
+    lacks = "does not have"
+    if unsure:
+        lacks = "may not have" if unsure == set(places) else "does not have, or may not have"
     topics = sorted({topic for topic, _ in places})
     way = tools.way_to_configure(is_any_up=state.is_any_up)
     commands, files = for_names(topics, "keep-remote.txt", lambda topic: tools.keep_remote(topic, way))
@@ -266,7 +269,8 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
     sizes: Counter[int] = Counter()
     for place in places:
         sizes.update(matrix.wanted[place])
-    brokers, parts = sorted(sizes), []
+    brokers = sorted(sizes)
+    parts = []
     if places:
         stays = [broker for broker in brokers if state.liveness(broker) != "up"]
         are_down = all(state.liveness(broker) == "down" for broker in stays)
@@ -564,7 +568,8 @@ def _find_holdings(matrix: Matrix, about: Container[TopicPartition]) -> dict[int
     """By broker, what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
     for row in matrix.holding():
-        place, broker = place_of(row), row.broker_id
+        place = place_of(row)
+        broker = row.broker_id
         reference = matrix.reference(place)
         if place not in about or broker == reference:
             continue

@@ -61,7 +61,9 @@ class Transition:
     """An event's effect on registrations while some brokers are alive; an unchanged registration stays the same object."""
 
     def __init__(self, event: Event, alive: frozenset[int], alike: _KnownOutcomes) -> None:
-        self._event, self._alive, self._alike = event, alive, alike
+        self._event = event
+        self._alive = alive
+        self._alike = alike
         self._known: dict[int, Registration] = {}
 
     def __call__(self, one: Registration) -> Registration:
@@ -246,7 +248,8 @@ class Scenario:
     def _settled(self, more: Iterable[TopicPartition] = ()) -> Scenario:
         """The scenario once all live replicas are in sync; `more` are partitions with a replica that just came up."""
         after = self.kinds.change("settle", self.up, catch_up)
-        partitions, ended = dict(self.partitions), set()
+        partitions = dict(self.partitions)
+        ended = set()
         for place in self.unsettled.union(more):
             before = partitions[place]
             partitions[place] = after(before)
@@ -258,7 +261,8 @@ class Scenario:
         self, places: Iterable[TopicPartition], change: Callable[[Registration], Registration], ordered: bool = False
     ) -> Scenario:
         partitions = dict(self.partitions)
-        changes, unsettled = list(self.changes), set(self.unsettled)
+        changes = list(self.changes)
+        unsettled = set(self.unsettled)
         for place in places:
             before = partitions[place]
             after = change(before)

@@ -59,39 +59,41 @@ class StepTexts:
             sorted(topics), "forbid-unclean.txt", lambda topic: self._tools.forbid_unclean(topic, way)
         )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
-        return _step(
-            "forbid_unclean",
-            f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
+        return Step(
+            action="forbid_unclean",
+            text=f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
             "would lead",
-            partitions=sorted(place for place in self._state.partitions if place[0] in topics),
-            commands=commands,
+            partitions=tuple(sorted(place for place in self._state.partitions if place[0] in topics)),
+            commands=tuple(commands),
             files=files,
-            before=[
+            before=(
                 f"A {way if way != 'zookeeper' else 'node of ZooKeeper'} answers. Start no broker until this is done: where "
-                f"unclean elections are allowed, one takes place {how}"
-            ],
+                f"unclean elections are allowed, one takes place {how}",
+            ),
         )
 
     def reorder(self, orders: Mapping[TopicPartition, tuple[int, ...]], uncut: Sequence[str]) -> Step:
         """`uncut`: conditions for replicas that may have been cut since they were copied."""
         file = "reassign.json"
         preferred = "elect-preferred.json"
-        return _step(
-            "reorder",
-            f"Put the chosen replica, which is in sync, first in the assignment of {list_places(orders)}, and elect it",
-            brokers=sorted({order[0] for order in orders.values()}),
-            partitions=orders,
-            commands=in_order(
-                self._tools.reassign(file),
-                self._tools.reassign(file, verify=True),
-                self._tools.elect("preferred", preferred),
-                self._tools.describe(place[0] for place in orders),
+        return Step(
+            action="reorder",
+            text=f"Put the chosen replica, which is in sync, first in the assignment of {list_places(orders)}, and elect it",
+            brokers=tuple(sorted({order[0] for order in orders.values()})),
+            partitions=tuple(orders),
+            commands=tuple(
+                in_order(
+                    self._tools.reassign(file),
+                    self._tools.reassign(file, verify=True),
+                    self._tools.elect("preferred", preferred),
+                    self._tools.describe(place[0] for place in orders),
+                )
             ),
             files={file: reassignment_file(orders.items()), preferred: election_file(orders)},
-            before=[
+            before=(
                 "Every replica of these partitions is up: a reassignment that names a broker which is down is refused",
                 *uncut,
-            ],
+            ),
         )
 
     def stop(
@@ -106,34 +108,35 @@ class StepTexts:
         costs = f"; {list_places(without)} {verb(len(without), 'has', 'have')} no leader meanwhile" if without else ""
         order = ", in this order" if len(brokers) > 1 else ""
         unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
-        return _step(
-            "stop",
-            f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
-            brokers=brokers,
+        return Step(
+            action="stop",
+            text=f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
+            brokers=tuple(brokers),
             partitions=one.places,
-            commands=self._tools.stop(brokers),
-            before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
+            commands=tuple(self._tools.stop(brokers)),
+            before=(*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])),
         )
 
     def copy_again(self, broker: int, places: Sequence[TopicPartition], copies: Copies) -> Step:
         """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
         ends = [f"{place} at {self._matrix.replicas[place][broker].log_end_offset}" for place in places]
         command = copies.of_partitions(broker, places)
-        archive, directory = shlex.split(command)[2], f"{AFTER_STOP}/broker-{broker}"
-        return _step(
-            "recopy",
-            f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: what producers have sent it since it was "
+        archive = shlex.split(command)[2]
+        directory = f"{AFTER_STOP}/broker-{broker}"
+        return Step(
+            action="recopy",
+            text=f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: what producers have sent it since it was "
             f"copied is in no number of this plan, and is deleted as it follows another leader. The last command shows where the logs "
             f"end; in this snapshot they end so: {list_names(ends, 20)}. Where one ends later now, go no further: copy all brokers again "
             "into a new snapshot, as this one was copied, audit that, and follow the plan that comes of it",
-            brokers=[broker],
-            partitions=places,
-            commands=[
+            brokers=(broker,),
+            partitions=tuple(places),
+            commands=(
                 command,
                 f"mkdir -p {directory}",
                 f"tar -xzf {archive} -C {directory}",
                 f"replica-audit show {AFTER_STOP} --table replicas --columns {_ENDS} || true",
-            ],
+            ),
             files=copies.files_of([command]),
         )
 
@@ -145,20 +148,20 @@ class StepTexts:
         if self._state.controllers.lost is not None:
             carried_out = "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers"
             before.append(f"{carried_out}: {tell_voteless(self._state.controllers)}")
-        yield _step(
-            "start",
-            f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",
+        yield Step(
+            action="start",
+            text=f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",
             controllers=nodes,
-            commands=map(self._tools.start, nodes),
-            before=before,
+            commands=tuple(map(self._tools.start, nodes)),
+            before=tuple(before),
         )
         if not are_enough:
             return
-        yield _step(
-            "check",
-            "See that the controllers have a leader: without one nobody is elected",
+        yield Step(
+            action="check",
+            text="See that the controllers have a leader: without one nobody is elected",
             controllers=nodes,
-            commands=self._tools.describe_quorum()[:1],
+            commands=tuple(self._tools.describe_quorum()[:1]),
         )
 
     def start(self, broker: int, text: str, after: Scenarios, before: Sequence[str] = ()) -> Step:
@@ -170,13 +173,13 @@ class StepTexts:
             cut = self._matrix.cut(place, decision.candidate_id, broker)
             if cut is not None and cut.dropped_records:
                 gone.append(place)
-        return _step(
-            "start",
-            text,
-            brokers=[broker],
-            partitions=sorted(place for place in self._decisions if broker in self._replicas(place)),
-            commands=[self._tools.start(broker)],
-            before=before,
+        return Step(
+            action="start",
+            text=text,
+            brokers=(broker,),
+            partitions=tuple(sorted(place for place in self._decisions if broker in self._replicas(place))),
+            commands=(self._tools.start(broker),),
+            before=tuple(before),
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
@@ -198,20 +201,20 @@ class StepTexts:
             one.candidate_id
         }
         with_disk = f" (the log directory of {name_brokers(sorted(offline))} is offline)" if offline else ""
-        return _step(
-            "elect",
-            f"Elect broker {one.candidate_id} for {list_places(one.places)}",
-            brokers=[one.candidate_id],
+        return Step(
+            action="elect",
+            text=f"Elect broker {one.candidate_id} for {list_places(one.places)}",
+            brokers=(one.candidate_id,),
             partitions=one.places,
-            commands=self._tools.elect("unclean", file),
+            commands=tuple(self._tools.elect("unclean", file)),
             files={file: election_file(one.places)},
-            before=[
+            before=(
                 f"{list_places(one.places)} {'has' if single else 'have'} no leader"
                 f"{f', or broker {one.candidate_id} leads by itself' if by_itself else ''}: where there is one, the tool ends "
                 "with 0 and changes nothing",
                 f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up{with_disk}: the first live one in "
                 "the order of the assignment is elected",
-            ],
+            ),
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )
 
@@ -230,21 +233,21 @@ class StepTexts:
                     f"If it is down, start it, and {others} before it leads. If it is up and does not lead, start and stop nothing: "
                     "say who is up with --up, and follow the plan that comes of it"
                 )
-            yield _step(
-                "check",
-                f"See that broker {broker} leads {list_places(led)}. {otherwise}",
-                brokers=[broker],
-                partitions=led,
-                commands=self._tools.describe((place[0] for place in led), is_any_version=True),
+            yield Step(
+                action="check",
+                text=f"See that broker {broker} leads {list_places(led)}. {otherwise}",
+                brokers=(broker,),
+                partitions=tuple(led),
+                commands=tuple(self._tools.describe((place[0] for place in led), is_any_version=True)),
             )
 
     def check(self, one: Round) -> Step:
-        return _step(
-            "check",
-            f"See that broker {one.candidate_id} leads {list_places(one.places)}: an exit status of 0 proves nothing",
-            brokers=[one.candidate_id],
+        return Step(
+            action="check",
+            text=f"See that broker {one.candidate_id} leads {list_places(one.places)}: an exit status of 0 proves nothing",
+            brokers=(one.candidate_id,),
             partitions=one.places,
-            commands=self._tools.describe(place[0] for place in one.places),
+            commands=tuple(self._tools.describe(place[0] for place in one.places)),
         )
 
     def restore_config(self, topics: Collection[str]) -> Step:
@@ -256,10 +259,10 @@ class StepTexts:
             files: dict[str, str] = {}
         else:
             commands, files = self._restore_many(topics, said)
-        return _step(
-            "restore_config",
-            f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
-            commands=commands,
+        return Step(
+            action="restore_config",
+            text=f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
+            commands=tuple(commands),
             files=files,
         )
 
@@ -279,10 +282,10 @@ class StepTexts:
         return commands, files
 
     def verify(self) -> Step:
-        return _step(
-            "verify",
-            "Copy the log directories again and compare: what every follower kept, with what this plan predicts",
-            commands=["replica-audit verify BEFORE AFTER --plan plan.json"],
+        return Step(
+            action="verify",
+            text="Copy the log directories again and compare: what every follower kept, with what this plan predicts",
+            commands=("replica-audit verify BEFORE AFTER --plan plan.json",),
         )
 
     def complete(self, steps: Iterable[SimulatedStep], begin: Scenarios) -> Iterator[Step]:
@@ -337,31 +340,6 @@ class StepTexts:
     def _replicas(self, place: TopicPartition) -> tuple[int, ...]:
         registration = self._state.partitions.get(place)
         return () if registration is None else registration.replicas
-
-
-def _step(
-    action: str,
-    text: str,
-    *,
-    brokers: Iterable[int] = (),
-    controllers: Iterable[int] = (),
-    partitions: Iterable[TopicPartition] = (),
-    commands: Iterable[str] = (),
-    files: Mapping[str, str] | None = None,
-    before: Iterable[str] = (),
-    irreversible: str | None = None,
-) -> Step:
-    return Step(
-        action=action,
-        text=text,
-        brokers=tuple(brokers),
-        controllers=tuple(controllers),
-        partitions=tuple(partitions),
-        commands=tuple(commands),
-        files=files or {},
-        before=tuple(before),
-        irreversible=irreversible,
-    )
 
 
 def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> str | None:

@@ -351,7 +351,8 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
         yield say(f"There is one replica of {name_partitions(compared.single)}, and nothing to compare with it.")
     if compared.unassigned:
         numbers = [number for _, number in compared.unassigned]
-        least, most = min(numbers), max(numbers)
+        least = min(numbers)
+        most = max(numbers)
         copies = f"{least} copies" if least == most else f"{least} to {most} copies"
         places = name_partitions([place for place, _ in compared.unassigned])
         yield say(
@@ -478,7 +479,8 @@ def _tell_unchecked(conditions: Conditions) -> Iterator[Sentence]:
     """Sentence on batches whose headers alone are in the evidence."""
     if found := conditions.unchecked:
         brokers = name_brokers(sorted({one.broker_id for one in found}))
-        number, of = sum(one.batches for one in found), sum(one.of for one in found)
+        number = sum(one.batches for one in found)
+        of = sum(one.of for one in found)
         yield say(
             f"Damage inside {number:,} of the {of:,} batches of {brokers} would not be seen: their headers alone were collected, "
             "and no checksums computed."

@@ -124,7 +124,8 @@ def _render_parts(
 
 def _array(name: str, texts: Iterable[str]) -> Iterator[str]:
     yield f',\n"{name}": ['
-    texts, before = iter(texts), "\n"
+    texts = iter(texts)
+    before = "\n"
     while some := list(islice(texts, _AT_ONCE)):
         yield before + ",\n".join(some)
         before = ",\n"

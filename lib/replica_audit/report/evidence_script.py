@@ -145,7 +145,8 @@ def render_evidence_script(
     text = collector if wanted is None else f"WANTED = {wanted!r}\n{collector}"
     if f"\n{_END}\n" in text:
         raise ValueError("the collector ends itself")
-    measures, collects = [], []
+    measures = []
+    collects = []
     by = ["sudo", "-n", "-u", user] if user else []
     for broker in brokers:
         host = broker.host or "-"
@@ -159,7 +160,8 @@ def render_evidence_script(
     listing = ""
     if bootstrap and wanted is None:
         describe = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap)} --describe"
-        new, file = '"$TO/.kafka-topics-describe.$$"', '"$TO/kafka-topics-describe.txt"'
+        new = '"$TO/.kafka-topics-describe.$$"'
+        file = '"$TO/kafka-topics-describe.txt"'
         # A listing that is already there is older, and better than none.
         kept = f"{{ failed=1; rm -f {new}; echo 'no new listing of the topics' >&2; }}"
         listing = f"{{ {describe} >{new} && mv {new} {file}; }} || {kept}\n"
@@ -168,6 +170,9 @@ def render_evidence_script(
         for broker_id, text in (after or {}).items()
     ]
     stamp = "$(date -u +%Y%m%dT%H%M%SZ)-$$"
+    suffix = "" if wanted is None else f"-wanted-{stamp}"
+    if after is not None:
+        suffix = f"-after-{stamp}"
     head = _HEAD.format(
         to=to,
         ssh=" and ssh" if any(broker.host for broker in brokers) else "",
@@ -176,7 +181,7 @@ def render_evidence_script(
         end=_END,
         collector=text.rstrip("\n"),
         after="".join(known),
-        suffix=f"-after-{stamp}" if after is not None else "" if wanted is None else f"-wanted-{stamp}",
+        suffix=suffix,
         rate=f"{rate_mib:g}",
         at_most="at most " if is_less else "",
         measures="\n".join(measures),

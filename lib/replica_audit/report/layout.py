@@ -180,7 +180,8 @@ def render_size(size_bytes: int) -> str:
     size = float(size_bytes)
     units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
     while size >= 1024 and len(units) > 1:
-        size, units = size / 1024, units[1:]
+        size /= 1024
+        units = units[1:]
     return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
 
 

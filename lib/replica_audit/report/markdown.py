@@ -114,7 +114,8 @@ def _readers_and_writers(results: Results) -> list[str]:
     hits = find_hits(results)
     groups: list[tuple[PartitionRow, HitGroup]] = []
     writers: list[tuple[PartitionRow, LostWriter]] = []
-    offsets, producers = by_place(results.group_offsets), by_place(results.lost_producers)
+    offsets = by_place(results.group_offsets)
+    producers = by_place(results.lost_producers)
     for row in worst_partitions(results):
         place = place_of(row)
         groups += ((row, one) for one in hit_groups_of(offsets.get(place, ()), hits.get(place, {})))
@@ -132,8 +133,8 @@ def _readers_and_writers(results: Results) -> list[str]:
 
 
 def _group(row: PartitionRow, one: HitGroup) -> str:
-    place, group = code_span(f"{row.topic}-{row.partition}"), code_span(one.offset.group)
-    return f"- {place}: group {group} {escape(tell_group(one, row.reference_id))}"
+    place = code_span(f"{row.topic}-{row.partition}")
+    return f"- {place}: group {code_span(one.offset.group)} {escape(tell_group(one, row.reference_id))}"
 
 
 def _writer(row: PartitionRow, one: LostWriter) -> str:

@@ -96,4 +96,6 @@ def _not_read(texts: list[str], where: str = "") -> list[str]:
 
 def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
-    return f"{round(seconds)} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    if seconds < 120:
+        return f"{round(seconds)} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

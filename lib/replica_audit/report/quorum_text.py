@@ -72,10 +72,11 @@ def _row(one: CopyAnswer, answer: QuorumAnswer) -> list[str]:
     mark = "*" if answer.choice is not None and one.path == answer.choice.path else " "
     state = one.quorum_state
     held = one.history is not None and one.end_offset > 0
+    log = "unreadable" if one.end_offset else "empty"
     return [
         f"{mark} {'?' if one.node_id is None else one.node_id}",
         one.role,
-        f"[{one.start_offset}, {one.end_offset})" if held else "unreadable" if one.end_offset else "empty",
+        f"[{one.start_offset}, {one.end_offset})" if held else log,
         str(one.last_epoch) if held else "-",
         str(one.proven_end) if one.proven_end else "-",
         "-" if one.history is None else str(one.history),

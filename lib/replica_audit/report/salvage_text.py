@@ -93,14 +93,10 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
         return f"No copy in the snapshot holds a record that is not in {logs} ({looked})."
     records = count(head.totals.records, "record")
     are = verb(head.totals.records, "is", "are")
-    held = [copy.kind for _, finds in _with_finds(holding) for copy in finds.copies if copy.holds]
-    where = (
-        "in a copy"
-        if REMOTE_KIND not in held
-        else "in a copy or the remote store"
-        if {*held} - {REMOTE_KIND}
-        else "in the remote store"
-    )
+    held = {copy.kind for _, finds in _with_finds(holding) for copy in finds.copies if copy.holds}
+    where = "in the remote store" if held == {REMOTE_KIND} else "in a copy"
+    if REMOTE_KIND in held and len(held) > 1:
+        where = "in a copy or the remote store"
     return f"{records} of {count(len(holding), 'partition')} {are} {where} and not in {logs} ({looked})."
 
 
@@ -225,8 +221,10 @@ def _unexpanded(unexpanded: Sequence[ManifestUnexpanded], payloads: bool) -> lis
 def _unread(unread: Sequence[ManifestUnread]) -> list[str]:
     lines = [paint("Could not be read, and may hold records:", "high")]
     for row in unread[:_SHOWN]:
-        start, end = row.start_offset, row.end_offset
-        place = "" if start is None else f" ({name_offsets(start, start + 1 if end is None else end)})"
+        place = ""
+        if row.start_offset is not None:
+            end = row.start_offset + 1 if row.end_offset is None else row.end_offset
+            place = f" ({name_offsets(row.start_offset, end)})"
         lines += wrap(f"{row.path}{place}: {row.reason}", "  ", "    ")
     if len(unread) > _SHOWN:
         lines.append(f"  ... {len(unread) - _SHOWN} more, in manifest.json")

@@ -262,7 +262,8 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
 def _lineages(replicas: Sequence[ReplicaRow]) -> list[str]:
     lines = []
     for row in replicas:
-        found, written = _lineage(row.epochs), _lineage(row.checkpoint_epochs)
+        found = _lineage(row.epochs)
+        written = _lineage(row.checkpoint_epochs)
         text = f"broker {row.broker_id}: {found}"
         if row.checkpoint_epochs is None:
             text += "; leader-epoch-checkpoint: none"

@@ -6,7 +6,8 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+
+from replica_audit.paths import local_path
 
 #: File with the rows of all partitions of a report whose audit.json would be too long.
 LINES = "audit.jsonl.gz"
@@ -31,7 +32,7 @@ def write_file(path: str, content: str | Iterable[str | bytes]) -> None:
 
 def make_directory(directory: str) -> str:
     """Create the directory of a report, given as a path or a file URI, and return its path."""
-    path = unquote(urlsplit(directory).path) if directory.startswith("file:") else directory
+    path = local_path(directory) or directory
     os.makedirs(path, exist_ok=True)
     return path
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
-from replica_audit.model import TopicPartition
+from replica_audit.model import OffsetRange, TopicPartition, joined
 from replica_audit.results import FindingPlace, PartitionRows, Results, place_of, present
 from replica_audit.row_classes import Row
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
@@ -142,10 +142,7 @@ def partition_ranges(partitions: Iterable[PartitionRow]) -> list[PartitionRanges
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    joined: list[list[int]] = []
-    for number in numbers:
-        if joined and number == joined[-1][1] + 1:
-            joined[-1][1] = number
-        else:
-            joined.append([number, number])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in joined)
+    runs = joined(OffsetRange(number, number + 1) for number in numbers)
+    return ",".join(
+        f"{one.start_offset}" if one.size == 1 else f"{one.start_offset}-{one.end_offset - 1}" for one in runs
+    )

@@ -50,9 +50,10 @@ def replica_states(
         if item.broker_id in found and item.code in codes_with("damage") and at_or_above(item.severity, "medium"):
             found[item.broker_id].add("damaged")
     for copy in captures:
-        if copy.state != "whole":
-            is_part = copy.state in ("partial", "awaited")
-            found[copy.broker_id].add("needed" if copy.needed else "partial" if is_part else "missing")
+        if copy.needed:
+            found[copy.broker_id].add("needed")
+        elif copy.state != "whole":
+            found[copy.broker_id].add("partial" if copy.state in ("partial", "awaited") else "missing")
     return {broker_id: min(found[broker_id], key=REPLICA_STATES.index) for broker_id in sorted(found)}
 
 
