@@ -405,7 +405,6 @@ class Settings:
             commands=(*_INGESTING, "audit", "report", "history", "show", "verify", "salvage", "restore", "observe"),
         ),
     ] = False
-    piece_batches: Annotated[int, Number(help="no longer has an effect", file_only=True)] = 100_000
     driver_rows: Annotated[
         int,
         Number(

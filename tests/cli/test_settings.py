@@ -83,7 +83,7 @@ FLAGS: dict[str, tuple[list[str], Any]] = {
 
 def test_every_setting_is_tried_here() -> None:
     names = {item.name for item in fields(Settings)}
-    assert set(FLAGS) == set(OTHER_VALUES) == names - {"spark", "piece_batches", "driver_rows"}
+    assert set(FLAGS) == set(OTHER_VALUES) == names - {"spark", "driver_rows"}
 
 
 @pytest.mark.parametrize("name", OTHER_VALUES)
