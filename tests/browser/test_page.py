@@ -74,6 +74,7 @@ def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pag
     )
     costs = browser.run("return [...document.querySelectorAll('.replay h4 + .scroll')].map(t => t.textContent)")
     assert any("broker 1 is cut to 93" in text or "nobody is cut" in text for text in costs)
+    assert any("would lead as" in text and "1leader" in text and "2 bestout of sync" in text for text in costs), costs
     browser.quiet()
 
 

@@ -4,13 +4,13 @@
 function buildDetail(page, partition, detail) {
   const reference = detail.high_watermarks.length ? detail.high_watermarks[0].reference_id : null;
   const worst = partition.code && page.codes[partition.code];
-  const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, heading('What to do'), el('p', null, partition.advice || worst.remedy),
+  const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, heading('What to do'), el('p', null, partition.advice),
     el('p', { class: 'soft' }, 'All that is known, in a terminal: ', commandLine(page, partition)));
   return el('div', { class: 'detail' }, pictureBlock(page, partition, detail),
     el('div', { class: todo ? 'columns advised' : 'columns' },
       el('div', { class: 'happened' }, heading('What happened'), el('ol', { class: 'story' }, detail.story.map((parts) => el('li', null, sentence(parts))))),
       todo,
-      el('div', { class: 'replay' }, protocolBlock(detail), electionBlock(partition, detail), groupBlock(detail), writerBlock(detail), replicaBlock(detail, reference))),
+      el('div', { class: 'replay' }, protocolBlock(detail), electionBlock(page, partition, detail), groupBlock(detail), writerBlock(detail), replicaBlock(detail, reference))),
     findingBlock(page, detail));
 }
 
@@ -142,7 +142,7 @@ function protocolBlock(detail) {
     blocks.push(heading('What each protocol would do'), table(
       [['broker', 'n'], ['protocol', 'wrap'], ['keeps up to', 'n'], ['drops', 'n'], ['committed', 'n'], ['and then', 'wrap']], lines.map((rows) => outcomeLine(rows, comparedTo(detail))), 'small stack', 'truncations'));
   }
-  if (quiet.length) blocks.push(el('p', { class: 'soft' }, `No protocol would cut anything from broker${quiet.length === 1 ? '' : 's'} ${list(quiet)}.`));
+  if (quiet.length) blocks.push(el('p', { class: 'soft' }, `No protocol would cut anything from ${nameBrokers(quiet)}.`));
   return blocks;
 }
 
@@ -189,9 +189,7 @@ function stepsOf(rows, compared) {
 
 // What each choice of leader costs; the rows of one candidate say the same of it, and what each other replica drops.
 // Where a needed replica was not captured, what the captured ones lose is the least.
-const STANDINGS = { leader: 'leads', isr: 'in sync', elr: 'eligible', last_known: 'led last', out_of_sync: 'unclean', unknown: 'not known', unassigned: 'not assigned' };
-
-function electionBlock(partition, detail) {
+function electionBlock(page, partition, detail) {
   const own = detail.elections.filter((row) => row.candidate_id === row.broker_id);
   if (own.length < 2) return null;
   const groups = detail.group_offsets.length > 0;
@@ -200,13 +198,13 @@ function electionBlock(partition, detail) {
     const bound = open ? 'at least ' : row.lost_at_most ? 'at most ' : '';
     const number = (lost) => (open || lost ? `${bound}${lost}` : '0');
     const cuts = detail.elections.filter((one) => one.candidate_id === row.candidate_id && one.dropped_records);
-    return [[row.candidate_id, row.candidate_id === partition.choice ? el('b', null, open ? ' best of these' : ' best') : ''], STANDINGS[row.standing], shown(row.kept_to), number(row.lost_records),
+    return [[row.candidate_id, row.candidate_id === partition.choice ? el('b', null, open ? ' best of these' : ' best') : ''], page.standings[row.standing], shown(row.kept_to), number(row.lost_records),
       row.lost_committed ? el('b', { class: 'bad' }, number(row.lost_committed)) : number(0), number(row.lost_possible), row.cut_transactions,
       ...(groups ? [detail.group_offsets.filter((one) => one.hit_by.includes(row.candidate_id)).length] : []),
       cuts.length ? cuts.map((one) => `broker ${one.broker_id} is cut to ${one.kept_to}`).join(', ') : 'nobody is cut'];
   });
   return el('div', null, heading('What each choice of leader costs'), table(
-    [['leader', 'wrap'], ['by right', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'consumer groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack', 'choices'));
+    [['leader', 'wrap'], ['would lead as', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'consumer groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack', 'choices'));
 }
 
 // Whom it reaches outside the log: consumer groups that are hit, and who wrote the lost records. Names and ids only.
@@ -214,8 +212,6 @@ const MOST_ROWS = 20;
 
 // Rows of a table, and how many are left out.
 const capped = (rows, line) => [...rows.slice(0, MOST_ROWS).map(line), ...(rows.length > MOST_ROWS ? [[`and ${rows.length - MOST_ROWS} more in audit.json`]] : [])];
-
-const brokersNamed = (ids) => `broker${ids.length === 1 ? '' : 's'} ${list(ids)}`;
 
 function groupBlock(detail) {
   if (!detail.group_offsets.length) return null;
@@ -226,7 +222,7 @@ function groupBlock(detail) {
     const bad = row.effect === 'past_end' || row.effect === 'epoch_differs';
     return [el('code', null, row.group), [shown(row.committed_offset), known(row.leader_epoch) && el('span', { class: 'soft' }, ` · epoch ${row.leader_epoch}`)],
       bad ? el('b', { class: 'bad' }, effects[row.effect]) : effects[row.effect] || 'of an earlier topic', shown(row.parted_at),
-      ...(decided ? [row.hit_by.length ? brokersNamed(row.hit_by) : 'none'] : [])];
+      ...(decided ? [row.hit_by.length ? nameBrokers(row.hit_by) : 'none'] : [])];
   });
   return el('div', { class: 'groups' }, heading('Consumer groups that are hit'), table(
     [['group', 'wrap'], ['committed', 'n'], ['stands', 'wrap'], ['parted at', 'n', 'where what the group read and this log part'], ...(decided ? [['hit under', 'wrap', 'leaders whose log lacks what the group read']] : [])], rows, 'small stack', 'groups'));
@@ -237,7 +233,7 @@ function writerBlock(detail) {
   const rows = capped(detail.lost_producers, (row) => [
     [known(row.transactional_id) ? [el('code', null, row.transactional_id), ' '] : '', known(row.producer_id) ? `producer ${row.producer_id}` : 'no producer id',
       known(row.transaction_state) && el('span', { class: 'soft' }, `, ${row.transaction_state}`)],
-    brokersNamed(row.brokers), range(row.start_offset, row.end_offset), row.record_count,
+    nameBrokers(row.brokers), range(row.start_offset, row.end_offset), row.record_count,
     known(row.first_timestamp_ms) ? [el('span', { class: 'nb' }, time(row.first_timestamp_ms)), row.last_timestamp_ms === row.first_timestamp_ms ? '' : [' to ', el('span', { class: 'nb' }, time(row.last_timestamp_ms))]] : '–']);
   return el('div', { class: 'writers' }, heading('Who wrote the lost records'), table(
     [['producer', 'wrap'], ['held by', 'wrap'], ['offsets', 'n'], ['records', 'n'], ['timestamps', 'wrap']], rows, 'small stack', 'producers'));

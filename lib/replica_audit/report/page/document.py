@@ -37,6 +37,7 @@ from replica_audit.report.page.content import (
     count_findings,
     number_facts,
 )
+from replica_audit.report.plan_text import STANDING_WORDS
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results, by_place, place_of
@@ -166,6 +167,7 @@ def _frame(
         "piece": PIECE,
         "verdicts": list(VERDICTS),
         "words": [VERDICT_WORDS[name] for name in VERDICTS],
+        "standings": STANDING_WORDS,
         "severities": list(SEVERITIES),
         "protocol": results.protocol,
         "command": portable(results.command("show")),

@@ -43,7 +43,6 @@ function factItem(page, rows) {
 }
 
 const brokersOf = (rows) => [...new Set(rows.map((row) => row.broker_id).filter(known))].sort((one, next) => one - next);
-const nameBrokers = (brokers) => (brokers.length ? `broker${brokers.length === 1 ? '' : 's'} ${list(brokers)}` : '');
 
 // Codes with the brokers that they are of, where these are not those that were named.
 function codesOf(rows, named) {

@@ -33,6 +33,8 @@ const range = (start, end) => (known(start) && !known(end) ? `from ${start} on` 
 const interval = (lower, upper) => (!known(lower) && !known(upper) ? '–' : !known(upper) ? `at least ${lower}` : lower === upper ? String(lower) : `${shown(lower)}–${shown(upper)}`);
 const list = (values) => (values.length < 2 ? values.join('') : `${values.slice(0, -1).join(', ')} and ${values[values.length - 1]}`);
 
+const nameBrokers = (ids) => (ids.length ? `broker${ids.length === 1 ? '' : 's'} ${list(ids)}` : '');
+
 const PROTOCOLS = [
   ['fetch', 'fetch', '2.8 and later'],
   ['kip-279', 'KIP-279', '2.0.1 to 2.7'],
