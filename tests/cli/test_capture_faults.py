@@ -231,6 +231,18 @@ def test_segments_that_compaction_replaces_are_copied_again(capsys, tmp_path, so
     assert found.audit["verdict"] == "CONSISTENT" and "CAP-MISSING-SEGMENT" not in codes(found)
 
 
+def test_the_newest_segment_is_copied_again_where_compaction_replaces_it(capsys, tmp_path, sources):
+    """Listed while it was active; then a newer one began, and a cleaner removed its record for a later one there."""
+    to = tmp_path / "to"
+    rolled = (
+        "cd orders-0; [ -e 00000000000000000040.log ] || { tail -c 78 00000000000000000030.log > 00000000000000000040.log; "
+        "touch m; mv m 00000000000000000030.log; }; cd .."
+    )
+    done = run(plan(capsys, "2=" + str(sources[2]), "--to", to), env=changing(tmp_path, rolled, at="0030[.]log"))
+    assert done.returncode == 0, done.stderr
+    assert (to / "broker-2" / "orders-0" / "00000000000000000040.log").exists()
+
+
 def test_a_log_that_is_cut_while_it_is_copied_is_copied_again(capsys, tmp_path, sources):
     to = tmp_path / "to"
     # A tail that does not fit into the pipe keeps tar waiting while the file is cut.

@@ -114,6 +114,7 @@ note() {{ printf '%s\\t%s\\n' "$1" "$2" >>"$WORK/incomplete"; }}
 copy() {{
   local list="find -L . -ignore_readdir_race $1 -print0 | sort -z"
   local archive="tar --create --null --no-recursion --dereference --ignore-failed-read --warning=no-file-changed"
+  inodes "$1" >"$WORK/segments"
   # Status 1 of tar: a file changed, shrank or vanished; what it says of each is looked at below.
   on "$host" "$from" "$list | $archive --files-from=- || [ \\$? -eq 1 ]" 2>"$WORK/said" \\
     | tar --extract --preserve-permissions --directory="$TO/$name" \\
@@ -133,7 +134,14 @@ copy() {{
       *) echo "$line" >&2 ;;
     esac
   done <"$WORK/said"
+  [ -s "$WORK/segments" ] || return 0
+  while IFS= read -r path; do again+=("$path"); done < <(inodes "$1" \
+    | awk -F '\\t' 'NR == FNR {{ inode[$2] = $1; next }} $2 in inode && inode[$2] != $1 {{ print $2 }}' "$WORK/segments" -)
 }}
+
+# inodes FIND: inode and path of each segment that FIND selects; the copy reports what cannot be read. A cleaner puts another file
+# in place of a segment, even of the newest that was listed: it may lack records for later ones, in segments that were not listed.
+inodes() {{ on "$host" "$from" "find -L . -ignore_readdir_race $1 -name \\*.log -printf '%i\\t%P\\n'" 2>"$WORK/unread" || true; }}
 
 # gone PATH: a file vanished before it was read; of anything but a segment nothing is missed.
 gone() {{ case $1 in *.log) vanished+=("$1") ;; esac; }}
