@@ -79,7 +79,7 @@ def test_a_hole_above_every_cleaner_is_no_compaction(tmp_path, configs, holes, h
     logs = {1: CLEANED, 2: CLEANED}
     logs[holed] = _without(CLEANED, *holes)
     brokers = {1: Replica(logs[1], cleaned_to=30), 2: Replica(logs[2], cleaned_to=12), 3: Replica(CLEANED)}
-    answer = audit(tmp_path, brokers, configs=configs)
+    answer = audit(tmp_path, brokers, configs=configs, in_order=True)
     others = (2, 3) if holed == 1 else (2,)
     for broker in others:
         found = [row for row in answer.found("DIV-PRESENCE", broker) if row["severity"] == "high"]
@@ -154,6 +154,32 @@ def test_what_a_cleaner_of_a_live_broker_took_away_meanwhile_is_no_alarm(tmp_pat
 def test_a_latest_value_that_a_live_replica_lacks_is_told_all_the_same(tmp_path):
     full = [encode_batch(base, [Record(b"%d" % base, b"v")], 0) for base in range(12)]
     brokers = {1: Replica(full, per_segment=3), 2: Replica(_without(full, 4), cleaned_to=2, per_segment=3)}
-    answer = audit(tmp_path, brokers, configs=COMPACT)
+    answer = audit(tmp_path, brokers, configs=COMPACT, in_order=True)
     assert answer.one("LOG-GAP", 2)[0] == "low"
     assert [row["severity"] for row in answer.found("DIV-KEY-STATE", 2)] == ["high"], answer
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_newest_segment_of_files_in_any_order_may_have_been_cleaned(tmp_path, in_order):
+    """Listed while it was active, and copied after newer ones had begun, so that the cleaner came to it (X: 4.3.1)."""
+    full = [encode_batch(base, [Record(b"%d" % (base % 9), b"v")], 0) for base in range(12)]
+    brokers = {1: Replica(full, per_segment=3), 2: Replica(_without(full, 1, 2), cleaned_to=1, per_segment=12)}
+    answer = audit(tmp_path, brokers, configs=COMPACT, in_order=in_order)
+    assert (answer.verdict == "COMMITTED_DIVERGENCE") == in_order, answer
+    assert bool(answer.found("TRN-REPLAY-GAP", 2)) == in_order
+    assert (answer.codes("medium") == set()) != in_order
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_merged_segment_beside_one_that_it_replaced(tmp_path, in_order):
+    """The first file was copied after the cleaner had merged both, the second before."""
+    full = [encode_batch(base, [Record(b"%d" % base, b"v")], 0) for base in range(12)]
+    brokers = {one: Replica(full, per_segment=3) for one in (1, 2)}
+    merged = b"".join(full[:6])
+    first = tmp_path / "broker-2" / "orders-0" / f"{0:020d}.log"
+    answer = audit(
+        tmp_path, brokers, configs=COMPACT, in_order=in_order, before_audit=lambda: first.write_bytes(merged) and None
+    )
+    (row,) = answer.found("LOG-OFFSET-REGRESSION", 2)
+    assert (row["severity"], row["confidence"]) == (("high", "proven") if in_order else ("medium", "suspect"))
+    assert answer.verdict == ("LATENT_CORRUPTION" if in_order else "INCONCLUSIVE")

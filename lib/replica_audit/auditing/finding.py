@@ -12,7 +12,7 @@ from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
 from replica_audit.model import TopicPartition, span_of
 from replica_audit.schema import Evidence, FindingRow, QuarantineRow
-from replica_audit.text import count, name_cut, name_offsets, render_time
+from replica_audit.text import count, name_brokers, name_cut, name_offsets, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -174,6 +174,12 @@ def undecided(found: Finding, why: str | None, severity: Severity = "high") -> F
         return found
     text = f"{found.message}; {why}"
     return found._replace(severity=severity, verdict="INCONCLUSIVE", confidence="suspect", message=text)
+
+
+def copy_again(*copies: ReplicaFacts) -> str:
+    """Clause on how to copy brokers again whose segments may be of before and after a cleaning."""
+    named = name_brokers([facts.broker_id for facts in copies])
+    return f"copy {named} again by the script of capture-plan"
 
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -113,9 +113,8 @@ def test_a_gap_on_both_sides_is_a_gap_and_no_divergence(tmp_path):
 @pytest.mark.parametrize(("cleaned_to", "severity"), [(20, "info"), (5, "medium")])
 def test_a_gap_is_compaction_only_below_the_cleaner_checkpoint(tmp_path, cleaned_to, severity):
     holed = [*WHOLE[:2], *WHOLE[3:]]
-    answer = audit(
-        tmp_path, {1: Replica(holed, cleaned_to=cleaned_to), 2: Replica(holed)}, configs={"cleanup.policy": "compact"}
-    )
+    brokers = {1: Replica(holed, cleaned_to=cleaned_to), 2: Replica(holed)}
+    answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact"}, in_order=True)
     assert answer.one("LOG-GAP", 1)[0] == severity
 
 

@@ -156,12 +156,14 @@ def compare_keys(
     *,
     reference_limits: tuple[int, int],
     follower_limits: tuple[int, int],
+    undecided: NDArray[np.uint64],
 ) -> KeyState:
     """Compare the keys in doubt over [floor, end).
 
     `common`: their records in batches that both have; `later`: those above `end` on the longer side, which make a key
-    incomparable. The limits of a side are its blind end and its cleaner's end: a key without records on one side was deleted by
-    a tombstone below that side's cleaner's end, which the other side may not have reached.
+    incomparable; `undecided`: keys that a transaction makes so (`CompactedPair.undecided_on`). The limits of a side are its
+    blind end and its cleaner's end: a key without records on one side was deleted by a tombstone below that side's cleaner's
+    end, which the other side may not have reached.
     """
     keys = doubts.keys
     inside = KeyRows(common.rows[(common.rows["offset"] >= floor) & (common.rows["offset"] < end)])
@@ -169,7 +171,7 @@ def compare_keys(
     theirs, their_alive = _newer((doubts.reference, doubts.reference_alive), (offsets, alive))
     own, own_alive = _newer((doubts.follower, doubts.follower_alive), (offsets, alive))
     differ = (theirs != own) & (their_alive | own_alive)
-    excused = np.isin(keys, later.rows["key"])
+    excused = np.isin(keys, later.rows["key"]) | np.isin(keys, undecided)
     for gone, (blind_end, cleaned_end) in ((theirs, reference_limits), (own, follower_limits)):
         if blind_end > floor:
             excused |= gone < blind_end
@@ -369,8 +371,20 @@ class CompactedPair:
                 self.end,
                 reference_limits=reference_limits,
                 follower_limits=follower_limits,
+                undecided=self.undecided_on(shelf, decisions),
             )
         return state
+
+    def undecided_on(self, shelf: int | None, decisions: Decisions) -> NDArray[np.uint64]:
+        """Hashes of keys with a record that only one side has, in a transaction that ends past that side's log, which goes on. The
+        other side's cleaner may have removed all of the transaction, with its marker: the next one there may be of a later one."""
+        reference, follower = (store.shelf(shelf).rows for store in self._stores)
+        found = []
+        for side, own, others in ((self.reference, reference, follower), (self.follower, follower, reference)):
+            if not side.facts.is_at_rest:
+                alone = own[~np.isin(own["offset"], others["offset"])]
+                found.append(alone["key"][decisions.end_past(alone, side.facts.log_end_offset)])
+        return np.concatenate([np.empty(0, np.uint64), *found])
 
     def _inside(self, rows: NDArray[np.void]) -> NDArray[np.void]:
         return rows[(rows["offset"] >= self.floor) & (rows["offset"] < self.end)]

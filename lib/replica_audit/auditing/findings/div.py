@@ -11,6 +11,7 @@ from replica_audit.auditing.finding import (
     Code,
     Finding,
     considered,
+    copy_again,
     corrupt_batch,
     doubted,
     fate_of_copy,
@@ -19,6 +20,7 @@ from replica_audit.auditing.finding import (
     name_copy,
     place_of_copy,
     told_by_history,
+    undecided,
 )
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import Severity, Verdict
@@ -50,7 +52,10 @@ DIV_PRESENCE = Code(
     "DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away")
 )
 DIV_KEY_STATE = Code(
-    "DIV-KEY-STATE", ("high",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away")
+    "DIV-KEY-STATE",
+    ("high", "medium"),
+    ("COMMITTED_DIVERGENCE", "INCONCLUSIVE"),
+    traits=("records", "difference", "moved_away"),
 )
 DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records",))
 DIV_FORMAT = Code("DIV-FORMAT", ("info",), traits=("records",))
@@ -348,7 +353,8 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         (keys.other_value, "with another latest value on each"),
     ]
     named = ", ".join(str(offset) for offset in keys.offsets)
-    yield finding(
+    mixed = [facts for facts in (case.reference.facts, item.follower) if facts.cleaning.between_copies]
+    found = finding(
         DIV_KEY_STATE,
         f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "
         + "; ".join(f"{count} {what}" for count, what in parts if count),
@@ -360,7 +366,13 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
             considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),
             considered("transactions: records of aborted ones were left out"),
             considered(
-                "compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
+                "compaction: may explain it, as the files are of moments in any order"
+                if mixed
+                else "compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
             ),
         ],
     )
+    if mixed:
+        why = "a cleaner may have removed records or tombstones of these keys between the copies of two segments"
+        found = undecided(found, f"{why}; {copy_again(*mixed)}", "medium")
+    yield found

@@ -9,9 +9,11 @@ from replica_audit.auditing.finding import (
     Code,
     Finding,
     considered,
+    copy_again,
     corrupt_batch,
     finding,
     in_epoch_file,
+    undecided,
     unread_records,
 )
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
@@ -32,7 +34,10 @@ LOG_TAIL_GARBAGE = Code(
     "LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
 )
 LOG_OFFSET_REGRESSION = Code(
-    "LOG-OFFSET-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
+    "LOG-OFFSET-REGRESSION",
+    ("high", "medium"),
+    ("LATENT_CORRUPTION", "INCONCLUSIVE"),
+    traits=("doubt", "damage", "moved_away"),
 )
 LOG_OFFSET_DUPLICATE = Code(
     "LOG-OFFSET-DUPLICATE", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
@@ -285,7 +290,7 @@ def _begins_anew_soundly(case: Case, item: Irregularity) -> bool:
 
 def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
     epoch = f"leader epoch {item.leader_epoch}" if item.leader_epoch >= 0 else "without a leader epoch"
-    return finding(
+    found = finding(
         _CODES[item.kind],
         f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {name_offsets(item.base_offset, item.last_offset + 1)}, "
         f"{epoch}: {item.detail}",
@@ -293,6 +298,10 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
         offsets=(item.base_offset, item.last_offset + 1),
         evidence=[_place(facts, segment, item.position, item.detail)],
     )
+    if item.kind == "regression" and item.position == 0 and facts.cleaning.between_copies:
+        why = "a cleaner may have merged it with the segment before, which was copied later"
+        return undecided(found, f"{why}; {copy_again(facts)}", "medium")
+    return found
 
 
 def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:

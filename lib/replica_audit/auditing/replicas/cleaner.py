@@ -48,15 +48,16 @@ def with_cleaning(
     if not is_known and not _may_be_compacted(copies, leadership):
         return list(copies)
     own = [_cleaned_to(facts, copies) for facts in copies]
+    is_final = [at_rest or _is_final(facts, leadership) for facts in copies]
     reached = [
-        end if at_rest or _is_final(facts, leadership) else max(end, _active_base(facts))
-        for facts, end in zip(copies, own, strict=True)
+        end if final else max(end, _may_reach(facts)) for facts, end, final in zip(copies, own, is_final, strict=True)
     ]
     found = []
     for place, facts in enumerate(copies):
         others = [other for other in copies if other is not facts]
         shared = joined(part for other in others for part in _absent(other, facts))
-        cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared)
+        between = facts.in_any_order and not is_final[place]
+        cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared, between)
         found.append(replace(facts, compacted=True, compaction_is_assumed=not is_known, cleaning=cleaning))
     return found
 
@@ -90,8 +91,11 @@ def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
     return facts.was_stopped_before_copy or is_compacted_now(leadership) is False
 
 
-def _active_base(facts: ReplicaFacts) -> int:
-    """Base offset of the active segment, which no cleaner touches."""
+def _may_reach(facts: ReplicaFacts) -> int:
+    """Offset that a cleaner which runs may have come to: it does not touch the active segment. Of files in any order the last one may
+    have been cleaned and copied after the directory was listed, so that the segments after it are not there."""
+    if facts.in_any_order:
+        return facts.log_end_offset
     return facts.segments[-1].base_offset if facts.segments else 0
 
 

@@ -196,6 +196,9 @@ class Cleaning(NamedTuple):
     furthest_reached: int = 0
     shared: tuple[OffsetRange, ...] = ()
     """Ranges in order: at an offset in them at which this replica has nothing, another has nothing either."""
+    between_copies: bool = False
+    """True if it may have worked between the copies of the segments, which are of moments in any order: a segment that it merged may
+    lie beside one that it had replaced, and records may be gone for later ones past the end of the copy."""
 
     def explains(self, start_offset: int, end_offset: int) -> bool:
         """True if a cleaner (its own, or that of the leader it fetched from) removed what the replica lacks at [start, end)."""

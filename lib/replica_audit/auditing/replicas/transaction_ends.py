@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,19 @@ class Decisions(NamedTuple):
         of the transaction (`CleanedTransactionMetadata`).
         """
         visible = ~rows["transactional"]
+        for chosen, _, commits in self._ends(rows):
+            visible[chosen] = commits
+        return visible
+
+    def end_past(self, rows: NDArray[np.void], end_offset: int) -> NDArray[np.bool_]:
+        """Mask of the rows of transactions that end at or past `end_offset`."""
+        past = np.zeros(len(rows), bool)
+        for chosen, offsets, _ in self._ends(rows):
+            past[chosen] = offsets >= end_offset
+        return past
+
+    def _ends(self, rows: NDArray[np.void]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]]:
+        """For each producer the places of its decided rows, the offsets of their markers, and whether these commit."""
         for producer in np.unique(rows["producer_id"][rows["transactional"]]).tolist():
             known = self.markers.get(producer)
             if known is None:
@@ -44,5 +57,4 @@ class Decisions(NamedTuple):
             chosen = np.flatnonzero(rows["transactional"] & (rows["producer_id"] == producer))
             at = np.searchsorted(offsets, rows["offset"][chosen])
             decided = at < len(offsets)
-            visible[chosen[decided]] = commits[at[decided]]
-        return visible
+            yield chosen[decided], offsets[at[decided]], commits[at[decided]]
