@@ -85,8 +85,10 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     venv = os.path.relpath(sys.prefix, ROOT)
+    packages = f"{venv}/.stamps/packages"
     subprocess.run(
-        ["make", "--silent", f"VENV={venv}", "LEVEL=1", "-o", f"{venv}/.stamps/packages", "zip", "environment"],
+        # Packed anew, as if the Makefile had changed: it may be there with the packages of another minor of Spark.
+        ["make", "--silent", f"VENV={venv}", "LEVEL=1", "-o", packages, "-W", "Makefile", "zip", "environment"],
         cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120,
     )  # fmt: skip
     with ExitStack() as started:
