@@ -74,9 +74,11 @@ ProofKind = Literal["checkpoint", "lost_tail", "sole_isr"]
 #: Damage of a batch that both logs hold (`CorruptPair`).
 PairDamage = Literal["crc", "blind"]
 
-#: State of a broker while it was copied (`kind` in manifest.json).
-CaptureKind = Literal["live", "stopped", "killed"]
+#: State of a broker while it was copied (`kind` in manifest.json); image: it ran, and an image of its disk was copied.
+CaptureKind = Literal["live", "image", "stopped", "killed"]
 CAPTURE_KINDS: tuple[CaptureKind, ...] = get_args(CaptureKind)
+#: Those of a broker that was up.
+UP_KINDS: frozenset[CaptureKind] = frozenset(("live", "image"))
 
 #: Part of a replica that is in a snapshot; awaited: evidence of it, with bytes still wanted; named: no log dir of its broker is
 #: there, absent: one is, without the partition.

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
 from replica_audit.config import SETTINGS
-from replica_audit.literals import CaptureKind, LeadershipSource, Occasion, Verdict
+from replica_audit.literals import UP_KINDS, CaptureKind, LeadershipSource, Occasion, Verdict
 from replica_audit.model import TopicPartition
 from replica_audit.redaction import redact
 from replica_audit.row_classes import Int, Row, to_dict
@@ -314,7 +314,7 @@ class Results(ReportRows):
     def bring(self, brokers: Sequence[int]) -> tuple[str, ...]:
         """Commands that bring missing evidence of brokers; the user fills in their log dirs."""
         found = self.inputs.get("brokers", ())
-        kinds = {one.get("broker_id"): kind for one in found if (kind := one.get("kind")) not in ("live", None)}
+        kinds = {one.get("broker_id"): kind for one in found if (kind := one.get("kind")) not in (None, *UP_KINDS)}
         script = ["capture-plan", "--wanted", WANTED_FILE, *_with_kinds(brokers, kinds), "--to", self._place]
         return (
             self.command("show", "--wanted", WANTED_FILE),

@@ -1,7 +1,8 @@
 """The simulated cluster as somebody finds it who copies one running broker after the other, without a manifest.
 
 The files of a broker are of moments of their own. In the order of C.2 (checkpoints, log, epoch file, its metadata log) what says who
-leads is of a later one; in any order, as `cp -r` and `rsync` copy, each file is of any moment.
+leads is of a later one; in any order, as `cp -r` and `rsync` copy, each file is of any moment; in an image of a disk all are of one, and
+the log ends where it had been written to the disk.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from tests.property.capture import leadership_of, to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate, play
+from tests.property.replica import Replica
 
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
@@ -44,6 +46,7 @@ def copy_live(
     seed: int,
     *,
     any_order: bool = False,
+    images: bool = False,
     stopped: bool = False,
     flagged: bool = True,
     source: str | None = None,
@@ -70,7 +73,11 @@ def copy_live(
         of += [of[0], chance.randint(max(0, of[0] - 10), of[0])]
         if any_order:
             of = chance.choices(range(first, len(moments)), k=6)
+        if images:
+            of = [of[0]] * 6
         marks, log, epochs, metadata, flushed, starts = (moments[one].replicas[broker_id] for one in of)
+        if images and log.alive:
+            log = _as_flushed(log, chance)
         mixed.replicas[broker_id] = replace(
             log,
             checkpoint=marks.checkpoint,
@@ -111,6 +118,13 @@ def _as_now(cluster: Cluster) -> Cluster:
     now.isr, now.history, now.committed = set(cluster.isr), list(cluster.history), dict(cluster.committed)
     cluster.events.append(f"-- {len(cluster.events)}")
     return now
+
+
+def _as_flushed(log: Replica, chance: random.Random) -> Replica:
+    """A log of which some of what lies past the recovery point is not on the disk yet."""
+    batches = [one for one in log.batches if one.end_offset <= log.recovery_point]
+    batches = log.batches[: chance.randint(len(batches), len(log.batches))]
+    return replace(log, batches=batches, log_end=batches[-1].end_offset if batches else log.log_start)
 
 
 def _stop(cluster: Cluster, chance: random.Random) -> list[Cluster]:

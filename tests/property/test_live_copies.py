@@ -13,15 +13,15 @@ COUNT = max(1, HISTORIES // 2)
 ALARMS = ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE")
 
 
-def _clean(seed: int, *, any_order: bool = False) -> LiveCopy:
-    return copy_live(seed, any_order=any_order, unclean=False, lost_tails=False)
+def _clean(seed: int, **how: bool) -> LiveCopy:
+    return copy_live(seed, unclean=False, lost_tails=False, **how)
 
 
-@pytest.mark.parametrize("any_order", [False, True])
-def test_a_clean_history_that_was_copied_live_has_lost_nothing(any_order: bool):
+@pytest.mark.parametrize("how", [{}, {"any_order": True}, {"images": True}], ids=["in order", "any order", "images"])
+def test_a_clean_history_that_was_copied_live_has_lost_nothing(how: dict[str, bool]):
     told = Counter()
     for seed in range(COUNT):
-        found = _clean(seed, any_order=any_order)
+        found = _clean(seed, **how)
         # Nothing tells a broker that went down while it was copied from one that was down before (C.2).
         if found.audit.case.reference.facts.broker_id not in found.went_down_midway:
             assert found.audit.verdict not in ALARMS, found.story

@@ -182,6 +182,23 @@ def copy_again(*copies: ReplicaFacts) -> str:
     return f"copy {named} again by the script of capture-plan"
 
 
+def tell_image(case: Case, facts: ReplicaFacts) -> str:
+    """Clause on what decides about files that may be those of an image of a disk."""
+    who = f"broker {facts.broker_id}"
+    if case.options.times.is_image(facts):
+        return f"this is an image of the disk of {who}; copy the log directory from the broker"
+    return f"nobody saw {who} run; give its kind in manifest.json if it was down, else copy its own log directory, and no image of its disk"
+
+
+def unless_unwritten(case: Case, facts: ReplicaFacts, found: Finding) -> Finding:
+    """Return `found`, a finding on damage, as undecided if its broker may have these records whole: they were not on its disk yet when an
+    image of that was made (C.2, "Images of a disk")."""
+    is_flushed = (found.start_offset or 0) < facts.flushed_end
+    if found.verdict is None or is_flushed or not case.options.times.may_be_image(facts):
+        return found
+    return undecided(found, f"damaged, or not on the disk yet: {tell_image(case, facts)}", "medium")
+
+
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings of the same code, broker, start offset and replica epoch, which share an id.
 

@@ -1307,7 +1307,7 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     text = "read each file again once in so many days, though it has not changed (default: never)"
     parser.add_argument("--again-days", type=int, default=0, metavar="N", help=text)
     text = "what the broker does meanwhile (default: live where its lock on a log dir is seen, else unknown)"
-    parser.add_argument("--kind", choices=("live", "stopped", "killed"), help=text)
+    parser.add_argument("--kind", choices=("live", "image", "stopped", "killed"), help=text)
     parser.add_argument("--no-java", action="store_true", help="start no JVM where no library computes CRC-32C")
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
     parser.add_argument("--iops", type=float, default=200, metavar="N", help="reads a second (default: 200)")

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
-from replica_audit.literals import LEADERSHIP_SOURCES
+from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration, next_leader
 from replica_audit.protocol.versions import (
@@ -77,9 +77,9 @@ def find_up(results: Results) -> dict[int, bool]:
     for item in results.inputs.get("brokers", ()):
         kinds[item["broker_id"]].add(item["kind"])
     for broker_id, said in kinds.items():
-        if None not in said and len({kind == "live" for kind in said}) == 1:
-            up[broker_id] = said == {"live"}
-        elif broker_id in up and (said - {None, "live"} if up[broker_id] else None in said):
+        if None not in said and len({kind in UP_KINDS for kind in said}) == 1:
+            up[broker_id] = said <= UP_KINDS
+        elif broker_id in up and (said - {None, *UP_KINDS} if up[broker_id] else None in said):
             # Said to be down while a part was copied, it may be down; where nothing is said of a part, it may be up.
             del up[broker_id]
     return up

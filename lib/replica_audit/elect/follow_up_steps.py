@@ -162,7 +162,9 @@ def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
     """True if a finding needs a step: it is of medium severity or worse, and the plan has no step of its own for it."""
     is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
     is_decided = row.code in _DECIDED and place_of(row) in decided
-    return _is_medium(row) and not is_own and not is_decided
+    # A replica is not moved away before it is known to be damaged.
+    is_open = row.code in codes_with("moved_away") and row.confidence == "suspect"
+    return _is_medium(row) and not is_own and not is_decided and not is_open
 
 
 def _is_medium(row: FindingRow) -> bool:

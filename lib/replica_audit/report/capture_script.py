@@ -244,7 +244,7 @@ copy_log_dir() {{
   if [ -z "$said" ]; then
     runs "$host" "$from" || kind=null
     [ "$kind" != null ] || echo "broker $broker, $from: not seen to run while it was copied. If it was down, give its kind in" \\
-      'manifest.json: "stopped" or "killed"' >>"$WORK/unsure"
+      'manifest.json: "stopped" or "killed", or "image" for an image of its disk that was made while it ran' >>"$WORK/unsure"
   elif is_down "$said" && runs "$host" "$from"; then
     kind=null
     quiesced=null

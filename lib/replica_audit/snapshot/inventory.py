@@ -70,7 +70,7 @@ class CopiedLogDir(NamedTuple):
     started_ms: int | None
     finished_ms: int | None
     kind: CaptureKind | None
-    """live, stopped or killed; None if unknown."""
+    """live, image, stopped or killed; None if unknown."""
     is_evidence: bool = False
     """True if it was collected, so that it can be collected again."""
     partitions: tuple[str, ...] = ()
@@ -79,6 +79,12 @@ class CopiedLogDir(NamedTuple):
     """True if whoever copied it looked whether the broker runs and did not see it: `kind` is null, not left out."""
     ahead_ms: int | None = None
     """How far the broker's clock is ahead of the last batch of its copy of the metadata log, as that was copied; None if unknown."""
+
+    @property
+    def may_be_image(self) -> bool:
+        """True if its files may be those of an image of the broker's disk, which is older than the copy, and lacks what was not on the
+        disk yet: that is said, or the broker was not seen to run (C.2, "Images of a disk")."""
+        return self.kind == "image" or self.is_unseen
 
 
 class Manifest(NamedTuple):

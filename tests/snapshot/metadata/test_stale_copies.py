@@ -41,17 +41,19 @@ def snapshot(
     quiesced: bool | None = True,
     started_ms: int | None = None,
     clean: Collection[int] = (),
+    kind: str | None = "left out",
 ) -> Inventory:
     """Controllers (from 100 on) and brokers with their copies of the metadata log; broker 2 has `epochs` of t-0 in its file.
 
     `late`: broker 2 has a directory of topic late too. `started_ms`: when the controllers' copies were begun. `clean`: brokers that were
-    stopped cleanly.
+    stopped cleanly. `kind`: of the controllers' copies.
     """
     replicas = [Replica(epochs=epochs, topic="t", topic_id=TOPIC_ID)]
     replicas += [Replica(topic="late", topic_id=LATE_ID)] if late else []
     write_snapshot(path, {2: replicas}, metadata=logs, clean=clean)
     copied = [
         {"broker_id": node, "log_dir": f"controller-{node}", "started": started_ms}
+        | ({} if kind == "left out" else {"kind": kind})
         for node in logs
         if node > 99 and started_ms is not None
     ]
@@ -114,6 +116,14 @@ def test_a_copy_of_a_running_controller_is_stale_only_if_it_was_made_later(tmp_p
     found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=quiesced, started_ms=started_ms)
     assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
     assert leader(found) == 2, "what a broker applied was committed, whoever was copied when"
+
+
+@pytest.mark.parametrize("kind", ["image", None])
+def test_an_image_of_a_controller_s_disk_that_was_copied_later_may_be_older(tmp_path, kind):
+    voters = (100, 101, 102)
+    logs = {**dict.fromkeys(voters, log(voters)), 2: log(voters, ELECTION)}
+    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=None, started_ms=LATER_MS + 600_000, kind=kind)
+    assert told(found) == [("CAP-SKEW", node) for node in voters]
 
 
 @pytest.mark.parametrize(

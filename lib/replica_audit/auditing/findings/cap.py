@@ -374,11 +374,17 @@ def skew(
     """Finding on a tail that files copied at different moments may explain.
 
     `doubtful`: a loss explains it too, which another finding reports. `is_undecided`: neither is certain, e.g. because it is
-    unknown whether the broker `unsure` was down when copied.
+    unknown whether the broker `unsure` was down when copied, or whether an image of its disk was.
     """
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
-    if unsure is not None:
+    if unsure is not None and case.tail.state == "up":
+        why = (
+            f"its copy is the later one, but nobody saw broker {unsure} run: that log lost its end, or an image of its disk was copied, which "
+            "lacks what was not on the disk yet; copy its log directories again, from the broker if it runs"
+        )
+        decides = f"the kind of broker {unsure} in manifest.json would decide"
+    elif unsure is not None:
         why = (
             f"broker {unsure} is fenced where the metadata log ends, and nothing shows whether it was down when its log was copied: the "
             "copy is older, or that log lost its end; while it is down, copy its log directories again, __cluster_metadata-0 among them"

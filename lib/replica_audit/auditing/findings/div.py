@@ -21,6 +21,7 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     told_by_history,
     undecided,
+    unless_unwritten,
 )
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import Severity, Verdict
@@ -47,7 +48,12 @@ DIV_HIDDEN = Code(
 DIV_CONTENT = Code(
     "DIV-CONTENT", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away", "two_sides")
 )
-DIV_CORRUPT = Code("DIV-CORRUPT", ("high",), ("LATENT_CORRUPTION",), traits=("records", "difference", "moved_away"))
+DIV_CORRUPT = Code(
+    "DIV-CORRUPT",
+    ("high", "medium"),
+    ("LATENT_CORRUPTION", "INCONCLUSIVE"),
+    traits=("records", "difference", "moved_away"),
+)
 DIV_PRESENCE = Code(
     "DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "moved_away")
 )
@@ -94,7 +100,8 @@ def _records(case: Case) -> Iterator[Finding]:
         yield from _never_committed(case, item)
         for pair in item.alignment.corrupt:
             if pair.kind == "crc":
-                yield corrupt_batch(DIV_CORRUPT, pair)
+                bad = next(one for one in case.replicas if one.broker_id == pair.bad_broker_id)
+                yield unless_unwritten(case, bad, corrupt_batch(DIV_CORRUPT, pair))
         yield from _compacted(case, item)
     for item in case.beside:
         for run in item.runs:

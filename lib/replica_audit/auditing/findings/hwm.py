@@ -19,6 +19,7 @@ from replica_audit.auditing.finding import (
     marked,
     name_copy,
     place_of_copy,
+    tell_image,
     undecided,
     unless_leaders,
     unseen_above,
@@ -425,8 +426,12 @@ def _unless_older(
     if _deleted_since(case.reference.facts, mark):
         return found._replace(severity="info", verdict=None, confidence="suspect")
     held_to = max((_held_to(case, facts, other, mark) for other in case.copies), default=facts.log_end_offset)
+    times = case.options.times
     if facts.is_live and held_to >= mark:
-        text = f"{found.message}; the broker ran, and its log was copied before its checkpoints"
+        why = "its log was copied before its checkpoints"
+        if times.is_image(facts):
+            why = "an image of its disk lacks what was not on the disk yet"
+        text = f"{found.message}; the broker ran, and {why}"
         return found._replace(severity="info", verdict=None, confidence="suspect", message=text)
     down, state, kind = "", "", ""
     if not facts.is_live:
@@ -436,6 +441,8 @@ def _unless_older(
         f"the log lost its end, or was copied before that was written: nothing shows {down}in which order its files were copied; "
         f"copy it again {state}its checkpoints first and with begin and end in manifest.json{kind}"
     )
+    if times.is_image(facts) or times.of(facts) is not None:
+        why = f"the log lost its end, or that was not on the disk yet: {tell_image(case, facts)}"
     # What is there and damaged was not written after the copy.
     if facts.found_end_offset < mark:
         found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
@@ -504,6 +511,8 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None:
     """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
+    if member.in_any_order and member.cannot_read(start, start + 1) and start >= member.flushed_end:
+        return "these are damaged, or were not on its disk yet when an image of that was made, which nothing rules out"
     reference = case.reference
     if reference.is_before(reference.facts.last_leader_epoch):
         who, source = f"broker {reference.facts.broker_id}", name_source(reference.source)

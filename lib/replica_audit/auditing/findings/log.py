@@ -14,6 +14,7 @@ from replica_audit.auditing.finding import (
     finding,
     in_epoch_file,
     undecided,
+    unless_unwritten,
     unread_records,
 )
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import CorruptEpoch, ReplicaFacts
     from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
-LOG_CORRUPT_MID = Code("LOG-CORRUPT-MID", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away"))
+LOG_CORRUPT_MID = Code(
+    "LOG-CORRUPT-MID",
+    ("high", "medium"),
+    ("LATENT_CORRUPTION", "INCONCLUSIVE"),
+    traits=("doubt", "damage", "moved_away"),
+)
 LOG_TAIL_PARTIAL = Code("LOG-TAIL-PARTIAL", ("medium", "low"), traits=("doubt", "damage", "moved_away"))
 LOG_TAIL_ZERO = Code("LOG-TAIL-ZERO", ("medium", "info"), traits=("doubt", "damage", "padding", "moved_away"))
 LOG_TAIL_GARBAGE = Code(
-    "LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",), traits=("doubt", "damage", "moved_away")
+    "LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("doubt", "damage", "moved_away")
 )
 LOG_OFFSET_REGRESSION = Code(
     "LOG-OFFSET-REGRESSION",
@@ -100,7 +106,7 @@ def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Da
     )
     where = f"broker {facts.broker_id}, {segment.path} from byte {damage.position}"
     if damage.next_offset is None and segment is facts.segments[-1]:
-        return _tail(facts, damage, start, place, where)
+        return unless_unwritten(case, facts, _tail(facts, damage, start, place, where))
     end = facts.log_end_offset if damage.next_offset is None else damage.next_offset
     return _corrupt_middle(
         case, facts, start, max(end, start), place, f"{where}: {count(damage.length, 'unreadable byte')}"
@@ -165,13 +171,14 @@ def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Ir
     where = name_offsets(item.base_offset, item.last_offset + 1)
     what = f"broker {facts.broker_id}, {segment.path} at byte {item.position}: checksum of {where} fails"
     if item.base_offset >= facts.log_end_offset and segment is facts.segments[-1]:
-        return finding(
+        found = finding(
             LOG_TAIL_GARBAGE,
             f"{what}, and no sound batch follows",
             broker_id=facts.broker_id,
             offsets=(item.base_offset, item.last_offset + 1),
             evidence=[place],
         )
+        return unless_unwritten(case, facts, found)
     return _corrupt_middle(case, facts, item.base_offset, item.last_offset + 1, place, what)
 
 
@@ -199,13 +206,14 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
     if holding and not holders:
         unsure = name_brokers([other.broker_id for other in holding])
         repair = f"{unsure} may have this range readable: its checksum there was not computed"
-    return finding(
+    found = finding(
         LOG_CORRUPT_MID,
         f"{what}; {notice}; {repair}",
         broker_id=facts.broker_id,
         offsets=(start, end),
         evidence=[place],
     )
+    return unless_unwritten(case, facts, found)
 
 
 def _wrong(case: Case) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from replica_audit.literals import UP_KINDS, CaptureKind
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.row_classes import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
@@ -89,7 +90,8 @@ class CaptureTimes:
 
     def was_live(self, broker_id: int, log_dir: str) -> bool:
         """True if the manifest says that the broker was up."""
-        return self._kinds_of(broker_id, log_dir) == {"live"}
+        kinds = self._kinds_of(broker_id, log_dir)
+        return bool(kinds) and kinds <= UP_KINDS
 
     def state_when_copied(self, facts: ReplicaFacts, leadership: Leadership | None) -> CopiedState:
         """State of a replica's broker during the copy, by the first line that fits (C.2, "Down when copied").
@@ -97,7 +99,7 @@ class CaptureTimes:
         | the broker | state |
         |---|---|
         | was stopped or killed, by the manifest | down |
-        | was live, by the manifest | up |
+        | was live, or ran when the image of its disk was made, by the manifest | up |
         | is not fenced or stopping where the metadata log ends, or there is none | up |
         | has a copy of the metadata log that reaches to when it was fenced | down |
         | has files as a clean stop leaves them, among them a recovery point | down |
@@ -118,12 +120,27 @@ class CaptureTimes:
         | the copies | in any order |
         |---|---|
         | of a broker that was down (`was_down`; if the manifest says `quiesced`, as if it was), or that are as a clean stop leaves them | no |
-        | were collected, or read through the broker, or have a begin and an end in the manifest: then they are in the order of C.2 | no |
+        | were read through the broker | no |
+        | may be those of an image of its disk (`CopiedLogDir.may_be_image`) | yes |
+        | were collected, or have a begin and an end in the manifest: then they are in the order of C.2 | no |
         | are any other | yes |
         """
-        if was_down or facts.is_as_stopped:
+        if was_down or facts.is_as_stopped or facts.directory.observed is not None:
             return False
-        return facts.directory.observed is None and self.of(facts) is None
+        return self.of(facts) is None or self.may_be_image(facts)
+
+    def may_be_image(self, facts: ReplicaFacts) -> bool:
+        """True if a replica's files may be those of an image of the disk that was made while its broker ran, by the manifest."""
+        return not facts.was_down and any(one.may_be_image for one in self._entries_of(*facts.key))
+
+    def is_image(self, facts: ReplicaFacts) -> bool:
+        """True if the manifest says that."""
+        return "image" in self._kinds_of(*facts.key)
+
+    def is_later_unless_image(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
+        """True if `is_later` holds unless the copy of `one` is that of an image of its disk, and nobody said that it is: the broker was
+        not seen to run."""
+        return self.may_be_image(one) and not self.is_image(one) and self._was_begun_after(one, other)
 
     def is_flag_older(self, directory: ReplicaDir, leadership: Leadership | None) -> bool:
         """True if the flag of a clean stop, where a log dir has it, was written before the files were copied: the broker is known to have
@@ -134,25 +151,32 @@ class CaptureTimes:
     def _is_known_down(self, directory: ReplicaDir, leadership: Leadership | None) -> bool | None:
         """True if the manifest, or else the metadata log, has a broker down when it was copied, False if the manifest has it up."""
         if kinds := self._kinds_of(directory.broker_id, directory.log_dir):
-            return "live" not in kinds
+            return not kinds & UP_KINDS
         return leadership is not None and directory.broker_id in leadership.down_when_copied or None
 
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
         """True if a replica's broker is known to have been down when it was copied, so that its copy has all that it left."""
         return self.state_when_copied(facts, leadership) == "down"
 
-    def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
-        """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir."""
+    def _kinds_of(self, broker_id: int, log_dir: str) -> set[CaptureKind]:
+        """Kinds that the manifest gives for the copy of a log dir."""
         return {one.kind for one in self._entries_of(broker_id, log_dir) if one.kind is not None}
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """True if the copy of `one` started after that of `other` had ended, by more than clocks may differ."""
-        earlier = self.of(other)
-        return earlier is not None and self.began_later(one, earlier[1], self._ahead_of_metadata(other.key))
+        return not self.may_be_image(one) and self._was_begun_after(one, other)
 
-    def began_later(self, facts: ReplicaFacts, time_ms: int, ahead_ms: int | None = 0) -> bool:
-        """True if the copy of a replica started after `time_ms`, by more than clocks may differ; `ahead_ms` is that of the clock
-        which told the time."""
+    def _was_begun_after(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
+        earlier = self.of(other)
+        return earlier is not None and self._began_after(one, earlier[1], self._ahead_of_metadata(other.key))
+
+    def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
+        """True if the copy of a replica started after `time_ms` by the controller's clock, by more than clocks may differ. What an image
+        of a running broker's disk has is older than its copy."""
+        return not self.may_be_image(facts) and self._began_after(facts, time_ms, 0)
+
+    def _began_after(self, facts: ReplicaFacts, time_ms: int, ahead_ms: int | None) -> bool:
+        """`ahead_ms` is that of the clock which told the time."""
         own = self.of(facts)
         # The metadata log of a broker that is down ends when it went down.
         own_ahead = None if facts.was_down else self._ahead_of_metadata(facts.key)
@@ -184,8 +208,8 @@ class CaptureTimes:
         return killed and not facts.killed
 
     def as_inputs(self) -> InputsObject:
-        """Return `brokers`, with each known kind (live, stopped or killed), or null besides where a log dir has none, and `copied`, the
-        times of their log dirs; by broker id."""
+        """Return `brokers`, with each known kind, or null besides where a log dir has none, and `copied`, the times of their log dirs;
+        by broker id."""
         known = {one.broker_id for one in self.copies if one.kind is not None}
         kinds = {(one.broker_id, one.kind) for one in self.copies if one.broker_id in known}
         by_id = sorted(kinds, key=lambda one: (one[0], one[1] or ""))

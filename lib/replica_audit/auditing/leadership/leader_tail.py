@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -55,8 +55,11 @@ class LeaderTail(NamedTuple):
         )
 
     def may_be_lost(self, item: Comparison) -> bool:
-        """True if `is_lost` holds only if the reference was down while it was copied, which is undecided."""
-        return self.state == "undecided" and self._is_passed_by(item) and self._wrote_last(item)
+        """True if `is_lost` holds only if the reference was down while it was copied, or was copied from its disk and not from an older
+        image of it, which is undecided."""
+        is_open = self.state == "undecided" and self._wrote_last(item)
+        is_open = is_open or self._was_written_before(item, self.times.is_later_unless_image)
+        return is_open and self._is_passed_by(item)
 
     def is_whole_though_down(self, item: Comparison) -> bool:
         """True if the copy has all that its broker left as it went down, and no other broker has led since with the records that
@@ -65,9 +68,12 @@ class LeaderTail(NamedTuple):
 
     def was_written_before_copy(self, item: Comparison) -> bool:
         """True if by the manifest's times the leader wrote what a follower has ahead of it before its own copy started."""
+        return self._was_written_before(item, self.times.is_later)
+
+    def _was_written_before(self, item: Comparison, is_later: Callable[[ReplicaFacts, ReplicaFacts], bool]) -> bool:
         reference = self.reference
         leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
-        if reference.leader_epoch is None or not leads or not self.times.is_later(reference.facts, item.follower):
+        if reference.leader_epoch is None or not leads or not is_later(reference.facts, item.follower):
             return False
         # At its election, before the first record of its epoch, a leader has everything below the epoch's start.
         had_below = item.follower.lineage.start_of(reference.leader_epoch)

@@ -515,6 +515,11 @@ class ReplicaFacts:
         return join_forms(segment.form for segment in self.segments if segment.batch_count)
 
     @property
+    def flushed_end(self) -> int:
+        """Offset below which everything was flushed to the disk, by the recovery point; 0 without one."""
+        return self.directory.recovery_point_checkpoint or 0
+
+    @property
     def knows_high_watermark(self) -> bool:
         """True if the input includes the log dir's checkpoint, or shows that there is none."""
         return not self.directory.high_watermark_file.is_unknown

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from replica_audit.literals import UP_KINDS
 from replica_audit.model import Leadership
 from replica_audit.snapshot.inventory import CopiedLogDir
 from replica_audit.snapshot.manifest import entries_around
@@ -69,7 +70,7 @@ def _unseen(entries: Sequence[CopiedLogDir], log_dir: str | None) -> list[Copied
     """Copied log dirs during which a broker was not seen to run. Where it never was, only that of its metadata log, if it is here: that
     ends when the broker went down, or was copied."""
     unseen = [one for one in entries if one.is_unseen]
-    if log_dir is None or any(one.kind == "live" for one in entries):
+    if log_dir is None or any(one.kind in UP_KINDS for one in entries):
         return unseen
     return entries_around(log_dir, unseen) or unseen
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
+from replica_audit.literals import UP_KINDS
 from replica_audit.model import Leadership, PartitionState, ReplicaDir
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.checkpoints import contradict_stop
@@ -37,20 +38,21 @@ class CopyMoments(NamedTuple):
 
     def is_after(self, log: MetadataLog, time_ms: int) -> bool:
         """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied. Where only the brokers' flags
-        show that, it does not count for a copy that was begun before `time_ms`: the controller may have run since."""
+        show that, it does not count for a copy that was begun before `time_ms`: the controller may have run since. When an image of a
+        disk was copied shows nothing of when it was made."""
         begun = self._begun(log)
-        if any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun):
+        if any(begin >= time_ms + CLOCKS_DIFFER_MS and not one.may_be_image for one, begin in begun):
             return True
-        return self.at_rest and (self.is_declared or not any(begin < time_ms - CLOCKS_DIFFER_MS for begin in begun))
+        return self.at_rest and (self.is_declared or not any(begin < time_ms - CLOCKS_DIFFER_MS for _, begin in begun))
 
     def is_before(self, log: MetadataLog, time_ms: int) -> bool:
         """True if a copy may have been begun before `time_ms`, as far as the manifest gives its begin."""
-        return any(begin <= time_ms + CLOCKS_DIFFER_MS for begin in self._begun(log))
+        return any(begin <= time_ms + CLOCKS_DIFFER_MS for _, begin in self._begun(log))
 
-    def _begun(self, log: MetadataLog) -> list[int]:
-        """Begins in ms of the copies that have a metadata log, or are of its node."""
+    def _begun(self, log: MetadataLog) -> list[tuple[CopiedLogDir, int]]:
+        """The copies that have a metadata log, or are of its node, with their begins in ms."""
         return [
-            one.started_ms
+            (one, one.started_ms)
             for one in self.copies
             if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
         ]
@@ -80,7 +82,7 @@ def _was_stopped(log_dir: LogDir, copies: Iterable[CopiedLogDir]) -> bool | None
     """True if the manifest shows that the broker of a log dir with the flag was down before its copy; None if it shows neither."""
     entries = entries_around(log_dir.path, (one for one in copies if one.broker_id == log_dir.broker_id))
     if kinds := {one.kind for one in entries} - {None}:
-        return "live" not in kinds
+        return not kinds & UP_KINDS
     return True if any(one.started_ms is not None and one.finished_ms is not None for one in entries) else None
 
 

@@ -1,0 +1,143 @@
+"""Copies of images of the disks of running brokers (LVM, EBS, VM snapshots; C.2, "Images of a disk").
+
+Of a 4.3.1 cluster under load, images on ext4 had logs that ended 100 to 400 offsets below the checkpoint of the high watermark beside
+them, at the end of a batch or in zeros up to the end of a page; nothing was lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.scenario import Answer, audit, written
+from tests.support.snapshots import Replica
+
+from replica_audit.config import Settings
+from replica_audit.elect.cluster_state import find_up
+from replica_audit.elect.election_plan import advise
+from replica_audit.runner.in_process import audit_all
+
+_LEFT_OUT = "left out"
+#: Of a file whose last page was not whole on the disk yet.
+_ZEROS = bytes(674)
+
+
+def _audit(
+    path: Path, brokers: Mapping[int, Replica], kind: str | None, begun: Mapping[int, int] | None = None
+) -> Answer:
+    """The audit of running brokers, of which 1 leads, by the kind of their copies; each of these took a minute from `begun` on."""
+    listed = [
+        {
+            "broker_id": one,
+            "log_dir": f"broker-{one}",
+            "started": f"2026-01-31T10:{(begun or {}).get(one, 10 * one):02}:00Z",
+            "finished": f"2026-01-31T10:{(begun or {}).get(one, 10 * one) + 1:02}:00Z",
+        }
+        | ({} if kind == _LEFT_OUT else {"kind": kind})
+        for one in brokers
+    ]
+
+    def manifest() -> None:
+        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
+
+    return audit(path, brokers, source="user", leader_epoch=1, before_audit=manifest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("image", "this is an image of the disk of broker 1; copy the log directory from the broker"),
+        (None, "nobody saw broker 1 run; give its kind in manifest.json if it was down"),
+    ],
+)
+def test_what_was_not_on_the_disk_yet_is_not_lost(tmp_path: Path, kind: str | None, says: str) -> None:
+    """Each was LATENT_CORRUPTION."""
+    ends = {1: 224, 2: 225, 3: 210}
+    brokers = {
+        one: Replica(written(0, end, 1), high_watermark=end + 200, recovery_point=0, tail=_ZEROS)
+        for one, end in ends.items()
+    }
+    answer = _audit(tmp_path, brokers, kind)
+    assert answer.verdict == "INCONCLUSIVE" and not answer.codes("high"), answer
+    assert answer.mark["hw_upper"] is None
+    assert says in answer.found("HWM-CP-ABOVE-LEO", 1)[0]["message"]
+    found = audit_all(str(tmp_path), Settings())
+    assert find_up(found) == ({} if kind is None else dict.fromkeys(brokers, True))
+    step = advise(found).steps[0]
+    assert step.action == "capture" and "elect none" in step.text
+
+
+@pytest.mark.parametrize("kind", ["live", _LEFT_OUT])
+def test_a_file_that_was_copied_from_the_broker_after_its_checkpoint_has_what_that_has(
+    tmp_path: Path, kind: str
+) -> None:
+    brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=0) for one in (1, 2)}
+    assert _audit(tmp_path, brokers, kind).one("HWM-CP-ABOVE-LEO", 1)[0] == "high"
+
+
+@pytest.mark.parametrize("kind", ["image", "live", "killed"])
+def test_of_an_image_another_replica_has_the_rest(tmp_path: Path, kind: str) -> None:
+    brokers = {1: Replica(written(0, 240, 1), high_watermark=230), 2: Replica(written(0, 210, 1), high_watermark=230)}
+    answer = _audit(tmp_path, brokers, kind)
+    severity = "info" if kind == "image" else "high"
+    assert answer.one("HWM-CP-ABOVE-LEO", 2)[0] == severity and (answer.verdict == "LAGGING") is (kind == "image"), (
+        answer
+    )
+    said = "the broker ran, and an image of its disk lacks what was not on the disk yet"
+    assert (said in answer.found("HWM-CP-ABOVE-LEO", 2)[0]["message"]) is (kind == "image")
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "verdict"),
+    [
+        ("image", ("CAP-SKEW", "info"), "CONSISTENT"),
+        (None, ("CAP-SKEW", "medium"), "INCONCLUSIVE"),
+        ("live", ("REP-LEADER-SHORTER", "high"), "COMMITTED_LOSS"),
+        (_LEFT_OUT, ("REP-LEADER-SHORTER", "high"), "COMMITTED_LOSS"),
+    ],
+)
+def test_an_image_of_the_leader_s_disk_that_was_copied_last_may_be_older(
+    tmp_path: Path, kind: str | None, told: tuple[str, str], verdict: str
+) -> None:
+    """Where nobody says whether it is one the leader may have lost the rest: the copy is asked for again."""
+    brokers = {1: Replica(written(0, 30, 1), high_watermark=30), 2: Replica(written(0, 40, 1), high_watermark=30)}
+    answer = _audit(tmp_path, brokers, kind, begun={1: 10, 2: 5})
+    code, severity = told
+    assert (answer.one(code, 2)[0], answer.verdict) == (severity, verdict), answer
+    says = "nobody saw broker 1 run: that log lost its end, or an image of its disk was copied"
+    assert (says in answer.found(code, 2)[0]["message"]) is (kind is None)
+
+
+@pytest.mark.parametrize("kind", ["image", None, "live", _LEFT_OUT])
+@pytest.mark.parametrize("damage", ["page", "batch", "tail"])
+@pytest.mark.parametrize("recovery_point", [0, 40])
+def test_a_page_that_was_not_on_the_disk_yet_is_not_called_damage_before_that_is_known(
+    tmp_path: Path, kind: str | None, damage: str, recovery_point: int
+) -> None:
+    """Writes reach the disk in any order above the recovery point, so that zeros stand between records; below it nothing is missing."""
+    sound = written(0, 40, 1)
+    bad = list(sound)
+    at = len(bad) - 1 if damage == "tail" else 2
+    bad[at] = bytes(len(bad[at])) if damage == "page" else bad[at][:80] + bytes(len(bad[at]) - 80)
+    brokers = {1: Replica(sound), 2: Replica(bad, recovery_point=recovery_point)}
+    answer = _audit(tmp_path, brokers, kind)
+    is_open = kind in ("image", None) and recovery_point == 0
+    alarms = {"LATENT_CORRUPTION", "COMMITTED_DIVERGENCE"}  # of an in-sync replica without its tail
+    assert (answer.verdict == "INCONCLUSIVE") is is_open and (answer.verdict in alarms) is not is_open, answer
+    assert bool(answer.codes("high") - {"HWM-ABOVE-ISR-PREFIX"}) is not is_open, answer
+    remedies = [step.text for step in advise(audit_all(str(tmp_path), Settings())).steps if step.action == "mend"]
+    is_moved_away = any("directory away" in text for text in remedies)
+    assert not (is_open and is_moved_away) and (is_moved_away or damage != "page" or kind != "live"), remedies
+
+
+def test_nor_does_a_copy_of_which_nothing_is_said_show_that_an_in_sync_replica_lost_its_end(tmp_path: Path) -> None:
+    """It was COMMITTED_DIVERGENCE."""
+    sound = written(0, 40, 1)
+    torn = [*sound[:-1], sound[-1][:80] + bytes(len(sound[-1]) - 80)]
+    brokers = {1: Replica(sound), 2: Replica(torn, recovery_point=0)}
+    answer = audit(tmp_path / "running", brokers)
+    assert answer.one("HWM-ABOVE-ISR-PREFIX", 2)[:2] == ("high", "suspect") and answer.verdict != "COMMITTED_DIVERGENCE"
+    flushed = audit(tmp_path / "flushed", {1: Replica(sound), 2: Replica(torn, recovery_point=40)})
+    assert flushed.one("HWM-ABOVE-ISR-PREFIX", 2)[0] == "critical"
