@@ -142,6 +142,18 @@ def test_times_of_one_disk_are_not_those_of_another(tmp_path):
     assert 'expected broker-1/a or broker-1/b at brokers[0].log_dir of broker 1, found "d/kafka"' in row.reason
 
 
+def test_times_of_a_disk_that_is_another_broker_s_are_nobody_s(tmp_path):
+    """Disks were swapped: the script copied what is mounted at broker 1. The kind of broker 1 was that of the other disk."""
+    log_dirs = [LogDir(f"broker-{3 - node}", node, None, None, False, "broker") for node in (1, 2)]
+    entries = [CopiedLogDir(node, f"broker-{node}", 5, 6, kind) for node, kind in ((1, "live"), (2, "killed"))]
+    manifest, rows = with_own_names(Manifest(None, None, tuple(entries)), log_dirs)
+    assert manifest.brokers == () and [(row.code, row.broker_id) for row in rows] == [
+        ("INPUT-IGNORED", 1),
+        ("INPUT-IGNORED", 2),
+    ]
+    assert "expected 2 at brokers[0].broker_id" in rows[0].reason and "put them back" in rows[0].reason
+
+
 @pytest.mark.parametrize(
     "copied",
     [((3, 9), (0, 4)), ((0, 9), (0, 9)), ((4, 9), (0, 4)), (None, None)],

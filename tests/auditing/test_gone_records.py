@@ -299,13 +299,53 @@ def test_committed_records_that_all_logs_lost_since_an_audit_are_told(tmp_path, 
     ]
 
 
-def _told_each_night(tmp_path, *nights: dict[int, Replica], configs=({},)) -> list[list[dict]]:
+@pytest.mark.parametrize(
+    ("begun", "kind", "told"),
+    [
+        ("2100-01-01", "live", "HWM-GONE"),
+        ("2100-01-01", "image", "HWM-UNSEEN"),
+        ("2000-01-01", "live", "HWM-UNSEEN"),
+        (None, None, "HWM-UNSEEN"),
+    ],
+)
+def test_of_logs_that_are_all_empty_the_time_of_their_copies_tells_which_audit_was_the_later(
+    tmp_path, begun, kind, told
+):
+    """Nobody says an epoch: it was CONSISTENT."""
+    sound, empty = (dict.fromkeys((1, 2, 3), Replica(batches)) for batches in (COMMITTED, ()))
+    times = {"started": f"{begun}T00:00:00Z", "finished": f"{begun}T00:00:09Z", "kind": kind}
+    entries = [{"broker_id": one, "log_dir": f"broker-{one}", **times} for one in sound]
+    manifest = {"schema_version": 1, "brokers": entries if begun else []}
+    found = _told_each_night(tmp_path, sound, empty, empty, manifests=(None, manifest, manifest))
+    assert [[(row["code"], row["status"]) for row in rows] for rows in found] == [
+        [],
+        [(told, "new")],
+        [(told, "known")],
+    ]
+    (row,) = found[1]
+    assert (row["start_offset"], row["end_offset"]) == (0, 30)
+    assert ("the snapshot is from before that audit" in row["message"]) is (told == "HWM-UNSEEN")
+
+
+@pytest.mark.parametrize(("version", "confidence"), [("3.4.1", "suspect"), ("3.5.0", "proven")])
+def test_what_a_mark_over_a_tail_that_is_cut_may_have_counted_is_suspect(tmp_path, version, confidence):
+    """KAFKA-14704."""
+    new = Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
+    nights = (dict.fromkeys((1, 2, 3), one) for one in (Replica(COMMITTED), new))
+    said = {"schema_version": 1, "kafka_version": version, "brokers": []}
+    (row,) = _told_each_night(tmp_path, *nights, manifests=(said, said))[1]
+    assert (row["code"], row["confidence"]) == ("HWM-GONE", confidence)
+
+
+def _told_each_night(tmp_path, *nights: dict[int, Replica], configs=({},), manifests=()) -> list[list[dict]]:
     """Findings of each night's audit on records that an earlier one saw; of `configs` the last goes on."""
     found = []
     for number, brokers in enumerate(nights):
         directory = tmp_path / str(number)
         named = configs[min(number, len(configs) - 1)]
         write_snapshot(directory, brokers, [Listed(1, (1, 2, 3), (1, 2), configs=named)], cluster_id="c")
+        if number < len(manifests) and manifests[number]:
+            (directory / "manifest.json").write_text(json.dumps(manifests[number]))
         rows = run_stages(directory, tmp_path / "warehouse").results.rows("findings")
         found.append([row for row in rows if row["code"] in ("HWM-GONE", "HWM-UNSEEN")])
     return found

@@ -88,11 +88,11 @@ class EarlierLosses:
     """By the latest audit."""
 
     def committed_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
-        """Records that were committed; none unless this leader's epoch is later, since nobody has cut a log before."""
+        """Records that were committed; none unless this leader's epoch is later, since nobody has cut a log before. All of them if None."""
         log = self.committed
-        if log is None or leader_epoch is None:
+        if log is None:
             return
-        if leader_epoch > max(log.lineage.latest_epoch or 0, log.leader_epoch or 0):
+        if leader_epoch is None or leader_epoch > max(log.lineage.latest_epoch or 0, log.leader_epoch or 0):
             yield from log.runs()
 
 

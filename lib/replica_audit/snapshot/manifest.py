@@ -196,18 +196,27 @@ def with_own_names(
 
     An entry holds for the log dir that it names and all below it; '' is the snapshot itself. One that names none here, such as a
     path on the broker, holds for the broker's only log dir, if it is the broker's only entry, and for everything of a broker that
-    has no log dir here, such as texts in place of segments.
+    has no log dir here, such as texts in place of segments. One that names another broker's holds for none: disks were swapped.
     """
     if manifest is None:
         return None, []
     paths: dict[int | None, list[str]] = defaultdict(list)
     for log_dir in log_dirs:
         paths[log_dir.broker_id].append(log_dir.path)
+    owners = {log_dir.path: log_dir.broker_id for log_dir in log_dirs if log_dir.broker_id is not None}
     entries = Counter(one.broker_id for one in manifest.brokers)
     named, rows = [], []
     for index, one in enumerate(manifest.brokers):
         own = paths.get(one.broker_id, [])
-        if any(_contains(one.log_dir, path) for path in own):
+        owner = owners.get(one.log_dir, one.broker_id)
+        if owner != one.broker_id:
+            reason = (
+                f"expected {owner} at brokers[{index}].broker_id, whose disk {show_value(one.log_dir)} is by its meta.properties, found "
+                f"{one.broker_id}: its times and kind are not used; if that disk is mounted at broker {one.broker_id}, which does not start "
+                "with it, disks were swapped: put them back before a broker is started"
+            )
+            rows.append(QuarantineRow.of("INPUT-IGNORED", MANIFEST, reason, broker_id=one.broker_id))
+        elif any(_contains(one.log_dir, path) for path in own):
             named.append(one)
         elif entries[one.broker_id] == 1 and len(own) <= 1:
             named.append(one._replace(log_dir=own[0] if own else ""))

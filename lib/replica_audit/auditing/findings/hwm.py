@@ -29,11 +29,12 @@ from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
+from replica_audit.batch_header import or_absent
 from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_brokers, name_offsets, name_source, render_time
+from replica_audit.text import count, name_brokers, name_offsets, name_source, parse_time, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -221,11 +222,12 @@ def _gone(case: Case) -> Iterator[Finding]:
     for run, left in _earlier_runs(case):
         if run.topic_id != topic_id:
             continue
-        if left and not _is_told_by_log(case, run) and _is_later(case, run):
+        is_later = _is_later(case, run)
+        if left and not _is_told_by_log(case, run) and (is_later or _are_all_empty(case)):
             # An uncaptured broker may still have them, including one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
             unseen = {*case.unread_replicas, *_shown_in_part(case, run), *({*run.broker_ids} - at_hand)}
-            item = _earlier_loss(case, run, left, sorted(unseen))
+            item = _earlier_loss(case, run, left, sorted(unseen), is_later=is_later)
             told = (
                 finding_id(item, case.topic_partition, topic_id, case.options.cluster_id)
                 in case.evidence.side.losses.told
@@ -241,7 +243,10 @@ def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
     for run in losses.runs:
         seen[run.topic_id, run.replica_epoch].append(OffsetRange(run.start_offset, run.end_offset))
         yield run, _left_of(case, run)
-    for run in losses.committed_before(case.reference.leader_epoch):
+    is_due = _are_all_empty(case) or (
+        losses.committed is not None and _were_copied_after(case, losses.committed.finished)
+    )
+    for run in losses.committed_before(None if is_due else or_absent(case.reference.leader_epoch)):
         if left := without(_left_of(case, run), seen.get((run.topic_id, run.replica_epoch), ())):
             yield replace(run, start_offset=left[0].start_offset, end_offset=left[-1].end_offset), left
 
@@ -265,8 +270,21 @@ def _shown_in_part(case: Case, run: EarlierRun) -> Iterator[int]:
 
 def _is_later(case: Case, run: EarlierRun) -> bool:
     """True if this snapshot can be later than that audit's; in an older one the records may not have been written yet."""
+    if _were_copied_after(case, run.finished):
+        return True
     now = case.reference.leader_epoch
     return now is not None and now > run.replica_epoch and (run.leader_epoch is None or now >= run.leader_epoch)
+
+
+def _were_copied_after(case: Case, finished: str) -> bool:
+    """True if by the manifest every log was copied after an audit had `finished`, so that it has what was there then."""
+    time_ms = parse_time(finished)
+    return all(case.options.times.began_later(facts, time_ms) for facts in case.replicas)
+
+
+def _are_all_empty(case: Case) -> bool:
+    """True if no replica has a record, or an epoch of a leader: its disks are new, or the snapshot is older than the records."""
+    return all(facts.empty and not facts.epoch_entries for facts in case.replicas)
 
 
 def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
@@ -280,8 +298,11 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
     )
 
 
-def _earlier_loss(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
-    """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete."""
+def _earlier_loss(
+    case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int], *, is_later: bool
+) -> Finding:
+    """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete, or nothing shows that the snapshot is the later
+    one (`is_later`)."""
     where = ", ".join(name_offsets(*part) for part in left)
     date = run.finished[:10]
     holders = name_brokers(run.broker_ids)
@@ -299,11 +320,17 @@ def _earlier_loss(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unse
             f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {name_brokers(unseen)} "
             f"{are} not in it, or not whole"
         )
+    elif not is_later:
+        message = (
+            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), whose logs are all empty: they are gone, or the "
+            "snapshot is from before that audit; when its files were copied, by manifest.json, would tell"
+        )
     else:
         message = f"{said} gone: no replica has {where} of epoch {run.replica_epoch} any more"
     return finding(
-        HWM_UNSEEN if unseen else HWM_GONE,
+        HWM_UNSEEN if unseen or not is_later else HWM_GONE,
         message,
+        confidence="suspect" if run.committed and may_mark_over_tail(case.options.kafka_version) else "proven",
         broker_id=holder,
         offsets=(run.start_offset, run.end_offset),
         replica_epoch=run.replica_epoch,
