@@ -314,7 +314,11 @@ class Results(ReportRows):
     def bring(self, brokers: Sequence[int]) -> tuple[str, ...]:
         """Commands that bring missing evidence of brokers; the user fills in their log dirs."""
         found = self.inputs.get("brokers", ())
-        kinds = {one.get("broker_id"): kind for one in found if (kind := one.get("kind")) not in (None, *UP_KINDS)}
+        kinds = {
+            one.get("broker_id"): kind
+            for one in found
+            if (kind := one.get("kind")) is not None and kind not in UP_KINDS
+        }
         script = ["capture-plan", "--wanted", WANTED_FILE, *_with_kinds(brokers, kinds), "--to", self._place]
         return (
             self.command("show", "--wanted", WANTED_FILE),
