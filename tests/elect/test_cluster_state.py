@@ -60,6 +60,16 @@ def test_the_first_that_says_so_tells_who_is_up(
     assert find_clean(results).get(1) is flag
 
 
+def test_a_broker_that_left_its_flag_in_some_of_its_log_dirs_was_not_stopped_cleanly() -> None:
+    """`LogManager.readBrokerEpochFromCleanShutdownFiles` asks for all; the one that has it shows that the broker is down."""
+    results = results_of(None, True)
+    results.replicas.append(results.replicas[0]._replace(log_dir="other", clean_shutdown=False))
+    for rows in (results.replicas, results.replicas[::-1]):
+        results.replicas[:] = rows
+        state = present_state(results)
+        assert state.down == {1} and not state.clean
+
+
 @pytest.mark.parametrize(
     ("fenced", "kind", "up"),
     [(False, None, None), (True, None, False), (None, None, None), (False, "live", True), (False, "killed", False)],

@@ -111,11 +111,12 @@ def _cut_short(results: Results) -> set[int | None]:
 
 
 def find_clean(results: Results) -> dict[int, bool]:
-    """True for each broker that left a clean-shutdown flag in a log dir, False for one that did not."""
+    """True for each broker that left a clean-shutdown flag in all of its log dirs, False for one that did not
+    (`LogManager.readBrokerEpochFromCleanShutdownFiles`)."""
     clean: dict[int, bool] = {}
     for row in results.replicas:
         if row.clean_shutdown is not None:
-            clean[row.broker_id] = clean.get(row.broker_id, False) or row.clean_shutdown
+            clean[row.broker_id] = clean.get(row.broker_id, True) and row.clean_shutdown
     return clean
 
 
