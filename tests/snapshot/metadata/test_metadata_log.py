@@ -132,6 +132,22 @@ def test_brokers_whose_log_dir_with_the_partition_is_not_online(tmp_path):
     assert back["t", 0].offline == (1,)
 
 
+def test_a_broker_that_registered_without_a_list_of_its_log_dirs_has_all_but_lost_ones_online(tmp_path):
+    """`DirectoryId.isOnline`, KAFKA-16162: below metadata version 3.7-IV2 a registration lists none."""
+    dirs, lost = [letter * 21 + "A" for letter in "bcd"], "A" * 21 + "g"
+    found = read_one(
+        tmp_path,
+        write.batch(0, [
+            write.topic("t", TOPIC_ID),
+            write.partition(TOPIC_ID, (1, 2, 3), 1, directories=(dirs[0], dirs[1], lost)),
+            write.register_broker(1, log_dirs=dirs[1:]),
+            write.register_broker(2),
+        ]),
+        write.batch(4, [write.register_broker(1), write.registration_change(1, -1)]),
+    )["t", 0]  # fmt: skip
+    assert found.offline == (3,)
+
+
 def test_a_leader_that_is_stopped_is_told_from_one_that_is_fenced(tmp_path):
     """The order of records is that of 4.3.1: stopping before the leaderships are taken away, fenced after."""
     (one,) = read_one(

@@ -51,6 +51,7 @@ _DEFAULTS = {
 _CLUSTER = ""
 #: Directory ids of replicas that are not assigned to a log dir yet, or were not before JBOD came to KRaft (`DirectoryId`).
 _ANY_DIRECTORY = (ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ")
+_LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
 
 
 class MetadataImage:
@@ -70,7 +71,7 @@ class MetadataImage:
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._brokers: dict[int, tuple[bool, bool]] = {}
         self._online: dict[int, frozenset[str]] = {}
-        """Ids of the log dirs that a broker has online; without an entry they are unknown."""
+        """Ids of the log dirs that a broker has online; without an entry, or if empty, they are unknown."""
         self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
         self.elr_levels: list[tuple[int, int]] = []
         self._batch = (-1, -1)
@@ -149,7 +150,7 @@ class MetadataImage:
         """Brokers that have the partition in a log dir which is not online (`DirectoryId.isOnline`, KIP-858)."""
         for broker, directory in zip(state.replicas, state.directories):
             online = self._online.get(broker)
-            if online and directory not in online and directory not in _ANY_DIRECTORY:
+            if directory == _LOST_DIRECTORY or (online and directory not in online and directory not in _ANY_DIRECTORY):
                 yield broker
 
     def _apply(self, entry: MetadataEntry, occasion: Occasion | None) -> None:
@@ -165,8 +166,9 @@ class MetadataImage:
                 self._configure(entry, message)
             case BrokerState(broker_id=broker_id):
                 self._note_broker(entry, broker_id, message.fenced, message.registered)
-                if message.log_dirs:
-                    self._online[broker_id] = frozenset(message.log_dirs)
+                # A registration by a metadata version below 3.7-IV2 lists none, and none is known then (KAFKA-16162).
+                if message.log_dirs or message.registered:
+                    self._online[broker_id] = frozenset(message.log_dirs or ())
                 fenced, stopping = self._brokers.get(broker_id, (False, False))
                 self._brokers[broker_id] = (
                     fenced if message.fenced is None else message.fenced,
