@@ -317,6 +317,7 @@ def test_what_such_a_leader_has_lost_goes_with_the_next_cut_of_a_follower(tmp_pa
     cut = log(70, 55)
     late = ends_before_its_epoch(tmp_path / "late", of_kinds("live", ((5, 9), (0, 4), (0, 4))), third=cut)
     assert late.one("TRN-BELOW-HW", 3) == ("critical", "proven", 40, 55) and late.verdict == "COMMITTED_LOSS", late
+    assert not late.found("TRN-OVER-TRUNCATE"), late
     for name, times in {"early": ((5, 9), (5, 9), (0, 4)), "first": ((0, 4), (5, 9), (5, 9))}.items():
         may_be_older = ends_before_its_epoch(tmp_path / name, of_kinds("live", times), third=cut)
         assert may_be_older.one("TRN-BELOW-HW", 3) == ("high", "suspect", 40, 55), may_be_older

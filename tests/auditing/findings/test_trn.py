@@ -111,19 +111,40 @@ def test_a_cut_is_below_the_high_watermark_where_that_lies_in_the_log_above_the_
         assert answer.one("TRN-BELOW-HW") == ("critical", "proven", 20, mark)
 
 
+@pytest.mark.parametrize(
+    ("shared_to", "mark", "gone"),
+    [(40, 30, None), (40, 40, None), (40, 41, "1 committed record goes"), (25, 30, "5 committed records go")],
+    ids=["inside what both share", "at its end", "above it", "in a run"],
+)
+def test_what_the_leader_has_as_well_is_not_lost_by_a_cut(tmp_path, shared_to, mark, gone):
+    """Broker 2 was killed, and its next start cuts its log at 20, at a batch that its disk has damaged; the leader has that batch,
+    and all up to where the two part."""
+    log = written(0, shared_to, 0)
+    leader = Replica([*log, *written(shared_to, shared_to + 10, 1, "new ")])
+    own = [*log, *written(shared_to, shared_to + 5, 0, "old ")]
+    own[4] = flip(own[4])
+    brokers = {1: leader, 2: Replica(own, high_watermark=mark, recovery_point=0)}
+    answer = audit(tmp_path, brokers, isr=(1,), before_audit=lambda: _write_killed(tmp_path))
+    assert answer.cut(2)["truncate_to"] == 20
+    told = f"broker 2 will cut its log at 20, below its own high watermark {mark}: {gone} with it; copy the replica before it follows"
+    assert answer.messages("TRN-BELOW-HW") == ([told] if gone else []), answer
+
+
 # --- how it comes to its offset
+
+
+def _write_killed(snapshot):
+    """A manifest by which both brokers were killed before they were copied."""
+    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "killed"} for one in (1, 2)]
+    (snapshot / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
 
 
 def test_what_recovery_cuts_is_said_with_the_place_in_the_file(tmp_path):
     log = written(0, 40, 0)
     bad = flip(log[5])
 
-    def manifest() -> None:
-        listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "killed"} for one in (1, 2)]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
-
     brokers = {1: Replica(log), 2: Replica([*log[:5], bad, *log[6:]], recovery_point=0)}
-    answer = audit(tmp_path, brokers, isr=(1,), before_audit=manifest)
+    answer = audit(tmp_path, brokers, isr=(1,), before_audit=lambda: _write_killed(tmp_path))
     at = sum(map(len, log[:5]))
     assert answer.messages("TRN-OVER-TRUNCATE") == [
         "broker 2 was killed, and its next start will cut its log at 25 "

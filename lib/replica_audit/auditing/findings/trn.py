@@ -60,9 +60,11 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return
     cut_runs = [run for run in item.runs if run.conflicting and run.batches and run.end_offset > cut]
-    if not cut_runs:
-        return
     leader = case.reference.facts
+    shared_to = min(leader.log_end_offset, cut if item.common_prefix_end is None else item.common_prefix_end)
+    # What the leader has as well is fetched again.
+    if not cut_runs or shared_to >= checkpoint:
+        return
     below = [run for run in cut_runs if run.start_offset < checkpoint]
     doubts = {run.start_offset: why for run in below or cut_runs if (why := case.why_later(item, run))}
     # One run that is lost for sure is enough.
@@ -77,11 +79,10 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         )
     is_known = later is None and not case.may_be_on_leader(cut)
     goes, go = ("goes", "go") if is_known else ("would go", "would go")
-    lost = item.committed_drops[item.protocol]
-    if later is None:
-        unsure = [run for run in cut_runs if run.start_offset in doubts]
-        lost -= item.committed_drops_of(unsure, item.protocol)
-    dropped = item.drops[item.protocol].record_count
+    lost_runs = [run for run in cut_runs if later is not None or run.start_offset not in doubts]
+    lost = item.committed_drops_of(lost_runs, item.protocol)
+    in_runs = sum(run.batches.records_between(cut, run.end_offset) for run in cut_runs)
+    dropped = max(in_runs, item.drops[item.protocol].record_count - max(0, shared_to - cut))
     gone = f"the end of a committed transaction {goes} with it"
     if lost:
         gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
@@ -218,7 +219,10 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
             offsets=(prefix, outcome.truncate_to),
             evidence=[replay_evidence(item)],
         )
-    elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not any(
+        return
+    # Of what both logs have by their epochs the leader may have lost the end.
+    prefix = min(prefix, case.reference.facts.log_end_offset)
+    if max(outcome.truncate_to, follower.local_start_offset) < prefix and not any(
         gap.covers(outcome.truncate_to, prefix) for gap in follower.gaps
     ):
         # The topic still has them: if the leader's log starts above the cut, the follower's is emptied (TRN-FULL).
