@@ -112,8 +112,12 @@ def _remedies(
         behind = [row for row in found if place_of(row) in lagging]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
-    for row in _moved_away_once(loud):
-        rows_of[row.code].append(row)
+    also: dict[str, set[str]] = defaultdict(set)
+    for row, code in _moved_away_once(loud):
+        if row.code == code:
+            rows_of[code].append(row)
+        else:
+            also[code].add(row.code)
     undecided = {place_of(row): row.code for row in loud if row.code in codes_with("two_sides")}
 
     def urgency(item: tuple[str, list[FindingRow]]) -> tuple[int, int]:
@@ -130,17 +134,19 @@ def _remedies(
             text = (
                 f"{text}. Before that decide which side is right of {waiting}, and leave leadership as it is until then"
             )
+        others = ", ".join(sorted(also[code]))
+        besides = f". Found there, too: {others}; replica-audit explain says what else is to be done" if others else ""
         yield Step(
             action="mend",
-            text=f"{_where(rows)}: {text} ({code})",
+            text=f"{_where(rows)}: {text} ({code}){besides}",
             brokers=tuple(sorted({row.broker_id for row in rows if row.broker_id is not None})),
             partitions=tuple(sorted({place for place, _ in with_places(rows)})),
         )
 
 
-def _moved_away_once(found: Sequence[FindingRow]) -> Iterator[FindingRow]:
-    """The findings, of those whose remedy moves a replica's directory away one code for each replica, the worst and then the first of the
-    catalogue: a second time would take what the broker has just fetched."""
+def _moved_away_once(found: Sequence[FindingRow]) -> Iterator[tuple[FindingRow, str]]:
+    """Each finding with the code whose step it belongs to: its own, or where the remedy moves a replica's directory away one code for each
+    replica, the worst and then the first of the catalogue. A second time would take what the broker has just fetched."""
     codes = [code for code in CATALOGUE if code in codes_with("moved_away")]
     first: dict[tuple[FindingPlace, int | None], str] = {}
 
@@ -149,7 +155,7 @@ def _moved_away_once(found: Sequence[FindingRow]) -> Iterator[FindingRow]:
 
     for row in sorted((row for row in found if row.code in codes), key=urgency):
         first.setdefault((place_of(row), row.broker_id), row.code)
-    return (row for row in found if row.code not in codes or row.code == first[place_of(row), row.broker_id])
+    return ((row, first[place_of(row), row.broker_id] if row.code in codes else row.code) for row in found)
 
 
 def _waiting(rows: Iterable[FindingRow], undecided: Mapping[FindingPlace, str]) -> str:
