@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import find_up
@@ -25,7 +26,11 @@ _ZEROS = bytes(674)
 
 
 def _audit(
-    path: Path, brokers: Mapping[int, Replica], kind: str | None, begun: Mapping[int, int] | None = None
+    path: Path,
+    brokers: Mapping[int, Replica],
+    kind: str | None,
+    begun: Mapping[int, int] | None = None,
+    metadata: Mapping[int, bytes] | None = None,
 ) -> Answer:
     """The audit of running brokers, of which 1 leads, by the kind of their copies; each of these took a minute from `begun` on."""
     listed = [
@@ -42,7 +47,7 @@ def _audit(
     def manifest() -> None:
         (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
 
-    return audit(path, brokers, source="user", leader_epoch=1, before_audit=manifest)
+    return audit(path, brokers, source="user", leader_epoch=1, metadata=metadata, before_audit=manifest)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +146,40 @@ def test_nor_does_a_copy_of_which_nothing_is_said_show_that_an_in_sync_replica_l
     assert answer.one("HWM-ABOVE-ISR-PREFIX", 2)[:2] == ("high", "suspect") and answer.verdict != "COMMITTED_DIVERGENCE"
     flushed = audit(tmp_path / "flushed", {1: Replica(sound), 2: Replica(torn, recovery_point=40)})
     assert flushed.one("HWM-ABOVE-ISR-PREFIX", 2)[0] == "critical"
+
+
+@pytest.mark.parametrize("kind", ["image", None])
+def test_an_image_without_what_was_flushed_is_of_a_damaged_log(tmp_path: Path, kind: str | None) -> None:
+    """The recovery point is written once all below it is on the disk. It was info with `image`, INCONCLUSIVE with null."""
+    short = Replica(written(0, 210, 1), high_watermark=210, recovery_point=230)
+    answer = _audit(tmp_path, {1: Replica(written(0, 240, 1), high_watermark=230), 2: short}, kind)
+    assert answer.one("HWM-RP-ABOVE-LEO", 2)[:2] == ("high", "proven") and answer.verdict == "LATENT_CORRUPTION", answer
+
+
+def test_a_broker_that_ran_by_the_manifest_was_not_copied_from_an_image(tmp_path: Path) -> None:
+    """An in-sync replica with damage was INCONCLUSIVE where the manifest has no times, since an image might explain it."""
+    sound = written(0, 40, 1)
+    torn = [*sound[:-1], sound[-1][:80] + bytes(len(sound[-1]) - 80)]
+    brokers = {1: Replica(sound), 2: Replica(torn, recovery_point=0)}
+    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"} for one in brokers]
+
+    def manifest() -> None:
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
+
+    answer = audit(tmp_path, brokers, before_audit=manifest)
+    assert answer.one("HWM-ABOVE-ISR-PREFIX", 2)[0] == "critical", answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"), [("image", "CONSISTENT"), (None, "INCONCLUSIVE"), ("live", "COMMITTED_LOSS")]
+)
+def test_the_empty_log_of_a_leader_may_be_an_image_of_before_its_election_or_lost(
+    tmp_path: Path, kind: str | None, verdict: str
+) -> None:
+    """With null it was told as of an image."""
+    brokers = {1: Replica([], epochs=[]), 2: Replica(written(0, 30, 0), high_watermark=20)}
+    metadata = {100: write.history([write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])}
+    answer = _audit(tmp_path, brokers, kind, begun={1: 10, 2: 5}, metadata=metadata)
+    assert answer.verdict == verdict, answer
+    told = any("or its disk lost what it wrote then" in row["message"] for row in answer.found("CAP-SKEW", 1))
+    assert told is (kind is None)

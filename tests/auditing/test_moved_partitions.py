@@ -63,18 +63,22 @@ class Cluster:
         )
 
     def collect(
-        self, seconds: float, brokers: Sequence[int] = (1, 2, 3, 100), *options: str, kind: str = "live"
+        self, seconds: float, brokers: Sequence[int] = (1, 2, 3, 100), *options: str, kind: str | None = "live"
     ) -> None:
-        """Collect the brokers, and the controller, as of so many seconds after the metadata log was begun."""
+        """Collect the brokers, and the controller, as of so many seconds after the metadata log was begun; none is seen to run if `kind`
+        is None."""
         self._number += 1
         with self._monkeypatch.context() as patch:
             patch.setattr(collect.time, "time", lambda: TIME_MS / 1000 + seconds)
             for broker in brokers:
                 path = self._live / (f"broker-{broker}" if broker < 100 else "controller-100")
-                given = ("--log-dir", f"{path}={path.name}", "--broker-id", str(broker), "--kind", kind)
+                given = ("--log-dir", f"{path}={path.name}", "--broker-id", str(broker))
+                given += () if kind is None else ("--kind", kind)
                 assert not collect_into(self.evidence / f"evidence-{broker}-{self._number}.tar", *given, *options)
 
-    def again(self, seconds: float, *topics: str, brokers: Sequence[int] = (1, 2, 3, 100)) -> list[str]:
+    def again(
+        self, seconds: float, *topics: str, brokers: Sequence[int] = (1, 2, 3, 100), kind: str | None = "live"
+    ) -> list[str]:
         """Collect what is wanted, as of so many seconds, and these topics; the partitions that were collected again."""
         wanted = self._place / "wanted.json"
         evidence = Snapshot.open(self.evidence).evidence
@@ -95,7 +99,7 @@ class Cluster:
             for topic in topics
         ]
         wanted.write_text(json.dumps(given))
-        self.collect(seconds, brokers, "--wanted", str(wanted))
+        self.collect(seconds, brokers, "--wanted", str(wanted), kind=kind)
         return sorted({one["path"] for one in found if one.get("again")})
 
     def wanted(self) -> dict:
@@ -580,3 +584,24 @@ def test_an_alarm_of_a_broker_that_was_collected_again_does_not_wait_for_another
     cluster.collect(0.5)
     cluster.again(10, brokers=(1, 3, 100))
     assert (TOPIC, "HWM-CP-ABOVE-LEO", 3) in cluster.loud() and not MOVED & cluster.loud()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found", "may_be_image"),
+    [
+        ("live", None, "live", False),
+        ("killed", "live", "killed", False),
+        ("image", "live", "live", False),
+        ("image", "image", "image", True),
+        (None, None, None, True),
+    ],
+)
+def test_what_is_collected_again_from_the_broker_is_no_image(
+    cluster: Cluster, first: str | None, second: str | None, found: str | None, may_be_image: bool
+) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND})
+    cluster.collect(50, kind=first)
+    cluster.again(100, TOPIC, kind=second)
+    copies = Snapshot.open(cluster.evidence).evidence.log_dirs.values()
+    again = [one for one in copies if f"{TOPIC}-0" in one.partitions]
+    assert again and {(one.kind, one.may_be_image) for one in again} == {(found, may_be_image)}

@@ -160,6 +160,8 @@ def test_several_disks_of_one_broker(capsys, tmp_path):
         (("2=killed",), [None, "killed"], None),
         (("killed", "1=live"), ["live", "killed"], None),
         (("killed", "1=stopped"), ["stopped", "killed"], True),
+        (("image",), ["image", "image"], None),
+        (("killed", "1=image"), ["image", "killed"], None),
     ],
 )
 def test_brokers_that_are_down_beside_others(capsys, tmp_path, kinds, found, quiesced):

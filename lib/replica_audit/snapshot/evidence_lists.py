@@ -413,11 +413,12 @@ class HeadReader(ListReader):
         times = {self._found.log_dirs[top].finished_ms or 0 for top in before}
         if not tops or not before or self.started < max(times):
             return  # collected again before the present evidence
-        kinds = {self._found.log_dirs[top].kind for top in before} - {None}
+        # What is collected again after an image may be of the broker's own disk.
+        kinds = {self._found.log_dirs[top].kind for top in before} - {None, "image"}
         if len(kinds) == 1:
             # A broker that was down at the first collection counts as down, whatever --kind says now.
             kind = kinds.pop()
-            self._log_dirs = [(one._replace(kind=kind), source) for one, source in self._log_dirs]
+            self._log_dirs = [(one._replace(kind=kind, is_unseen=False), source) for one, source in self._log_dirs]
         try:
             self._take([line for line in self.lines() if f"{line.path}/".startswith(tops)])
         except (OSError, FormatError) as error:

@@ -429,14 +429,17 @@ def _outdated(case: Case) -> Iterator[Finding]:
         yield skew(case, facts, text, *orphan.offsets, is_undecided=True, unsure=facts.broker_id)
     if reference.predates:
         place = "in its place or past its end" if reference.is_replaced else "past its end"
+        facts, times = reference.facts, case.options.times
+        is_lost = not facts.file_entries and times.of(facts) is not None and not times.is_image(facts)
+        unless = ", or its disk lost what it wrote then, as nobody saw it run" if is_lost else ""
         # Without a history of elections it may have been elected without what others have.
         yield finding(
             CAP_SKEW,
-            f"{_why_older(case)}, so what others have {place} proves nothing until it is copied again",
-            severity="info" if reference.history else "medium",
+            f"{_why_older(case)}{unless}, so what others have {place} proves nothing until it is copied again",
+            severity="info" if reference.history and not is_lost else "medium",
             confidence="likely",
-            broker_id=reference.facts.broker_id,
-            evidence=[in_epoch_file(reference.facts, "as found")],
+            broker_id=facts.broker_id,
+            evidence=[in_epoch_file(facts, "as found")],
         )
 
 

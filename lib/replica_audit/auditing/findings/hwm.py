@@ -435,7 +435,9 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
         why = f"it lost them, or was copied before, as with its high watermark of {checkpoint}"
         is_told = told is not None and told.verdict == "INCONCLUSIVE"
-        yield _unless_older(case, facts, found, recovery_point, why if is_told else None)
+        # In an image, too, the recovery point is written after what is below it.
+        is_certain = _is_older_as_image_only(case, facts)
+        yield found if is_certain else _unless_older(case, facts, found, recovery_point, why if is_told else None)
 
 
 def _unless_older(
@@ -468,12 +470,18 @@ def _unless_older(
         f"the log lost its end, or was copied before that was written: nothing shows {down}in which order its files were copied; "
         f"copy it again {state}its checkpoints first and with begin and end in manifest.json{kind}"
     )
-    if times.is_image(facts) or times.of(facts) is not None:
+    if _is_older_as_image_only(case, facts):
         why = f"the log lost its end, or that was not on the disk yet: {tell_image(case, facts)}"
     # What is there and damaged was not written after the copy.
     if facts.found_end_offset < mark:
         found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
     return undecided(found, told_before or why, "medium")
+
+
+def _is_older_as_image_only(case: Case, facts: ReplicaFacts) -> bool:
+    """True if a log can be older than its checkpoints only as what was not on the disk yet is missing from an image of it."""
+    times = case.options.times
+    return times.is_image(facts) or (times.may_be_image(facts) and times.of(facts) is not None)
 
 
 def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
@@ -538,7 +546,8 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None:
     """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
-    if member.in_any_order and member.cannot_read(start, start + 1) and start >= member.flushed_end:
+    may_be_image = member.in_any_order and (not member.is_live or case.options.times.is_image(member))
+    if may_be_image and member.cannot_read(start, start + 1) and start >= member.flushed_end:
         return "these are damaged, or were not on its disk yet when an image of that was made, which nothing rules out"
     reference = case.reference
     if reference.is_before(reference.facts.last_leader_epoch):

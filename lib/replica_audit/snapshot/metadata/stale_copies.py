@@ -23,7 +23,8 @@ from replica_audit.text import verb
 
 _FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
 _COPIED_EARLIER = (
-    "It was copied before that was written, or the controller was restored from a backup: when it was copied would tell"
+    "It was copied, or an image of its disk was made, before that was written, or the controller was restored from a backup: when that was "
+    "would tell"
 )
 
 
