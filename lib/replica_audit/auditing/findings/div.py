@@ -100,7 +100,7 @@ def _records(case: Case) -> Iterator[Finding]:
         yield from _never_committed(case, item)
         for pair in item.alignment.corrupt:
             if pair.kind == "crc":
-                bad = next(one for one in case.replicas if one.broker_id == pair.bad_broker_id)
+                bad = item.follower if pair.bad_broker_id == item.follower.broker_id else case.reference.facts
                 yield unless_unwritten(case, bad, corrupt_batch(DIV_CORRUPT, pair))
         yield from _compacted(case, item)
     for item in case.beside:
