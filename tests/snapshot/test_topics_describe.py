@@ -11,8 +11,9 @@ from tests.support.scanned import CAPTURES, FIXTURES
 from replica_audit.errors import FormatError
 from replica_audit.model import Leadership
 from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
-from replica_audit.snapshot.leadership_sources import parse_leadership
+from replica_audit.snapshot.leadership_sources import RootFiles, parse_leadership
 from replica_audit.snapshot.manifest import parse_manifest
+from replica_audit.snapshot.storage import GREATEST_SMALL_FILE, Snapshot
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 
 LISTED = [capture for capture in CAPTURES if (FIXTURES / capture / "kafka-topics-describe.txt").exists()]
@@ -121,6 +122,15 @@ def test_a_list_of_very_many_partitions_is_not_held_twice():
     tracemalloc.stop()
     assert held < 330 and peak < 2 * held
     assert len({id(one.configs) for one in found} | {id(one.topic) for one in found}) == 2
+
+
+def test_a_list_may_be_larger_than_a_checkpoint(tmp_path):
+    """That of a million partitions has some 90 bytes for each, and a listing twice as many."""
+    entry = {"topic": "t", "partition": 0, "leader": 2}
+    (tmp_path / "leadership.json").write_bytes(json.dumps([entry]).encode() + b"\n" * GREATEST_SMALL_FILE)
+    root = RootFiles(Snapshot.open(tmp_path), ("leadership.json",))
+    found = root.read("leadership.json", "leadership", parse_leadership)
+    assert not root.quarantine and found is not None and found[0].leader_id == 2
 
 
 @pytest.mark.parametrize(

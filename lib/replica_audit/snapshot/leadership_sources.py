@@ -16,7 +16,7 @@ from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
 from replica_audit.snapshot.overtaken import HeldCopies, marked_if_overtaken
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
-from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.storage import GREATEST_LIST, Snapshot
 from replica_audit.snapshot.topics_describe import DescribeListing, parse_topics_describe
 from replica_audit.snapshot.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
 
@@ -105,7 +105,7 @@ class RootFiles:
             return None
         self.kinds[name] = kind
         try:
-            return parse(self._snapshot.read_bytes(name), name)
+            return parse(self._snapshot.read_bytes(name, GREATEST_LIST), name)
         except (FormatError, OSError) as error:
             self.note("CAP-UNREADABLE", name, str(error), getattr(error, "position", None))
             return None

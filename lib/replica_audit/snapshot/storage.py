@@ -192,6 +192,8 @@ OPENED_AHEAD = 8
 GREATEST_AHEAD = 1 << 20
 #: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
+#: So is a list of all partitions, each with some 100 to 400 bytes: there may be a million.
+GREATEST_LIST = 512 << 20
 #: Bytes that are read of a small file at first.
 _STEP = 64 << 10
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
@@ -343,7 +345,7 @@ class Snapshot:
     def _copied(self) -> CopiedFiles:
         try:
             with self._open(MANIFEST) as file:
-                copied = find_copied_files(file.read(GREATEST_SMALL_FILE))
+                copied = find_copied_files(file.read(GREATEST_LIST))
         except OSError:  # most snapshots have none; one that cannot be read is reported by its reader
             copied = CopiedFiles()
         unread = self.evidence.incomplete
@@ -475,5 +477,7 @@ class Snapshot:
             if len(data) == _STEP:
                 data += file.read(limit + 1 - _STEP)
         if len(data) > limit:
-            raise FormatError(path, limit, f"at most {limit} bytes", "more", "Kafka does not write such a file")
+            raise FormatError(
+                path, limit, f"at most {limit} bytes", "more", "neither Kafka nor its tools write such a file"
+            )
         return data
