@@ -113,6 +113,12 @@ def name_brokers(ids: Sequence[int], last: str = "and") -> str:
     return name_ids("broker", ids, last)
 
 
+def say_offline(ids: Sequence[int]) -> str:
+    """Clause on brokers whose log dir with a partition is offline."""
+    has = "its log directory with it is" if len(ids) == 1 else "their log directories with it are"
+    return f"{has} offline"
+
+
 def capitalise(text: str) -> str:
     """`text` with a capital first letter."""
     return text[:1].upper() + text[1:]

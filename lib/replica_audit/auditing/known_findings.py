@@ -110,16 +110,18 @@ def compare_findings(
     Findings are the same if their finding_id is; one known without the baseline stays known. Only findings on `audited`
     partitions can be resolved, so that a run on one topic does not resolve findings of others. Idempotent.
     """
-    known = {item.finding_id for item in baseline}
     present = {row.finding_id for row in findings}
-    compared = [
-        row._replace(status="known") if row.status == "new" and row.finding_id in known else row for row in findings
-    ]
+    known = set()
+    resolved = []
     for item in baseline:
+        known.add(item.finding_id)
         is_audited = item.partition is None or (item.topic, item.partition) in audited
         if item.finding_id not in present and is_audited:
-            compared.append(item._replace(status="resolved"))
-    return compared
+            resolved.append(item._replace(status="resolved"))
+    compared = (
+        row._replace(status="known") if row.status == "new" and row.finding_id in known else row for row in findings
+    )
+    return [*compared, *resolved]
 
 
 def parse_quality_baseline(text: str) -> list[QualityRow]:

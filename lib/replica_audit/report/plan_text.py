@@ -24,7 +24,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.report.layout import clean, fit_columns, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions
 from replica_audit.results import place_of
-from replica_audit.text import capitalise, count, name_brokers, name_remote_basis, verb
+from replica_audit.text import capitalise, count, name_brokers, name_remote_basis, say_offline, verb
 
 
 class ToldDecision(NamedTuple):
@@ -267,8 +267,8 @@ def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
 def _tell_offline(decision: Decision) -> str:
     if not decision.offline:
         return ""
-    has = "its log directory with it is" if len(decision.offline) == 1 else "their log directories with it are"
-    return f", and not {name_brokers(decision.offline, 'or')} however long it is up: {has} offline"
+    named = name_brokers(decision.offline, "or")
+    return f", and not {named} however long it is up: {say_offline(decision.offline)}"
 
 
 def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:

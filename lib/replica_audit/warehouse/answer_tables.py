@@ -84,7 +84,9 @@ class ToldRows:
 
     def select(self, table: str, files: Files) -> Iterator[Row]:
         """Rows of a table as objects; `elections` must come before tables that depend on the open decisions."""
-        for rows in self._undivided(files) if table == "partition_states" else files:
+        if table == "partition_states" and not self.is_all:
+            files = self._undivided(files)
+        for rows in files:
             if not self.is_all and "topic" in rows.schema.names:
                 codes = self._codes(rows)
                 if table == "elections":
@@ -107,7 +109,8 @@ class ToldRows:
                 yield pa.concat_tables([*rest, rows[:begun]])
                 rest, rows = [], rows[begun:]
             rest.append(rows)
-        yield from map(pa.concat_tables, filter(None, [rest]))
+        if rest:
+            yield pa.concat_tables(rest)
 
     def _cited(self, table: str, rows: pa.Table, codes: _Codes) -> _Flags:
         whole, more = self._is_whole(codes), _MORE.get(table)

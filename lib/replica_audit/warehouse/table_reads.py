@@ -170,7 +170,7 @@ def read_file(
     with _opened(filesystem, path) as file:
         names = [name for name in file.schema_arrow.names if name in needed]
         groups = list(range(file.num_row_groups) if places is None else places.groups(file))
-        numbers = _numbers(file, groups)
+        numbers = _numbers(file, groups if ROW_NUMBER in schema.names else ())
         for batch in file.iter_batches(ROWS_AT_ONCE, groups, names):
             found = pa.Table.from_batches([batch])
             if ROW_NUMBER in schema.names:

@@ -23,7 +23,7 @@ from replica_audit.auditing.leadership.broker_log_evidence import place, unclean
 from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
-from replica_audit.text import count, name_brokers, name_source, render_time
+from replica_audit.text import count, name_brokers, name_source, render_time, say_offline
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -292,8 +292,7 @@ def _say_offline(leadership: Leadership | None) -> str:
     """Clause on brokers that the controller passes over (KIP-858); "" if there are none."""
     if leadership is None or not leadership.offline:
         return ""
-    has = "its log directory with it is" if len(leadership.offline) == 1 else "their log directories with it are"
-    return f", and {name_brokers(leadership.offline, 'or')} is not elected: {has} offline"
+    return f", and {name_brokers(leadership.offline, 'or')} is not elected: {say_offline(leadership.offline)}"
 
 
 def _why_unknown(case: Case) -> str:
