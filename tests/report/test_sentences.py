@@ -238,7 +238,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "Broker 2 holds a copy that belongs to another topic of this name (topic id 9DmGkEVrRYKcznAl6jzSpw); it was not "
      "compared.",
      lambda t: {"topic_id_differs": "orders", "odd": 2, "brokers": [0, 1]} in t["claims"]),
-    ("corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
+    ("corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not used.",
      lambda t: "one log dir copied twice by mistake" in t["damage"]),
     ("diverged-clean",
      "Broker 0 has records of epoch 0 at offsets 38 to 50, where broker 1 has other records of epoch 1; the fetch protocol "
@@ -525,7 +525,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "which copy of the metadata log is the right one."),
     (_many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
     (lambda path: audit_whole(FIXTURES / "corrupted-same-broker-id"),
-     "A second copy on broker 0 was not compared in codecs-1."),
+     "A second copy on broker 0 was not used in codecs-1."),
     (lambda path: audit_whole(FIXTURES / "recreated-1-before"),
      "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
     (_one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),

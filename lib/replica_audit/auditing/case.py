@@ -141,15 +141,29 @@ class Case:
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
             return self.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
+        # Where nobody is known to lead, the reference may lack them only since its broker, or another, uses this copy.
+        is_led = self.reference.source != "inferred" and self.reference.leader_id == self.reference.facts.broker_id
+        if item.follower.may_be_in_use and not is_led:
+            return False
         return not self._is_removed(item.follower) and self.tail.is_lost(item)
 
     def may_be_lost_tail(self, item: Comparison) -> bool:
-        """True if `is_lost_tail` holds only if the reference was down while it was copied, which is undecided."""
+        """True if `is_lost_tail` holds only if the reference was down while it was copied, or was copied after the last write to
+        another disk of a broker, which is undecided."""
         if self.is_lost_tail(item) or self._is_removed(item.follower) or not item.ahead:
             return False
         if self.is_copied_from_reference(item):
             return self.tail.state == "undecided"
-        return self.tail.may_be_lost(item)
+        return self.tail.may_be_lost(item) or (self._is_of_other_disk(item.follower) and self.tail.is_passed_by(item))
+
+    def _is_of_other_disk(self, facts: ReplicaFacts) -> bool:
+        """True if a second copy may be on a disk that its broker does not use any more: it is neither of the same disk as the replica, nor
+        of one with which the broker ran when it was copied. What such a disk has of a leader's epoch is of before the broker led in it."""
+        reference = self.reference
+        leads = reference.leader_id == facts.broker_id == reference.facts.broker_id and not reference.predates
+        own = {one.directory.directory_id for one in self.replicas if one.broker_id == facts.broker_id} - {None}
+        ran = self.options.times.was_live(*facts.key)
+        return facts.kind == "current" and not leads and not ran and facts.directory.directory_id not in own
 
     def _is_removed(self, facts: ReplicaFacts) -> bool:
         """True for what a broker removes: `.deleted` segments, and the directories of a deleted topic, which nobody leads any more."""

@@ -20,7 +20,7 @@ from replica_audit.auditing.compare.wanted_chunks import (
     verified_chunks,
 )
 from replica_audit.auditing.replicas.cleaner import with_cleaning
-from replica_audit.auditing.replicas.reference import Reference, choose_reference
+from replica_audit.auditing.replicas.reference import Reference, choose_reference, known_epoch
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.segments.open_transactions import open_at_end
 
@@ -107,13 +107,8 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
     for facts in known:
         other = chosen.setdefault(facts.broker_id, facts)
         if other is not facts:
-            named = _named_directory(leadership, facts.broker_id)
-            better = max(
-                (other, facts),
-                key=lambda one: (one.directory.directory_id == named is not None, not one.unread, one.log_end_offset),
-            )
-            chosen[facts.broker_id] = better
-            duplicates.append(facts if better is other else other)
+            chosen[facts.broker_id], second = _in_use(other, facts, known, evidence)
+            duplicates.append(second)
     duplicates += beside_known(before)
     kept = tuple(chosen.values())
     # A log with unreadable files counts as missing: their content is unknown.
@@ -185,6 +180,45 @@ def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
     if later.log_end_offset < end or later.lineage.shared_with(earlier.lineage, end) < end:
         return False
     return later.compacted or earlier.compacted or not differing_chunks(later, earlier)
+
+
+def _in_use(
+    one: ReplicaFacts, other: ReplicaFacts, copies: Iterable[ReplicaFacts], evidence: PartitionEvidence
+) -> tuple[ReplicaFacts, ReplicaFacts]:
+    """The one of two copies of a broker that it uses, then the other, by the first line that fits.
+
+    | what is known | it uses |
+    |---|---|
+    | the metadata log names the directory of one | that |
+    | one cannot be read | the other |
+    | by the manifest the broker ran with one only | that |
+    | the shorter has a later epoch, or is not the beginning of the longer, by their epochs | the one of the later epoch |
+    | both are of one directory.id, copied twice; or the broker leads; or it is in sync, and the leader's log reaches as far | the longer |
+    | anything else: the shorter is an older copy, or the longer an older disk (`may_be_in_use`) | the shorter: the broker has as much at least |
+    """
+    now = None if evidence.leadership is None else evidence.leadership.believed
+    named = _named_directory(now, one.broker_id)
+
+    def known(facts: ReplicaFacts) -> tuple[bool, bool, bool]:
+        is_named = facts.directory.directory_id == named is not None
+        return is_named, facts.unread is None, evidence.options.times.was_live(*facts.key)
+
+    first, second = sorted(
+        (one, other), key=lambda facts: (known(facts), known_epoch(facts), facts.log_end_offset), reverse=True
+    )
+    end = second.log_end_offset
+    reached = [facts.log_end_offset for facts in copies if now is not None and facts.broker_id == now.leader_id]
+    in_sync = now is not None and first.broker_id in (*(now.isr or ()), *now.elr)
+    if (
+        known(first) > known(second)
+        or first.log_end_offset <= end
+        or (second.lineage and first.lineage.shared_with(second.lineage, end) < end)
+        or first.directory.directory_id == second.directory.directory_id is not None
+        or (now is not None and now.leader_id == first.broker_id)
+        or (in_sync and max(reached, default=0) >= first.log_end_offset)
+    ):
+        return first, second
+    return second, replace(first, may_be_in_use=True)
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:

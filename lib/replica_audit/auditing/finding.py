@@ -288,6 +288,8 @@ _FATES = {
 
 def fate_of_copy(facts: ReplicaFacts) -> str:
     """Clause on the fate of a copy in `Case.beside`."""
+    if facts.may_be_in_use:
+        return "its broker has a second copy of the partition, and nothing says which it uses"
     return _FATES[facts.kind]
 
 

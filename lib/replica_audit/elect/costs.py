@@ -284,8 +284,9 @@ class _Copies(NamedTuple):
         lost_beside = []
         for item, one in zip(case.beside, self.beside, strict=True):
             may_have = stays and not case.is_lost_tail(item)
-            lost_beside.append(list(_lost_beside(candidate, one, may_have, self.is_doubtful)))
-            may_be_newer = may_have and not self.is_doubtful
+            is_doubtful = self.is_doubtful or case.may_be_lost_tail(item)
+            lost_beside.append(list(_lost_beside(candidate, one, may_have, is_doubtful)))
+            may_be_newer = may_have and not is_doubtful
             cut_producers.update(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
         mine, _ = own.parted(end)
         kept = [*mine, *(item for log in logs.values() for item in log.held)]

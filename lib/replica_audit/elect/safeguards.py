@@ -50,11 +50,13 @@ def copy_put_aside(
             if directory := directory_of_deleted(one.directory):
                 deleted[one.broker_id].append((place, one, directory))
                 continue
+            fate = _FATE.get(parse_directory_name(one.name).kind)
+            where = "" if fate else f", from the disk that is {one.directory.rpartition('/')[0]} in this snapshot,"
             yield Step(
                 action="copy",
-                text=f"Copy {one.name} of broker {one.broker_id} {_WHEN[state.liveness(one.broker_id)]}: it holds "
+                text=f"Copy {one.name} of broker {one.broker_id}{where} {_WHEN[state.liveness(one.broker_id)]}: it holds "
                 f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and "
-                f"{_FATE.get(parse_directory_name(one.name).kind, _FATE_OF_A_SECOND_DISK)}",
+                f"{fate or _FATE_OF_A_SECOND_DISK}",
                 brokers=(one.broker_id,),
                 partitions=(place,),
                 commands=(copies.of_directories(one.broker_id, [one.name]),),

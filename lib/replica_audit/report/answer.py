@@ -332,7 +332,7 @@ def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
     if second := conditions.compared.second_copies:
         brokers = name_brokers(sorted({broker_id for _, broker_id in second}))
         places = name_partitions(list(dict.fromkeys(place for place, _ in second)))
-        yield say(f"A second copy on {brokers} was not compared in {places}.")
+        yield say(f"A second copy on {brokers} was not used in {places}.")
     if conditions.no_files:
         number = len({(*place_of(row), row.broker_id) for row in conditions.no_files})
         replicas = f"{count(number, 'replica')} of {name_partitions(places_of(conditions.no_files))}"

@@ -301,7 +301,7 @@ def _tell_agreement(one: Agreement) -> Sentence:
             topic = f"another topic of this name (topic id {clean(one.replica.topic_id)})"
             return say(f"{first} holds a copy that belongs to {topic}; it was not compared.")
         case "duplicate":
-            return say(f"{first} has a second copy in {clean(one.replica.log_dir)}, which was not compared.")
+            return say(f"{first} has a second copy in {clean(one.replica.log_dir)}, which was not used.")
     return say(f"What broker {one.brokers[0]} holds is not known: what there is of its log could not be compared.")
 
 

@@ -258,7 +258,8 @@ def _identity(case: Case) -> Iterator[Finding]:
             continue
         yield finding(
             META_DUP_DIR,
-            f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used",
+            f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used"
+            + (", since it is the longer one and nothing says which the broker uses" if facts.may_be_in_use else ""),
             broker_id=facts.broker_id,
             evidence=[in_directory(facts, f"log end {facts.log_end_offset}")],
         )

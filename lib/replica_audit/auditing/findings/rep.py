@@ -81,13 +81,17 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _undecided_tail(case: Case, item: Comparison) -> Finding:
-    """CAP-SKEW for such records if it is undecided whether the leader's broker was down when it was copied."""
+    """CAP-SKEW for such records if it is undecided whether the leader's broker was down when it was copied, or had them before."""
     facts = item.follower
     leader = case.reference.facts
     start = item.ahead[0].base_offset
     end = item.ahead[-1].end_offset
-    text = f"{name_copy(facts)} has {name_offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
-    return skew(case, facts, text, start, end, is_undecided=True, unsure=leader.broker_id)
+    text = (
+        f"{name_copy(facts)} has {name_offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}; "
+        f"{fate_of_copy(facts)}"
+    )
+    is_state_open = case.is_copied_from_reference(item) or case.tail.may_be_lost(item)
+    return skew(case, facts, text, start, end, is_undecided=True, unsure=leader.broker_id if is_state_open else None)
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ class LeaderTail(NamedTuple):
         They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the reference
         was down and had been in sync.
         """
-        return self._is_passed_by(item) and (
+        return self.is_passed_by(item) and (
             self.one_moment or self.was_written_before_copy(item) or self.is_whole_though_down(item)
         )
 
@@ -59,7 +59,7 @@ class LeaderTail(NamedTuple):
         image of it, which is undecided."""
         is_open = self.state == "undecided" and self._wrote_last(item)
         is_open = is_open or self._was_written_before(item, self.times.is_later_unless_image)
-        return is_open and self._is_passed_by(item)
+        return is_open and self.is_passed_by(item)
 
     def is_whole_though_down(self, item: Comparison) -> bool:
         """True if the copy has all that its broker left as it went down, and no other broker has led since with the records that
@@ -81,7 +81,7 @@ class LeaderTail(NamedTuple):
         had = item.ahead.ends <= (-1 if had_below is None else had_below)
         return bool(written.any() and (written | had).all())
 
-    def _is_passed_by(self, item: Comparison) -> bool:
+    def is_passed_by(self, item: Comparison) -> bool:
         """True if a follower extends past the reference's end, and the reference is the leader, or there is none, as far as known."""
         reference = self.reference
         led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)

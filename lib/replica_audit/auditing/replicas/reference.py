@@ -191,7 +191,7 @@ def _lacks_epoch(facts: ReplicaFacts, epoch: int) -> bool:
     """True if a replica's own epoch file, and its log, have no epoch as late as this."""
     if not facts.file_entries:
         return facts.empty and facts.directory.epoch_file.state == "empty"
-    return facts.file_increases and _known_epoch(facts) < epoch
+    return facts.file_increases and known_epoch(facts) < epoch
 
 
 def led_with_another_log(facts: ReplicaFacts, leadership: Leadership | None, committed_end: int = 0) -> bool:
@@ -210,14 +210,14 @@ def led_with_another_log(facts: ReplicaFacts, leadership: Leadership | None, com
     return is_as_stopped or (not facts.file_entries and facts.log_end_offset < committed_end)
 
 
-def _known_epoch(facts: ReplicaFacts) -> int:
+def known_epoch(facts: ReplicaFacts) -> int:
     """Latest epoch in a replica's log or epoch file; -1 without one."""
     return max(facts.log_epoch, max((epoch for epoch, _ in facts.file_entries), default=-1))
 
 
 def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -> bool:
     """True if another broker has led since the latest epoch of a replica, or may have. Nobody else cuts its log."""
-    known = _known_epoch(facts)
+    known = known_epoch(facts)
     known_from = first_known_epoch(history)
     others = {state.leader_epoch for state in history if state.leader_id not in (None, facts.broker_id)}
     return known_from is None or known_from > known or any(epoch > known for epoch in others)

@@ -276,6 +276,8 @@ class ReplicaFacts:
     cleaning: Cleaning = Cleaning()
     is_earlier: bool = False
     """True for a copy from before the partition was collected again from its broker."""
+    may_be_in_use: bool = False
+    """True for a second copy of its broker's if nothing says which of the two the broker uses (F.1)."""
 
     @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:

@@ -48,7 +48,7 @@ class Compared(NamedTuple):
     unassigned: tuple[tuple[TopicPartition, int], ...]
     """Partitions with several copies, and their number, whose number of replicas is unknown."""
     second_copies: tuple[tuple[TopicPartition, int], ...]
-    """Partition and broker of a copy on another disk of the same broker that was compared with nothing."""
+    """Partition and broker of a copy on another disk of the same broker, which does not count as its replica."""
 
     @property
     def uncompared(self) -> frozenset[TopicPartition]:
