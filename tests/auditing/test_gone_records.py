@@ -11,7 +11,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.in_process import run_stages
 from tests.support.report_rows import finding
 from tests.support.scenario import written
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
 
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.comparison_plan import ComparisonPlan
@@ -325,6 +325,32 @@ def test_of_logs_that_are_all_empty_the_time_of_their_copies_tells_which_audit_w
     (row,) = found[1]
     assert (row["start_offset"], row["end_offset"]) == (0, 30)
     assert ("the snapshot is from before that audit" in row["message"]) is (told == "HWM-UNSEEN")
+
+
+@pytest.mark.parametrize("between", [1, 3])
+def test_the_latest_audit_that_had_the_partition_counts(tmp_path, between):
+    """The audits since were of another topic, or had a part of the topics only; they took the place of what was known of the others."""
+    whole, cut = Replica(COMMITTED), Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
+    of_orders, of_payments = (
+        replace(whole, topic=topic, topic_id=make_uuid(topic)) for topic in ("orders", "payments")
+    )
+    nights = [
+        [of_orders],
+        [of_orders, of_payments],
+        *[[of_payments]] * between,
+        [replace(cut, topic=topic, topic_id=make_uuid(topic)) for topic in ("orders", "payments")],
+    ]
+    found = []
+    for number, replicas in enumerate(nights):
+        directory = tmp_path / str(number)
+        listed = [Listed(1, (1, 2), (1, 2), topic=one.topic, topic_id=one.topic_id) for one in replicas]
+        write_snapshot(directory, dict.fromkeys((1, 2), replicas), listed, cluster_id="c")
+        rows = run_stages(directory, tmp_path / "warehouse").results
+        found.append((rows.audit["audit_id"], [row for row in rows.rows("findings") if row["code"] == "HWM-GONE"]))
+    assert not any(rows for _, rows in found[:-1])
+    known = {row["topic"]: row["evidence"][0]["text"] for row in found[-1][1]}
+    assert known.keys() == {"orders", "payments"}
+    assert found[1][0] in known["orders"] and found[-2][0] in known["payments"]
 
 
 @pytest.mark.parametrize(("version", "confidence"), [("3.4.1", "suspect"), ("3.5.0", "proven")])

@@ -85,7 +85,7 @@ class EarlierLosses:
     runs: tuple[EarlierRun, ...] = ()
     told: frozenset[str] = frozenset()
     committed: CommittedLog | None = None
-    """By the latest audit."""
+    """By the latest audit that compared the partition."""
 
     def committed_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
         """Records that were committed; none unless this leader's epoch is later, since nobody has cut a log before. All of them if None."""

@@ -132,8 +132,8 @@ class TableReader:
     evidence: EvidenceRows
     since: VerifiedRows | None
     """Rows that an earlier audit has verified."""
-    committed: CommittedRows | None
-    """Rows of what the latest one proved committed."""
+    committed: CommittedRows = CommittedRows()
+    """Rows of what the latest ones proved committed."""
     _stored: Mapping[TopicPartition, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
     _verified: Mapping[TopicPartition, Sequence[VerifiedSegment]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class TableReader:
         places = [task.partition for task in tasks]
         files = {path for task in tasks for path in task.segment_files}
         verified = {} if self.since is None else self.since.read(places)
-        committed = {} if self.committed is None else self.committed.read(places)
+        committed = self.committed.read(places)
         return replace(self, _stored=self.evidence.read(places, files), _verified=verified, _committed=committed)
 
     def examine(self, task: PartitionTask) -> Examined:
@@ -207,7 +207,6 @@ class IngestedSource:
             warehouse.directory("batches"),
             EvidenceRows.of(warehouse, own_rows(ingested)),
             since,
-            CommittedRows.of(warehouse, ingested.cluster_id),
         )
         self.cluster_id: str | None = ingested.cluster_id
         self.voters: Iterable[VoterCopy] = snapshot.voters
@@ -232,6 +231,7 @@ class IngestedSource:
         self._log_dirs = index.log_dirs
         known = {one.place: one for one in index.partitions}
         known.update((place, IndexedPartition(place)) for place in timelines.keys() - known.keys())
+        self.reader = replace(self.reader, committed=CommittedRows.of(warehouse, self.cluster_id, known))
         said, nothing = self._said(executor, known.keys(), timelines), SideEvidence()
         return [
             PartitionTask(

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -153,16 +154,24 @@ class StoredTables:
 
     def placed_files(self, table: str, key: str | None, **equals: str | None) -> PlacedFiles:
         """The files with the rows of a snapshot or an audit, for reading those of some partitions; empty for a missing table."""
+        return next(self.each_placed_files(table, [key], **equals))
+
+    def each_placed_files(self, table: str, keys: Iterable[str | None], **equals: str | None) -> Iterator[PlacedFiles]:
+        """`placed_files` of one snapshot or audit after the other: the table is listed once, and a file opened when its turn comes."""
         handle, column = self._open(table), key_of(table)
         wanted = {name: [value] for name, value in equals.items()}
         if handle is None:
-            return PlacedFiles(table, "", {}, {column: key}, wanted)
+            yield from (PlacedFiles(table, "", {}, {column: key}, wanted) for key in keys)
+            return
         filesystem, root = open_directory(handle.table_uri)
-        paths = [path for path, value in list_files(handle, column) if value == key]
+        paths: dict[str | None, list[str]] = defaultdict(list)
+        for path, value in list_files(handle, column):
+            paths[value].append(path)
         ahead = 0 if isinstance(filesystem, fs.LocalFileSystem) else _FOOTERS
-        reads = run_ahead(lambda path: file_bounds(filesystem, f"{root}/{path}"), paths, ahead)
-        bounds = {path: read.result() for path, read in reads}
-        return PlacedFiles(table, handle.table_uri, bounds, {column: key}, wanted)
+        for key in keys:
+            reads = run_ahead(lambda path: file_bounds(filesystem, f"{root}/{path}"), paths[key], ahead)
+            bounds = {path: read.result() for path, read in reads}
+            yield PlacedFiles(table, handle.table_uri, bounds, {column: key}, wanted)
 
     def count_rows(self, table: str, key: str | None) -> int:
         """Number of rows of a snapshot or an audit by the commits, without reading a file; 0 for a missing table."""

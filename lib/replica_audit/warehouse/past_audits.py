@@ -34,7 +34,7 @@ from replica_audit.warehouse.attempts import (
 )
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
-from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
+from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces, keys_of, place_of_key
 
 #: Only partitions of these verdicts can have had committed records, or ones left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
@@ -240,6 +240,10 @@ class VerifiedRows:
         return found
 
 
+#: Tables with what an audit proved committed.
+_PROOFS = ("high_watermarks", "replicas")
+
+
 class _Mark(NamedTuple):
     topic: str
     partition: int
@@ -260,55 +264,86 @@ class _Copy(NamedTuple):
     common_prefix_end: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedRows:
-    """Files from which tasks read what the latest finished audit proved committed (HWM-GONE): the driver reads none of its rows."""
+class _AuditedMarks(NamedTuple):
+    """Files of a finished audit with what it proved committed."""
 
     audit: AttemptRow
     marks: PlacedFiles
     replicas: PlacedFiles
 
-    @classmethod
-    def of(cls, warehouse: Warehouse, cluster_id: str | None) -> CommittedRows | None:
-        """None for a cluster without a name, which may be another one, or without a finished audit. Raises EngineError if rows that
-        it committed are missing."""
-        audits = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
-        if not audits:
-            return None
-        tables = ("high_watermarks", "replicas")
-        check_large(warehouse, audits[-1], tables, audits[-1].audit_id)
-        return cls(audits[-1], *(warehouse.placed_files(table, audits[-1].audit_id) for table in tables))
-
-    def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedLog]:
-        """Of the partitions among `places` whose topic has an id and whose log has epochs and was never compacted."""
+    def read(self, wanted: WantedPlaces) -> Iterator[tuple[TopicPartition, CommittedLog | None]]:
+        """The `wanted` partitions that the audit compared; None where the topic has no id, or the log no epochs or was compacted."""
         copies: dict[TopicPartition, list[_Copy]] = defaultdict(list)
-        wanted = WantedPlaces(places)
         for copy in self.replicas.read_rows(_Copy, wanted):
             if copy.role in COMPARED:
                 copies[place_of(copy)].append(copy)
-        found = {}
         for mark in self.marks.read_rows(_Mark, wanted):
-            place, end = place_of(mark), mark.proven_lower
-            here = copies[place]
-            own = next((one for one in here if one.broker_id == mark.reference_id), None)
-            # Where an epoch begins in a compacted log has moved with each cleaning.
-            if own is None or own.topic_id is None or any(one.compacted for one in here):
-                continue
-            lineage = Lineage.of((epoch, start) for epoch, start in own.epochs).truncate_from_end(end)
-            if not lineage:
-                continue
-            holders = {one.broker_id for one in here if (one.common_prefix_end or 0) >= end}
-            found[place] = CommittedLog(
-                audit_id=str(self.audit.audit_id),
-                finished=self.audit.ended,
-                topic_id=own.topic_id,
-                broker_ids=tuple(sorted({own.broker_id, *holders})),
-                lineage=lineage,
-                start_offset=own.log_start_offset,
-                end_offset=end,
-                leader_epoch=mark.leader_epoch,
-            )
-        return found
+            yield place_of(mark), self._log(mark, copies[place_of(mark)])
+
+    def _log(self, mark: _Mark, here: Sequence[_Copy]) -> CommittedLog | None:
+        end = mark.proven_lower
+        own = next((one for one in here if one.broker_id == mark.reference_id), None)
+        # Where an epoch begins in a compacted log has moved with each cleaning.
+        if own is None or own.topic_id is None or any(one.compacted for one in here):
+            return None
+        lineage = Lineage.of((epoch, start) for epoch, start in own.epochs).truncate_from_end(end)
+        if not lineage:
+            return None
+        holders = {one.broker_id for one in here if (one.common_prefix_end or 0) >= end}
+        return CommittedLog(
+            audit_id=str(self.audit.audit_id),
+            finished=self.audit.ended,
+            topic_id=own.topic_id,
+            broker_ids=tuple(sorted({own.broker_id, *holders})),
+            lineage=lineage,
+            start_offset=own.log_start_offset,
+            end_offset=end,
+            leader_epoch=mark.leader_epoch,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRows:
+    """Files from which tasks read what the latest finished audit that compared a partition proved committed (HWM-GONE)."""
+
+    audits: tuple[_AuditedMarks, ...] = ()
+    """The latest first, each with the files that may have partitions which those before it have not."""
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, cluster_id: str | None, known: Iterable[TopicPartition]) -> CommittedRows:
+        """Of the partitions `known`. Nothing for a cluster without a name, which may be another one.
+
+        The driver reads the names of the latest audit's partitions, of earlier ones only the files that may have one that is still left.
+        Raises EngineError if rows that an audit committed are missing.
+        """
+        audits = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)[::-1]
+        ids = [one.audit_id for one in audits]
+        files = (warehouse.each_placed_files(table, ids) for table in _PROOFS)
+        found: list[_AuditedMarks] = []
+        left, wanted = keys_of(known if audits else ()), None
+        for audit, marks, replicas in zip(audits, *files, strict=False):
+            one = _AuditedMarks(audit, marks, replicas)
+            if wanted is not None:
+                one = _AuditedMarks(audit, marks.among(wanted), replicas.among(wanted))
+                if not one.marks.bounds:
+                    continue
+            check_large(warehouse, audit, _PROOFS, audit.audit_id)
+            found.append(one)
+            left = left.filter(pc.invert(pc.is_in(left, one.marks.keys())))
+            if not len(left):
+                break
+            wanted = WantedPlaces(map(place_of_key, left.to_pylist()))
+        return cls(tuple(found))
+
+    def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedLog]:
+        """Of the partitions among `places` whose topic has an id and whose log has epochs and was never compacted."""
+        found: dict[TopicPartition, CommittedLog | None] = {}
+        left = {*places}
+        for one in self.audits:
+            if left:
+                found.update(one.read(WantedPlaces(left)))
+                left -= found.keys()
+        return {place: log for place, log in found.items() if log is not None}
 
 
 class _Shown(NamedTuple):

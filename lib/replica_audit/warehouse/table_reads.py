@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -222,6 +222,15 @@ class PlacedFiles:
             if places is None or places.overlap(bounds):
                 parts = read_file(filesystem, f"{root}/{path}", schema, self.partition, self.wanted, places)
                 yield from ((path, rows) for rows in parts)
+
+    def among(self, places: WantedPlaces) -> PlacedFiles:
+        """The files that may have rows of `places`."""
+        return replace(self, bounds={path: one for path, one in self.bounds.items() if places.overlap(one)})
+
+    def keys(self) -> pa.ChunkedArray:
+        """`place_keys` of all rows."""
+        parts = self.read(schema_of(self.table, PLACE_COLUMNS))
+        return pa.chunked_array((chunk for _, rows in parts for chunk in place_keys(rows).chunks), pa.string())
 
     def read_rows(self, kind: type[AnyRow], places: WantedPlaces | None = None) -> Iterator[AnyRow]:
         """`read` as objects of a class whose fields are columns of the table."""
