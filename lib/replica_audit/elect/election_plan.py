@@ -16,7 +16,7 @@ from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import make_steps
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import CopiedAgain, copy_of_outrun, safeguard_steps, unread_records
+from replica_audit.elect.safeguards import CopiedAgain, check_disks, copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of
@@ -178,6 +178,8 @@ def plan_elections(
         *copy_of_outrun(outcome.outrun),
         *salvage_steps(results, outcome.decisions, made_with, names),
     ]
+    if first or outcome.steps:
+        first = [*check_disks(matrix, outcome.decisions), *first]
     return Plan(
         cluster_id=results.audit["cluster_id"],
         tool_version=__version__,

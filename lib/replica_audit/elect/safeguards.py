@@ -22,7 +22,7 @@ from replica_audit.literals import CaptureKind
 from replica_audit.model import TopicPartition
 from replica_audit.results import COPIED_AGAIN, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
-from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
+from replica_audit.snapshot.log_dir_names import broker_of_folders, directory_of_deleted, parse_directory_name
 from replica_audit.text import count, listed, name_brokers, name_source, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
@@ -543,6 +543,30 @@ def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | Non
         in_log_dir[log_dir or ""].append(place)
     for _, some in sorted(in_log_dir.items()):
         yield copies.of_partitions(broker, some)
+
+
+def check_disks(matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[Step]:
+    """A step that says whose the log dirs are whose directory in the snapshot is named for another broker."""
+    owners = {
+        row.log_dir: broker
+        for one in decisions
+        for broker, row in matrix.replicas.get(place_of(one), {}).items()
+        if row.clean_shutdown is not None
+    }
+    named = {log_dir: broker_of_folders(log_dir.split("/")) for log_dir in owners}
+    wrong = {
+        log_dir: broker for log_dir, broker in sorted(owners.items()) if named[log_dir] in {*owners.values()} - {broker}
+    }
+    if wrong:
+        brokers = sorted({*wrong.values()})
+        found = "; ".join(f"{log_dir} in this snapshot is of broker {broker}" for log_dir, broker in wrong.items())
+        yield Step(
+            action="check_disks",
+            text=f"See that {name_brokers(brokers)} have their own disks, and put them back where they were swapped, before anything else: by "
+            f"meta.properties, {found}. A broker does not start with another's, and LOG_DIR_OF_{brokers[0]} is here what is broker "
+            f"{brokers[0]}'s by that file, wherever it is mounted",
+            brokers=tuple(brokers),
+        )
 
 
 def copy_of_outrun(outrun: Sequence[tuple[int, TopicPartition]]) -> list[Step]:

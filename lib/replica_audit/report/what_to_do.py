@@ -26,9 +26,18 @@ from replica_audit.results import Results
 from replica_audit.text import capitalise
 
 #: Actions that keep records safe. Steps between them and `AFTERWARDS` are described by their decisions.
-SAFE = ("keep_remote", "check_remote", "capture", "copy", "keep_up")
+SAFE = ("check_disks", "keep_remote", "check_remote", "capture", "copy", "keep_up")
 #: Maximum numbers of steps of each action, and of decisions, in Do first.
-LIMITS = {"keep_remote": 2, "check_remote": 1, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
+LIMITS = {
+    "check_disks": 1,
+    "keep_remote": 2,
+    "check_remote": 1,
+    "capture": 3,
+    "copy": 3,
+    "keep_up": 2,
+    "end_transaction": 3,
+    "mend": 2,
+}
 DECISION_LIMIT = 4
 #: Maximum number of other choices listed; `elect` lists all.
 CHOICE_LIMIT = 8

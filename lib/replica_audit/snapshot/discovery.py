@@ -37,6 +37,7 @@ from replica_audit.snapshot.log_dirs import (
     find_log_dirs,
     identify_log_dir,
     metadata_log_in,
+    misnamed,
     replica_key,
     segment_key,
 )
@@ -166,6 +167,7 @@ class _Discovery:
             self._quarantine += rows
         cluster_id = choose_cluster(log_dirs)
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
+        self._quarantine += misnamed(self._snapshot, [one for one in log_dirs if one not in foreign])
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
         manifest, unplaced_entries = with_own_names(self._root.read(MANIFEST, "manifest", parse_manifest), log_dirs)

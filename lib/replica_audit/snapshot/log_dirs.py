@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from replica_audit.errors import FormatError
@@ -118,6 +118,20 @@ def _named_id(snapshot: Snapshot, path: str) -> int | None:
         if node is not None and not node.rest:
             return node.node_id
     return None
+
+
+def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[QuarantineRow]:
+    """A row for each log dir in a directory that is named for another broker of the snapshot than its meta.properties says."""
+    owners = {one.broker_id for one in log_dirs}
+    for one in log_dirs:
+        named = _named_id(snapshot, one.path)
+        if named != one.broker_id and named in owners:
+            reason = (
+                f"a log dir of broker {one.broker_id} by its meta.properties, in a directory that is named for broker {named}: what is "
+                f"said of broker {one.broker_id} is of this one; if it is mounted at broker {named}, which does not start with it, disks "
+                "were swapped: put them back before a broker is started"
+            )
+            yield QuarantineRow.of("META-FOREIGN-DIR", one.path or ".", reason, broker_id=one.broker_id)
 
 
 def choose_cluster(log_dirs: list[LogDir]) -> str | None:

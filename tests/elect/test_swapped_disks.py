@@ -1,0 +1,60 @@
+"""Directories of a snapshot that are named for another broker than their meta.properties says: as where disks were swapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.scenario import written
+from tests.support.snapshots import TOPIC, Listed, Replica, write_log_dir, write_snapshot
+
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.plan_model import Plan
+from replica_audit.report.what_to_do import tell_what_to_do
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+BEHIND = Replica(written(0, 50, 0))
+WHOLE = Replica(written(0, 60, 0))
+
+
+def audit_named(path: Path, names: dict[int, str], *, leader: int | None = None) -> tuple[Results, Plan]:
+    """Brokers 1, 2 (in sync, with more records) and 3, each in the directory with that name."""
+    for broker, name in names.items():
+        write_log_dir(path / name, broker, [WHOLE if broker == 2 else BEHIND])
+    write_snapshot(path, {}, [Listed(leader, (1, 2, 3), (2,))])
+    found = audit_all(str(path), Settings())
+    return found, plan_elections(found)
+
+
+def test_it_is_said_first_whose_the_directories_are(tmp_path: Path) -> None:
+    found, plan = audit_named(tmp_path, {1: "broker-2", 2: "broker-1", 3: "broker-3"})
+    first = plan.steps[0]
+    assert (first.number, first.action, first.brokers) == (1, "check_disks", (1, 2))
+    assert "broker-1 in this snapshot is of broker 2; broker-2 in this snapshot is of broker 1" in first.text
+    assert any("LOG_DIR_OF_2" in command for step in plan.steps for command in step.commands)
+    assert "".join(tell_what_to_do(found).first[0].sentence).startswith("See that brokers 1 and 2 have their own disks")
+    rows = [row for row in found.rows("findings") if row["code"] == "META-FOREIGN-DIR"]
+    assert [(row["severity"], row["broker_id"]) for row in rows] == [("medium", 1), ("medium", 2)]
+    assert (
+        "a log dir of broker 1 by its meta.properties, in a directory that is named for broker 2" in rows[0]["message"]
+    )
+
+
+def test_where_nothing_is_started_or_copied_the_finding_s_remedy_is_enough(tmp_path: Path) -> None:
+    _, plan = audit_named(tmp_path, {1: "broker-2", 2: "broker-1", 3: "broker-3"}, leader=2)
+    assert [step.action for step in plan.steps] == ["mend"], plan.steps
+
+
+def test_names_that_are_no_other_broker_s_say_nothing(tmp_path: Path) -> None:
+    for number, names in enumerate(
+        (
+            {1: "broker-1", 2: "broker-2/a", 3: "broker-3"},
+            {1: "a", 2: "b", 3: "c"},
+            {1: "broker-11", 2: "x/broker-12", 3: "d"},
+        )
+    ):
+        found, plan = audit_named(tmp_path / str(number), names)
+        assert plan.steps[0].action != "check_disks" and len(found.rows("replicas")) == 3
+        assert not [row for row in found.rows("findings") if row["code"] == "META-FOREIGN-DIR"]
+        assert {(row["topic"], row["broker_id"]) for row in found.rows("replicas")} == {(TOPIC, one) for one in names}
