@@ -24,6 +24,7 @@ from replica_audit.report.page.content import build_pieces
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, writers_of
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import GroupOffsetRow
 
 LATER = 3_600_000_000_000
 GROUPS = (
@@ -77,10 +78,10 @@ class _Read(dict):
 def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     places = [("orders", number) for number in range(50)]
     costs = _Read((place, {}) for place in places)
-    offsets = [decisions.CommittedOffset("group", *place, 1, None) for place in reversed(places)]
+    offsets = [GroupOffsetRow("group", *place, 1, None, 0, "unaffected", None) for place in reversed(places)]
     monkeypatch.setattr(decisions, "Matrix", lambda results: SimpleNamespace(rows=costs))
     monkeypatch.setattr(decisions, "committed_offsets", lambda results: offsets)
-    monkeypatch.setattr(decisions, "present_state", lambda results: SimpleNamespace(partitions={}))
+    monkeypatch.setattr(decisions, "present_state", lambda results: None)
     decisions.hit_groups(SimpleNamespace(options={}))
     assert costs.asked == places
 

@@ -15,7 +15,6 @@ from replica_audit.auditing.consumer_groups import (
     group_position,
 )
 from replica_audit.config import Settings
-from replica_audit.elect.decisions import CommittedOffset
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
 from replica_audit.model import GroupOffset as Committed
@@ -42,7 +41,14 @@ def audited() -> dict[str, Results]:
 def _plan(results: Results, seen: dict[str, Any], groups: list[dict[str, Any]]) -> Plan:
     offsets = [
         GroupOffsetRow(
-            **{name: one[name] for name in CommittedOffset._fields}, committed_ms=0, effect="unaffected", parted_at=None
+            one["group"],
+            one["topic"],
+            one["partition"],
+            one["committed_offset"],
+            one["leader_epoch"],
+            committed_ms=0,
+            effect="unaffected",
+            parted_at=None,
         )
         for one in groups
     ]

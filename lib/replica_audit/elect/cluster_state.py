@@ -12,7 +12,7 @@ from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.controller import Registration, next_leader
+from replica_audit.protocol.controller import NextLeader, Registration, next_leader
 from replica_audit.protocol.versions import (
     Version,
     can_be_kraft,
@@ -220,19 +220,26 @@ class PresentState:
 
     def may_lead(self, place: TopicPartition, broker_id: int) -> bool:
         """True if the broker is the registered leader and not known to be down, or is elected in its place without a request."""
+        is_registered = self.registered_leader(place) == broker_id and broker_id not in self.down
+        return is_registered or broker_id == self.elected_by_itself(place)
+
+    def registered_leader(self, place: TopicPartition) -> int | None:
+        """The registered leader, up or not."""
+        registration = self.partitions.get(place)
+        return None if registration is None else registration.leader_id
+
+    def next_leader(self, place: TopicPartition) -> NextLeader | None:
+        """The leader that the controller would choose now if brokers of unknown state are up; None if it would choose nobody, or
+        the assignment is unknown."""
         registration = self.partitions.get(place)
         if registration is None:
-            return False
-        is_registered = registration.leader_id == broker_id and broker_id not in self.down
-        return is_registered or broker_id == self.elected_by_itself(place)
+            return None
+        return next_leader(registration, self.up | self.unknown, unclean=registration.unclean)
 
     def elected_by_itself(self, place: TopicPartition) -> int | None:
         """The broker that the controller elects in place of a registered leader known to be down; None if there is none, or if
         that depends on a broker that may be up or down."""
-        registration = self.partitions.get(place)
-        if registration is None or registration.leader_id not in self.down:
-            return None
-        found = next_leader(registration, self.up | self.unknown, unclean=registration.unclean)
+        found = self.next_leader(place) if self.registered_leader(place) in self.down else None
         return found.broker_id if found is not None and found.broker_id in self.up else None
 
     def leaderless(self) -> tuple[TopicPartition, ...]:
@@ -242,12 +249,6 @@ class PresentState:
             for place, one in sorted(self.partitions.items())
             if one.leader_id is None or one.leader_id in self.down
         )
-
-    def leader_now(self, place: TopicPartition) -> int | None:
-        """The registered leader, if known to be up."""
-        registration = self.partitions.get(place)
-        leader = None if registration is None else registration.leader_id
-        return leader if leader in self.up else None
 
 
 def present_state(

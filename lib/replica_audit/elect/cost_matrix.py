@@ -209,9 +209,6 @@ class Matrix:
         self.perhaps_damaged = {place: brokers for place, rows in damage.items() if (brokers := perhaps_damaged(rows))}
         """Brokers whose files may be damaged, or else of different moments."""
 
-    def places(self) -> list[TopicPartition]:
-        return sorted(self.rows)
-
     def holding(self) -> Iterator[ReplicaRow]:
         """Rows of the replicas that hold records which the reference lacks, by partition and broker."""
         for place in sorted(self.replicas):
@@ -225,13 +222,12 @@ class Matrix:
         """The cut of a replica under a candidate; None if unknown."""
         return self.cuts[place].get(candidate_id, {}).get(broker_id) if place in self.cuts else None
 
-    def kept_to(self, place: TopicPartition, candidate_id: int, broker_id: int) -> int | None:
-        """Offset at which a replica's log is cut under a candidate (for the candidate, its own log end); None if unknown."""
-        cut = self.cut(place, candidate_id, broker_id)
-        return None if cut is None else cut.kept_to
-
     def best(self, place: TopicPartition) -> int | None:
-        return next((one for one, row in self.rows[place].items() if row.choice == "best"), None)
+        return next((one for one, row in self.rows.get(place, {}).items() if row.choice == "best"), None)
+
+    def choice(self, place: TopicPartition, candidate_id: int | None) -> int | None:
+        """The candidate asked for, if the partition has it, else the best."""
+        return candidate_id if candidate_id in self.rows.get(place, ()) else self.best(place)
 
     def open_tails(self, place: TopicPartition, candidate_id: int | None) -> list[UnseenTail]:
         """Ends of logs that leave open what the candidate asked for loses, if the partition has it, else the best. None for a
@@ -239,8 +235,7 @@ class Matrix:
         tails = self.unseen_tails.get(place)
         if not tails or place not in self.rows:
             return []
-        chosen = candidate_id if candidate_id in self.rows[place] else self.best(place)
-        row = self.row(place, chosen)
+        row = self.row(place, self.choice(place, candidate_id))
         return open_tails(tails, None if row is None or row.standing != "leader" else (row.broker_id, row.kept_to))
 
     def all_open_tails(self, candidate_id: int | None) -> dict[TopicPartition, list[UnseenTail]]:
@@ -266,11 +261,6 @@ class Matrix:
                 found[place_of(decision)] = known.setdefault(pairs, pairs)
         return found
 
-    def cuts_transactions(self, place: TopicPartition, candidate_id: int) -> bool:
-        """True if another log has the marker of a transaction and the candidate's does not."""
-        row = self.row(place, candidate_id)
-        return row is not None and bool(row.cut_transactions)
-
     def cut_logs(self, place: TopicPartition, candidate_id: int) -> list[int]:
         """Brokers whose log is cut under a candidate."""
         ends = {broker: row.log_end_offset for broker, row in self.replicas[place].items()}
@@ -285,7 +275,7 @@ class Matrix:
         row = self.rows[place][candidate_id]
         beside = (
             SalvageSource(one.broker_id, one.log_dir, one.start_offset, one.end_offset, one.lost_held, one.log_dir)
-            for one in row.beside or ()
+            for one in row.beside
             if one.log_dir not in self.earlier
         )
         if not row.lost_records:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from replica_audit.auditing.finding import UnseenTail
 from replica_audit.elect.cluster_state import PresentState, present_state
@@ -15,31 +14,15 @@ from replica_audit.elect.plan_model import Candidate, Conflict, Decision, Salvag
 from replica_audit.elect.step_list import list_places
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results, by_place, place_of
+from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, verb
 
 
-class CommittedOffset(NamedTuple):
-    """A group's committed offset: the next one to read, with the leader epoch of the last record read."""
-
-    group: str
-    topic: str
-    partition: int
-    committed_offset: int
-    leader_epoch: int | None
-
-
-def committed_offsets(results: Results) -> list[CommittedOffset] | None:
-    """Offsets that groups have committed, by the audit; None if it knows none. Those of an earlier topic of the same name do
-    not count."""
-    names = CommittedOffset._fields
-    return [
-        CommittedOffset(*(getattr(row, name) for name in names))
-        for row in results.group_offsets
-        if row.effect is not None
-    ] or (None if not results.group_offsets else [])
+def committed_offsets(results: Results) -> list[GroupOffsetRow] | None:
+    """Offsets that groups have committed, except to an earlier topic of the same name; None if the audit knows none at all."""
+    return [row for row in results.group_offsets if row.effect is not None] if results.group_offsets else None
 
 
 def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[str]]]:
@@ -50,37 +33,32 @@ def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[str
     found: dict[TopicPartition, dict[int, frozenset[str]]] = defaultdict(dict)
     # In the order of the packed parts.
     for place in sorted(of_place.keys() & matrix.rows.keys()):
-        registration = state.partitions.get(place)
-        leader = None if registration is None else registration.leader_id
         for candidate in sorted(matrix.rows[place]):
-            hit = groups_hit(matrix, place, candidate, leader, of_place[place])
+            hit = groups_hit(matrix, place, candidate, state.registered_leader(place), of_place[place])
             if hit is not None:
                 found[place][candidate] = hit
     return found
 
 
 def groups_hit(
-    matrix: Matrix, place: TopicPartition, candidate_id: int, leader: int | None, groups: Iterable[CommittedOffset]
+    matrix: Matrix, place: TopicPartition, candidate_id: int, leader: int | None, groups: Iterable[GroupOffsetRow]
 ) -> frozenset[str] | None:
-    """The groups of a partition that a candidate affects, if they read from `leader` so far; None without the candidate's log."""
-    row = matrix.rows[place][candidate_id]
+    """The groups of a partition that have read records which a candidate lacks, if they read from `leader` so far; None without
+    the candidate's log.
+
+    The offset at which it parts from the leader's log limits offsets without an epoch, or of an epoch that the candidate's log
+    does not have. For an unknown epoch the end of the epoch before is a limit too, since the records may have been read from a
+    third log.
+    """
     replica = matrix.replicas[place].get(candidate_id)
     if replica is None:
         return None
-    read = matrix.kept_to(place, candidate_id, candidate_id if leader is None else leader)
+    end_offset = matrix.rows[place][candidate_id].kept_to
+    read = None if leader is None else matrix.cut(place, candidate_id, leader)
+    shared_end = end_offset if read is None else read.kept_to
     lineage = Lineage(tuple((epoch, start) for epoch, start in replica.epochs))
-    return find_hit(groups, lineage, row.kept_to, row.kept_to if read is None else read)
-
-
-def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: int, shared_end: int) -> frozenset[str]:
-    """Groups of one partition that have read records which a log does not have.
-
-    `lineage` and `end_offset` are the candidate's; `shared_end` is where it diverges from the log that was read. The latter
-    limits offsets without an epoch, or of an epoch that the candidate's log does not have. For an unknown epoch the end of the
-    epoch before is a limit too, since the records may have been read from a third log.
-    """
     hit = set()
-    for one in offsets:
+    for one in groups:
         known = one.leader_epoch is not None and one.leader_epoch >= 0 and lineage
         answer = lineage.end_offset_for(one.leader_epoch, end_offset) if known else None
         of_log = answer is not None and answer[0] == one.leader_epoch
@@ -92,7 +70,7 @@ def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: i
 
 
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
-
+_UNREAD = "no log of it can be read, so that nothing tells what an election costs"
 
 #: What was not captured of logs, by trait; no choice may rest on these.
 _NOT_CAPTURED = {
@@ -170,26 +148,17 @@ def decide(
     state: PresentState,
     asked: Collection[TopicPartition],
     candidate_id: int | None,
-    groups: Sequence[CommittedOffset] | None,
+    groups: Sequence[GroupOffsetRow] | None,
 ) -> tuple[list[Decision], list[Conflict]]:
     """Decisions for the partitions `asked` for (by default all with costs), and the partitions that cannot be decided.
 
     `candidate_id` replaces the best candidate of every partition that has such a replica. Raises UsageError if a requested
     partition has none, or no partition has.
     """
+    if candidate_id is not None:
+        _check_candidate(matrix, asked, candidate_id)
     found = []
     conflicts = []
-    places = sorted(asked) if asked else matrix.places()
-    of_place = by_place(groups or ())
-    # Many partitions have the same costs: of equal ones a single object is held.
-    shared: Callable[[_Costs], _Costs] = cache(lambda costs: costs)
-    if candidate_id is not None:
-        having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
-        lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
-        if lacking or (places and not having):
-            place = (lacking or places)[0]
-            known = ", ".join(map(str, sorted(matrix.rows.get(place, ())))) or "none"
-            raise UsageError(f"--candidate {candidate_id}: {place} has no such replica in the snapshot, but {known}")
     if not asked:
         reason = "this audit has not worked out what each choice costs; elect does"
         conflicts += [
@@ -197,43 +166,64 @@ def decide(
             for place, row in matrix.partitions.items()
             if row.lost_records and place not in matrix.rows
         ]
-    if not asked:
-        places = sorted({*places, *matrix.moved})
-    for place in places:
-        if place in matrix.moved:
-            conflicts.append(Conflict(*place, _MOVED))
-            continue
-        if place not in matrix.rows:
-            unread = "no log of it can be read, so that nothing tells what an election costs"
-            conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
-            continue
-        given = candidate_id is not None and candidate_id in matrix.rows[place]
-        unseen, tails = matrix.unseen.get(place, {}), matrix.open_tails(place, candidate_id)
-        if tails or (unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place))):
-            conflicts.append(Conflict(*place, _say_unseen(unseen, tails)))
-            continue
-        if place in matrix.awaited and place not in matrix.needed:
-            conflicts.append(Conflict(*place, _say_awaited(matrix.wanted[place])))
-            continue
-        chosen = candidate_id if given else matrix.best(place)
-        if chosen is None:
-            conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
+    of_place = by_place(groups or ())
+    # Many partitions have the same costs: of equal ones a single object is held.
+    shared: Callable[[_Costs], _Costs] = cache(lambda costs: costs)
+    for place in sorted(asked or {*matrix.rows, *matrix.moved}):
+        chosen = matrix.choice(place, candidate_id)
+        why_not = _why_undecided(matrix, state, place, candidate_id)
+        if chosen is None or why_not is not None:
+            conflicts.append(Conflict(*place, why_not or "no replica in the snapshot is assigned to it"))
             continue
         of_groups = None if groups is None else of_place.get(place, ())
-        decision = _decision(matrix, state, place, chosen, given, of_groups, shared)
-        found.append(decision if given else _undisturbed(matrix, decision, state))
+        decision = _decision(matrix, state, place, chosen, chosen == candidate_id, of_groups, shared)
+        found.append(decision if decision.asked else _undisturbed(matrix, decision, state))
     return _concentrated(matrix, found, state), conflicts
 
 
-def _stays_as_it_is(matrix: Matrix, state: PresentState, place: TopicPartition) -> bool:
-    """True if there is nothing to decide although checksums are unknown: the leader is the best choice, and stays."""
-    best = matrix.best(place)
-    registration = state.partitions.get(place)
-    if best is None or registration is None or registration.leader_id != best or best in state.down:
+def _check_candidate(matrix: Matrix, asked: Collection[TopicPartition], candidate_id: int) -> None:
+    places = sorted(asked or matrix.rows)
+    having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
+    lacking = [place for place in asked if place in matrix.rows and place not in having]
+    if lacking or (places and not having):
+        place = (lacking or places)[0]
+        known = ", ".join(map(str, sorted(matrix.rows.get(place, ())))) or "none"
+        raise UsageError(f"--candidate {candidate_id}: {place} has no such replica in the snapshot, but {known}")
+
+
+def _why_undecided(matrix: Matrix, state: PresentState, place: TopicPartition, candidate_id: int | None) -> str | None:
+    """Clause on what has to be done before any leader is chosen for a partition; None if nothing has. The first line that holds
+    decides.
+
+    | condition | clause |
+    |---|---|
+    | it moved while it was collected | collect it again |
+    | no costs, and its topic was deleted | nobody is elected |
+    | no costs | no log can be read |
+    | an end of a log that the choice would lack, or may have, is not there | copy all replicas |
+    | a log was not captured whole, or not checked | copy all replicas |
+    | the same, but nothing is missing besides checksums, and the leader stays without a loss | none |
+    | evidence lacks bytes, and no replica is missing | bring them |
+    """
+    if place in matrix.moved:
+        return _MOVED
+    if place not in matrix.rows:
+        return _DELETED if place in state.deleted else _UNREAD
+    unseen, tails = matrix.unseen.get(place, {}), matrix.open_tails(place, candidate_id)
+    stays = candidate_id is None and unseen.keys() == {"unchecked"} and _stays_without_loss(matrix, state, place)
+    if tails or (unseen and not stays):
+        return _say_unseen(unseen, tails)
+    if place in matrix.awaited and place not in matrix.needed:
+        return _say_awaited(matrix.wanted[place])
+    return None
+
+
+def _stays_without_loss(matrix: Matrix, state: PresentState, place: TopicPartition) -> bool:
+    """True if the best choice is the leader, is not known to be down, and loses nothing."""
+    best = matrix.row(place, matrix.best(place))
+    if best is None or best.lost_records or best.cut_transactions or best.hidden_records:
         return False
-    row = matrix.rows[place][best]
-    loses = row.lost_records or row.cut_transactions or row.hidden_records
-    return not loses and set(matrix.unseen[place]) == {"unchecked"}
+    return state.registered_leader(place) == best.candidate_id and best.candidate_id not in state.down
 
 
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
@@ -283,14 +273,13 @@ def _decision(
     place: TopicPartition,
     chosen: int,
     asked: bool,
-    groups: Sequence[CommittedOffset] | None,
+    groups: Sequence[GroupOffsetRow] | None,
     shared: Callable[[_Costs], _Costs],
 ) -> Decision:
     rows = matrix.rows[place]
     registration = state.partitions.get(place)
-    alive = state.up | state.unknown
-    kafka = None if registration is None else next_leader(registration, alive, unclean=registration.unclean)
-    leader = None if registration is None else registration.leader_id
+    kafka = state.next_leader(place)
+    leader = state.registered_leader(place)
     reason = rows[chosen].reason
     if reason is None:
         best = matrix.best(place)
@@ -318,7 +307,7 @@ def _decision(
 
 
 def _candidate(
-    matrix: Matrix, place: TopicPartition, broker_id: int, leader: int | None, groups: Sequence[CommittedOffset] | None
+    matrix: Matrix, place: TopicPartition, broker_id: int, leader: int | None, groups: Sequence[GroupOffsetRow] | None
 ) -> Candidate:
     row = matrix.rows[place][broker_id]
     hits = None if groups is None else groups_hit(matrix, place, broker_id, leader, groups)
@@ -332,12 +321,12 @@ def _candidate(
         lost_possible=row.lost_possible,
         lost_at_most=row.lost_at_most,
         cut_transactions=row.cut_transactions,
-        hidden_records=row.hidden_records or 0,
-        remote_records=row.remote_records or 0,
-        remote_unread=row.remote_unread or 0,
-        remote_encrypted=row.remote_encrypted or 0,
-        remote_deleted=row.remote_deleted or 0,
-        remote_basis=tuple(row.remote_basis or ()),
-        damage=tuple(row.damage or ()),
+        hidden_records=row.hidden_records,
+        remote_records=row.remote_records,
+        remote_unread=row.remote_unread,
+        remote_encrypted=row.remote_encrypted,
+        remote_deleted=row.remote_deleted,
+        remote_basis=tuple(row.remote_basis),
+        damage=tuple(row.damage),
         groups_hit=None if hits is None else len(hits),
     )

@@ -13,7 +13,7 @@ from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.decisions import committed_offsets, decide, held_back
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
-from replica_audit.elect.order_search import make_steps
+from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
 from replica_audit.elect.safeguards import CopiedAgain, check_disks, copy_of_outrun, safeguard_steps, unread_records
@@ -147,13 +147,13 @@ def plan_elections(
     tools = Tools(state.kafka_version, bootstrap, client_config, state.mode)
     about = frozenset(asked) or _Everything()
     copies = Copies()
-    outcome = make_steps(state, matrix, decisions, tools)
+    outcome = Search(state, matrix, tools).best(decisions)
     tails = matrix.all_open_tails(candidate_id)
     held = held_back(matrix, outcome.decisions, tails)
     if held:
         unplanned = [one.by("unplanned") for one in outcome.decisions if place_of(one) in held]
         conflicts += [Conflict(*place, held[place]) for place in sorted(held)]
-        outcome = make_steps(state, matrix, [one for one in decisions if place_of(one) not in held], tools)
+        outcome = Search(state, matrix, tools).best([one for one in decisions if place_of(one) not in held])
         outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
     last = [
         *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),

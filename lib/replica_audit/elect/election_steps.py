@@ -74,7 +74,7 @@ class PlanAttempt:
         self.interrupted: set[TopicPartition] = set()
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, TopicPartition]] = set()
-        """`outrun` of `PlannedDecisions`."""
+        """`outrun` of `Try`."""
         self._cut_by = {
             place: _by_leader(self._harmful[place])
             for place in self._kinds.one_of_each(self._harmful)

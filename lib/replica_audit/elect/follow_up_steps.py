@@ -83,8 +83,8 @@ def _transactions(
     for place, row in with_places(row for row in found if row.code == TXN_HANGING.code):
         if row.start_offset is None or place in moving or place in decided:
             continue
-        reference = matrix.reference(place)
-        if reference is not None and matrix.cuts_transactions(place, reference):
+        reference = matrix.row(place, matrix.reference(place))
+        if reference is not None and reference.cut_transactions:
             continue
         states = {item.value for item in row.evidence if item.kind == "transaction"}
         promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"

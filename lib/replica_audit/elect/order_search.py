@@ -22,8 +22,8 @@ ENOUGH_TRIES = 3
 ENOUGH_SIMULATED = 50_000
 
 
-class PlannedDecisions(NamedTuple):
-    """Decisions with their procedures and steps."""
+class Try(NamedTuple):
+    """Decisions with their procedures, and all steps for them in one order; a decision that no order serves is a conflict."""
 
     decisions: tuple[Decision, ...]
     steps: tuple[Step, ...]
@@ -32,21 +32,10 @@ class PlannedDecisions(NamedTuple):
     alternatives: tuple[Alternative, ...]
     outrun: tuple[tuple[int, TopicPartition], ...]
     """(leader, partition): the leader is stopped for other partitions, and a broker started before it may lead with fewer records."""
-
-
-class Try(NamedTuple):
-    """The outcome for one candidate of each partition."""
-
-    planned: PlannedDecisions
     unserved: frozenset[TopicPartition]
     """Partitions that no order serves."""
     interrupted: frozenset[TopicPartition]
     """Partitions whose leader should stay but is stopped."""
-
-
-def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> PlannedDecisions:
-    """All steps for all decisions, in one order; a decision that no order serves is a conflict."""
-    return Search(state, matrix, tools).best(decisions)
 
 
 class Search:
@@ -64,25 +53,22 @@ class Search:
     def _is_over(self) -> bool:
         return self.tries >= ENOUGH_TRIES and self.simulated >= ENOUGH_SIMULATED
 
-    def best(self, decisions: Sequence[Decision]) -> PlannedDecisions:
+    def best(self, decisions: Sequence[Decision]) -> Try:
         """The outcome for these candidates; if the best one has no order, or stops leaders of more partitions, an equal one is tried."""
         best = self._served(decisions)
-        if not best.interrupted:
-            return best.planned
-        for candidate, places in sorted(_alternatives(best.planned.decisions).items()):
-            if self._is_over:
+        for candidate, places in sorted(_alternatives(best.decisions).items()):
+            if self._is_over or not best.interrupted:
                 break
             others = [
                 self._instead(one, candidate, "fewer leaders have to be stopped for it")
                 if place_of(one) in places
                 else one
-                for one in best.planned.decisions
+                for one in best.decisions
             ]
             other = self._served(others)
-            is_calmer = len(other.interrupted) < len(best.interrupted)
-            if is_calmer and len(other.planned.conflicts) <= len(best.planned.conflicts):
+            if len(other.interrupted) < len(best.interrupted) and len(other.conflicts) <= len(best.conflicts):
                 best = other
-        return best.planned
+        return best
 
     def _served(self, decisions: Sequence[Decision]) -> Try:
         """The outcome for these candidates, or for equal ones if they have no order, whichever serves more."""
@@ -94,7 +80,7 @@ class Search:
                 best = found
             others = {
                 place_of(one): equal
-                for one in found.planned.decisions
+                for one in found.decisions
                 if place_of(one) in found.unserved and not one.asked
                 for equal in one.equals
                 if (place_of(one), equal) not in tried
@@ -118,32 +104,32 @@ class Search:
         conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
         given_up: dict[TopicPartition, str] = {}
         elected: set[TopicPartition] = set()
-        allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
         way = self._way_to_forbid()
+        allowed = {topic for (topic, _), said in state.unclean_said.items() if said and way is not None}
         forbidden: frozenset[str] = frozenset()
         while True:
             wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
             elected |= wanted
-            others = {place_of(one) for one in decisions if one.procedure in ("confirm", "reorder")}
-            if way is not None:
-                forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
+            forbidden |= allowed.intersection(topic for topic, _ in wanted)
             attempt = PlanAttempt(state, self._matrix, decisions, self._tools, self._transitions, forbidden, way)
             attempt.carry_out()
             self.simulated += attempt.size
-            decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
-            if not attempt.dragged and (attempt.risky <= forbidden or way is None):
-                new = {place: why for place, why in attempt.unserved.items() if place in wanted | others}
+            risky = frozenset() if way is None else attempt.risky
+            if not attempt.dragged and risky <= forbidden:
+                tried = {place_of(one) for one in decisions if one.procedure not in ("none", "unplanned")}
+                new = {place: why for place, why in attempt.unserved.items() if place in tried}
                 if not new:
                     break
                 # Their own steps go; steps for other partitions may then serve, or give up, others than before.
                 given_up |= new
                 decisions = [one.by("unplanned") if place_of(one) in new else one for one in decisions]
-            forbidden |= attempt.risky if way is not None else frozenset()
+            decisions = [one.by("elect") if place_of(one) in attempt.dragged else one for one in decisions]
+            forbidden |= risky
         unserved = {**attempt.unserved, **given_up}
         conflicts += [Conflict(*place, reason) for place, reason in sorted(unserved.items())]
         decided = tuple(one.by(attempt.procedures[place_of(one)]) for one in decisions)
         steps = tuple(attempt.steps())
-        planned = PlannedDecisions(
+        return Try(
             decisions=decided,
             steps=steps,
             keep_down=tuple(attempt.held(steps)),
@@ -156,8 +142,9 @@ class Search:
                 if one.candidate_id not in one.offline
             ),
             outrun=tuple(sorted(attempt.outrun)),
+            unserved=frozenset(unserved),
+            interrupted=frozenset(attempt.interrupted),
         )
-        return Try(planned, frozenset(unserved), frozenset(attempt.interrupted))
 
     def _way_to_forbid(self) -> str | None:
         """The way to forbid unclean elections before anything is started; None if there is none."""

@@ -45,7 +45,7 @@ def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Dec
         procedure = "unplanned"
     elif registration is None:
         procedure = "none" if choice in state.up else "confirm"
-    elif state.leader_now(place) == choice:
+    elif registration.leader_id == choice and choice in state.up:
         procedure = "none"
     elif state.may_lead(place, choice):
         procedure = "confirm"

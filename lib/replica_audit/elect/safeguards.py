@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from replica_audit.auditing.finding import Code, UnseenTail
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
@@ -85,9 +85,6 @@ def _copy_deleted(
         commands=tuple(copies.of_directories(broker, some) for _, some in sorted(names.items())),
         snapshot=tuple(one.directory for _, one, _ in found if one.directory),
     )
-
-
-_Found = TypeVar("_Found")
 
 
 class RecordsAtRisk(NamedTuple):
@@ -317,8 +314,7 @@ class CopiedAgain(NamedTuple):
     ) -> CopiedAgain:
         """Of partitions with open `tails`, and of those `waiting` for them, for which the next plan needs all copies, too."""
         places = {*tails, *waiting}
-        registered = (state.partitions.get(place) for place in places)
-        led = Counter(one.leader_id for one in registered if one is not None)
+        led = Counter(map(state.registered_leader, places))
         brokers = {broker for place in places for broker in matrix.replicas[place]}
         return cls(tails, tuple(sorted(brokers, key=lambda broker: (led[broker], broker))))
 
@@ -425,7 +421,7 @@ def _copy(
 ) -> Iterator[Step]:
     """Steps to copy records that a broker deletes as soon as it follows, then those that exist once or that the choice loses; none of
     brokers that are copied `again` as a whole."""
-    holdings = _without(again, _find_holdings(matrix, about))
+    holdings = {broker: held for broker, held in _find_holdings(matrix, about).items() if broker not in again}
     groups: dict[tuple, list[int]] = defaultdict(list)
     for broker, held in holdings.items():
         numbers = tuple((one.place, one.records, one.committed) for one in held)
@@ -443,48 +439,41 @@ def _copy(
             snapshot=tuple(f"{one.log_dir}/{one.place[0]}-{one.place[1]}" for one in held if one.log_dir is not None),
         )
     copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
-    doubted = _without(again, _find_doubted(results, copied, about))
-    copied |= {(broker, place) for broker, places in doubted.items() for place in places}
-    others = _without(again, _find_other(matrix, state, decisions, copied))
-    copied |= {(broker, place) for broker, places in others.items() for place in places}
-    cut = _without(again, _find_cut(matrix, decisions, copied))
-    if doubted:
+
+    def not_copied(found: Iterable[tuple[int, TopicPartition]]) -> dict[int, list[TopicPartition]]:
+        wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+        for broker, place in found:
+            if broker not in again and (broker, place) not in copied:
+                copied.add((broker, place))
+                wanted[broker].append(place)
+        return wanted
+
+    if doubted := not_copied(_find_doubted(results, about)):
         why = "what they have is gone as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
         yield _copy_other(matrix, doubted, copies, why)
-    if others:
+    if others := not_copied(_find_other(matrix, state, decisions)):
         tiered = set(map(place_of, results.remote_segments))
         is_tiered = not all(map(tiered.isdisjoint, others.values()))
         store = " (remote storage counts only where its objects were seen)" if is_tiered else ""
         yield _copy_other(
             matrix, others, copies, f"they have what no other replica has{store}, or what the choice loses"
         )
-    if cut:
+    if cut := not_copied(_find_cut(matrix, decisions)):
         yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
 
 
-def _without(brokers: Collection[int], found: Mapping[int, _Found]) -> dict[int, _Found]:
-    return {broker: some for broker, some in found.items() if broker not in brokers}
-
-
-def _find_doubted(
-    results: Results, copied: Collection[tuple[int, TopicPartition]], about: Container[TopicPartition]
-) -> dict[int, list[TopicPartition]]:
-    """By broker, the partitions of which it has another history below the files of a log that may go on in remote storage."""
-    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+def _find_doubted(results: Results, about: Container[TopicPartition]) -> Iterator[tuple[int, TopicPartition]]:
+    """Partitions of which a broker has another history below the files of a log that may go on in remote storage."""
     for place, row in _placed(results, TIER_UNKNOWN, about):
-        if row.severity == "info" or row.broker_id is None or (row.broker_id, place) in copied:
-            continue
-        if place not in wanted[row.broker_id]:
-            wanted[row.broker_id].append(place)
-    return wanted
+        if row.severity != "info" and row.broker_id is not None:
+            yield row.broker_id, place
 
 
 def _find_other(
-    matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, TopicPartition]]
-) -> dict[int, list[TopicPartition]]:
-    """Partitions, by broker, with other records that exist only once or that the choice loses, or whose log the choice cuts and
-    with it the end of a transaction; empty if the leader stays and lacks only records that were never committed."""
-    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+    matrix: Matrix, state: PresentState, decisions: Sequence[Decision]
+) -> Iterator[tuple[int, TopicPartition]]:
+    """Brokers and partitions with other records that exist only once or that the choice loses, or whose log the choice cuts and
+    with it the end of a transaction; none if the leader stays and lacks only records that were never committed."""
     for decision in decisions:
         place = place_of(decision)
         stays = decision.procedure != "unplanned" and state.may_lead(place, decision.candidate_id)
@@ -494,26 +483,18 @@ def _find_other(
         if not stays or decision.loses_acknowledged or decision.chosen.hidden_records:
             sources |= {one.broker_id for one in decision.salvage if one.directory is None}
             sources |= {broker for broker, row in matrix.rows[place].items() if row.only_here}
-        for broker in sorted(sources):
-            if (broker, place) not in copied:
-                wanted[broker].append(place)
-    return wanted
+        yield from ((broker, place) for broker in sources)
 
 
-def _find_cut(
-    matrix: Matrix, decisions: Sequence[Decision], copied: Collection[tuple[int, TopicPartition]]
-) -> dict[int, list[TopicPartition]]:
-    """By broker, the partitions for which it is chosen and whose reference log would cut possibly committed records off every replica."""
-    wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+def _find_cut(matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[tuple[int, TopicPartition]]:
+    """Chosen brokers and partitions whose reference log would cut possibly committed records off every replica."""
     for decision in decisions:
         place = place_of(decision)
-        choice = decision.candidate_id
         followed = next((one for one in decision.candidates if one.candidate_id == matrix.reference(place)), None)
-        if followed is None or followed.loss[:3] <= decision.chosen.loss[:3] or (choice, place) in copied:
+        if followed is None or followed.loss[:3] <= decision.chosen.loss[:3]:
             continue
-        if (cut := matrix.cut(place, followed.candidate_id, choice)) is not None and cut.lost_held:
-            wanted[choice].append(place)
-    return wanted
+        if (cut := matrix.cut(place, followed.candidate_id, decision.candidate_id)) is not None and cut.lost_held:
+            yield decision.candidate_id, place
 
 
 def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[TopicPartition]], copies: Copies, why: str) -> Step:
@@ -611,8 +592,7 @@ def _keep_up(results: Results, state: PresentState, about: Container[TopicPartit
     """Steps to keep leaders up while a member of the ISR, which would lead next, lacks committed records."""
     members: dict[tuple[int, int], list[TopicPartition]] = defaultdict(list)
     for place, row in _placed(results, REP_ISR_SHORT, about):
-        registration = state.partitions.get(place)
-        leader = None if registration is None else registration.leader_id
+        leader = state.registered_leader(place)
         if row.broker_id is not None and leader is not None and leader not in state.down:
             members[leader, row.broker_id].append(place)
     for (leader, member), places in sorted(members.items()):

@@ -166,18 +166,17 @@ class StepTexts:
 
     def start(self, broker: int, text: str, after: Scenarios, before: Sequence[str] = ()) -> Step:
         """`after`: the cluster once the broker is up."""
-        gone = []
-        for place, decision in self._decisions.items():
-            if after.leader(place) != decision.candidate_id:
-                continue
-            cut = self._matrix.cut(place, decision.candidate_id, broker)
-            if cut is not None and cut.dropped_records:
-                gone.append(place)
+        led = {
+            place: one.candidate_id for place, one in self._decisions.items() if after.leader(place) == one.candidate_id
+        }
+        cuts = ((place, self._matrix.cut(place, leader, broker)) for place, leader in led.items())
+        gone = [place for place, cut in cuts if cut is not None and cut.dropped_records]
+        assigned = (place for place, one in self._state.partitions.items() if broker in one.replicas)
         return Step(
             action="start",
             text=text,
             brokers=(broker,),
-            partitions=tuple(sorted(place for place in self._decisions if broker in self._replicas(place))),
+            partitions=tuple(sorted(self._decisions.keys() & assigned)),
             commands=(self._tools.start(broker),),
             before=tuple(before),
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
@@ -252,34 +251,25 @@ class StepTexts:
 
     def restore_config(self, topics: Collection[str]) -> Step:
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
-        if len(topics) <= MOST_NAMES:
-            commands = [
-                command for topic in sorted(topics) for command in self._tools.restore_unclean(topic, said[topic])
-            ]
-            files: dict[str, str] = {}
-        else:
-            commands, files = self._restore_many(topics, said)
-        return Step(
-            action="restore_config",
-            text=f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
-            commands=tuple(commands),
-            files=files,
-        )
-
-    def _restore_many(
-        self, topics: Collection[str], said: Mapping[str, bool | None]
-    ) -> tuple[list[str], dict[str, str]]:
-        """Commands and files, grouped by the value that the topics had."""
+        names = sorted(topics)
+        groups = [[topic] for topic in names]
+        if len(topics) > MOST_NAMES:
+            groups = [[topic for topic in names if said[topic] is value] for value in (False, None, True)]
         commands: list[str] = []
         files: dict[str, str] = {}
-        for value in sorted({said[topic] for topic in topics}, key=str):
-            alike = [topic for topic in sorted(topics) if said[topic] is value]
+        for alike in filter(None, groups):
+            value = said[alike[0]]
             of_value, file = for_names(
                 alike, f"unclean-{str(value).lower()}.txt", partial(self._tools.restore_unclean, value=value)
             )
             commands += of_value
             files |= file
-        return commands, files
+        return Step(
+            action="restore_config",
+            text=f"Put unclean.leader.election.enable of {list_names(names)} back to what it was, if you want it so",
+            commands=tuple(commands),
+            files=files,
+        )
 
     def verify(self) -> Step:
         return Step(
@@ -315,18 +305,17 @@ class StepTexts:
         kinds = after.kinds
         gained = cache(after.epochs_gained)
         for place in kinds.where(places, lambda one: after.is_led_by(one, self._decisions[one].candidate_id)):
-            choice = self._decisions[place].candidate_id
-            end = self._matrix.kept_to(place, choice, choice)
-            leaving = self._state.partitions[place].removing
-            if end is None or choice in leaving:
+            chosen = self._decisions[place].chosen
+            choice = chosen.candidate_id
+            partition = self._state.partitions[place]
+            if choice in partition.removing:
                 continue
-            for broker in self._replicas(place):
-                if broker in leaving | after.offline(place):
-                    continue
+            absent = partition.removing | after.offline(place)
+            for broker in partition.replicas:
                 cut = self._matrix.cut(place, choice, broker)
-                if broker not in after.up or cut is None or (place, broker) in told:
+                if broker in absent or broker not in after.up or cut is None or (place, broker) in told:
                     continue
-                epoch = self._state.partitions[place].leader_epoch + gained(kinds.first(place))
+                epoch = partition.leader_epoch + gained(kinds.first(place))
                 yield Prediction(
                     *place,
                     broker_id=broker,
@@ -334,12 +323,8 @@ class StepTexts:
                     leader_epoch=epoch if place in self._state.epoch_said else None,
                     truncate_to=None if broker == choice else cut.kept_to,
                     dropped_records=cut.dropped_records,
-                    log_end_offset=end,
+                    log_end_offset=chosen.log_end_offset,
                 )
-
-    def _replicas(self, place: TopicPartition) -> tuple[int, ...]:
-        registration = self._state.partitions.get(place)
-        return () if registration is None else registration.replicas
 
 
 def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> str | None:
