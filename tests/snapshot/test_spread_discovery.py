@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tracemalloc
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from tests.support.spread import as_one_pass, spread_everything, spreading
 from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.snapshot import storage
 from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.file_tree import Tree
+from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 from replica_audit.snapshot.object_store import ObjectStore
 from replica_audit.snapshot.overtaken import marked_if_overtaken
 from replica_audit.snapshot.packed_replicas import PackedReplicas
-from replica_audit.snapshot.spread_discovery import AllReplicas
+from replica_audit.snapshot.spread_discovery import AllReplicas, FoundDirs, PackedDirs, read_spread
 from replica_audit.snapshot.storage import Snapshot
 
 CAPTURE = "retention-skewed"
@@ -210,3 +213,31 @@ def test_of_a_store(copy, monkeypatch):
     assert discovered(remote) == discovered(copy)
     partition_directories(copy)[1].joinpath("0").write_text("")
     assert discovered(remote) == discovered(copy)
+
+
+def test_a_further_directory_takes_little_memory_until_tasks_have_it(tmp_path):
+    def peak(partitions: int) -> int:
+        snapshot = tmp_path / str(partitions)
+        for broker in (1, 2, 3):
+            log_dir = snapshot / f"broker-{broker}"
+            for number in range(partitions):
+                (log_dir / f"orders-{number}").mkdir(parents=True)
+            (log_dir / "meta.properties").write_text(f"version=1\nnode.id={broker}\n")
+            lines = "".join(f"orders {number} {number}\n" for number in range(partitions))
+            for name in OFFSET_CHECKPOINTS:
+                (log_dir / name).write_text(f"0\n{partitions}\n{lines}")
+        tracemalloc.start()
+        reads = read_spread(Snapshot.open(snapshot), lambda _: True, Counting())
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert reads is not None and reads.counts == {"directories": 3 * partitions}
+        return found
+
+    class Counting:
+        def read(self, reader, stretches):
+            directories = sum(len(stretch.topic) for stretch in stretches)
+            return [PackedDirs(FoundDirs((), {"directories": directories}, 0, (), Tree((), ())), (), (), b"")]
+
+    few, many = peak(1000), peak(3000)
+    # All names and files of all log dirs at once were 800 bytes each.
+    assert (many - few) / (3 * 2000) < 520

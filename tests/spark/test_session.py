@@ -252,10 +252,14 @@ def test_spark_submit_without_delta_is_told_which_option_is_missing(submission, 
 
 
 @pytest.mark.spark
-def test_without_tables_in_a_catalog_sql_needs_no_delta(submission, tmp_path):
+def test_jobs_import_no_pandas_and_sql_takes_values_of_numpy_and_needs_no_delta(submission, tmp_path):
     (submission / "plain.py").write_text(
-        "import sys\nfrom replica_audit.spark.session import start_session\nsession = start_session('plain')\n"
+        "import sys\nfrom numpy import array, int64\n"
+        "from replica_audit.spark.session import start_session\nsession = start_session('plain')\n"
+        "print(session.sparkContext.parallelize([1], 1).map(str).collect(), 'pandas' in sys.modules)\n"
         "session.range(4).write.parquet(sys.argv[1])\nprint('rows', session.read.parquet(sys.argv[1]).count())\n"
+        "from pyspark.sql.functions import lit\n"
+        "print(*session.range(1).select(lit(int64(7)), lit(array([1, 2]))).first())\n"
     )
     result = submit(submission, tmp_path / "table", job="plain.py")
-    assert (result.returncode, result.stdout) == (0, "rows 4\n"), result.stderr
+    assert (result.returncode, result.stdout) == (0, "['1'] False\nrows 4\n7 [1, 2]\n"), result.stderr

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
@@ -56,16 +55,17 @@ def _offsets_as_written(data: bytes) -> dict[TopicPartition, int] | None:
     head = _WRITTEN_HEAD.match(data)
     if head is None:
         return None
-    lines = _WRITTEN_OFFSET.findall(data, head.end())
-    covered = sum(map(len, chain.from_iterable(lines))) + 3 * len(lines)
-    if len(lines) != int(head[1]) or covered != len(data) - head.end():
-        return None
-    topics, partitions, offsets = zip(*lines) if lines else ((), (), ())
-    numbers, values = list(map(int, partitions)), list(map(int, offsets))
-    if max(numbers, default=0) > INT32 or max(values, default=0) > INT64:
-        return None
-    places = map(TopicPartition, map(bytes.decode, topics), numbers)
-    return dict(zip(places, values))
+    # A topic has one name for all its lines: a broker's checkpoint may name a million partitions.
+    names: dict[bytes, str] = {}
+    entries: dict[TopicPartition, int] = {}
+    count, end = 0, head.end()
+    for line in _WRITTEN_OFFSET.finditer(data, end):
+        topic, partition, offset = line.groups()
+        if line.start() != end or int(partition) > INT32 or int(offset) > INT64:
+            return None
+        count, end = count + 1, line.end()
+        entries[TopicPartition(names.setdefault(topic, topic.decode()), int(partition))] = int(offset)
+    return entries if count == int(head[1]) and end == len(data) else None
 
 
 def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...]:

@@ -64,8 +64,9 @@ from replica_audit.snapshot.replica_dirs import (
     read_put_aside,
     read_replica,
     stray_copies,
+    unreadable,
 )
-from replica_audit.snapshot.spread_discovery import AllReplicas, ReadOffsets, Spreading, SpreadTree, read_spread
+from replica_audit.snapshot.spread_discovery import AllReplicas, Spreading, SpreadTree, read_spread
 from replica_audit.snapshot.stand_ins import Found, read_stand_ins
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.text import count
@@ -149,7 +150,7 @@ class _Discovery:
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
         self._log_dirs_of: dict[int, list[str]] = defaultdict(list)
         self._size_bytes = sum(entry.size for entry in self._files)
-        self._read_offsets: Mapping[str, ReadOffsets] = {} if spread is None else spread.offset_files
+        self._read_offsets: Mapping[str, dict[str, OffsetFile]] = {} if spread is None else spread.offset_files
         if spread is not None:
             self._counts.update(spread.counts)
             self._size_bytes += spread.size_bytes
@@ -340,13 +341,11 @@ class _Discovery:
     def _read_replicas(
         self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]
     ) -> None:
-        known = self._read_offsets.get(folder.path)
-        offsets, rows = read_offset_files(self._snapshot, folder, broker_id) if known is None else known
-        self._quarantine += rows
+        offsets = self._read_offsets.get(folder.path) or dict(read_offset_files(self._snapshot, folder))
+        self._quarantine += (row for one in offsets.values() for row in unreadable(one.file, broker_id))
         present = {topic_partition for topic_partition, _ in partitions}
         if folder.unlisted:
-            present |= {at for name in folder.unlisted if (at := parse_directory_name(name).topic_partition)}
-            self._topics.update(at.topic for at in present)
+            self._topics.update({name.rpartition("-")[0] for name in folder.unlisted})
             self._log_dirs_of[broker_id].append(log_dir.path)
         else:
             self._offset_files[log_dir.path] = offsets
@@ -354,6 +353,7 @@ class _Discovery:
             for at, value in file.entries.items():
                 if (
                     at not in present
+                    and str(at) not in folder.unlisted
                     and self._is_wanted(at.topic)
                     and self._snapshot.evidence.has(log_dir.path, str(at))
                 ):

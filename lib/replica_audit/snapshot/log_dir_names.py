@@ -105,7 +105,7 @@ class FileName(NamedTuple):
 
 
 # All brokers have the same names, and every file of a directory parses its name.
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def parse_directory_name(name: str) -> DirectoryName:
     """Kind and partition of a directory directly below a log dir; the topic in -delete and -stray names may be shortened."""
     kind, stem = "current", name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
 from replica_audit.errors import FormatError
@@ -12,7 +13,7 @@ from replica_audit.model import ReplicaDir, SegmentFile
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path
 from replica_audit.snapshot.checkpoints import parse_meta_properties
-from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.file_tree import PackedNames, TreeEntry
 from replica_audit.snapshot.inventory import BrokerLogFile, DuplicateReplica, LogDir, MetadataLog
 from replica_audit.snapshot.log_dir_names import (
     CLEAN_SHUTDOWN,
@@ -30,6 +31,9 @@ from replica_audit.snapshot.storage import Snapshot
 _FILES = {*LOG_DIR_FILES, "manifest.json", "leadership.json"}
 
 
+_NO_NAMES = PackedNames(())
+
+
 class Folder:
     """A directory of the snapshot with its entries by name."""
 
@@ -37,7 +41,7 @@ class Folder:
         self.path = path
         self.files: dict[str, TreeEntry] = {}
         self.folders: dict[str, Folder] = {}
-        self.unlisted: tuple[str, ...] = ()
+        self.unlisted = _NO_NAMES
         """Names of partition directories that are not read here."""
 
     def is_partition(self) -> bool:
@@ -46,7 +50,7 @@ class Folder:
 
 
 def arrange_folders(
-    entries: tuple[TreeEntry, ...], unlisted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    entries: tuple[TreeEntry, ...], unlisted: Mapping[str, PackedNames] = MappingProxyType({})
 ) -> dict[str, Folder]:
     """All directories by path, except those that are `unlisted` (`file_tree.Tree`); '' is the root."""
     folders = {"": Folder("")}
@@ -103,7 +107,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
         node_id = named
     elif named is not None and named != node_id:
         problem = f"meta.properties is of node {node_id}, the directory's name is of {named}"
-    current = [parse_directory_name(name).kind for name in (*folder.folders, *folder.unlisted[:1])]
+    current = [parse_directory_name(name).kind for name in (*folder.folders, *islice(folder.unlisted, 1))]
     is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
     if node_id is None:
         reason = "a log dir without broker id: no node.id or broker.id in meta.properties, and not below broker-<id>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypedDict, TypeVar
 
 from replica_audit.errors import FormatError
@@ -36,11 +36,7 @@ class OffsetFile(NamedTuple):
     """A `*-offset-checkpoint` of a log dir: its state, and its entries, empty unless it is present."""
 
     file: CheckpointFile
-    entries: Mapping[TopicPartition, int]
-
-    def without(self, partitions: Collection[TopicPartition | None]) -> OffsetFile:
-        """The file without the entries of `partitions`."""
-        return self._replace(entries={at: value for at, value in self.entries.items() if at not in partitions})
+    entries: dict[TopicPartition, int]
 
 
 #: For a directory without offset checkpoints: a log dir's entries concern current directories only.
@@ -57,17 +53,11 @@ class FoundReplica(NamedTuple):
     quarantine: tuple[QuarantineRow, ...]
 
 
-def read_offset_files(
-    snapshot: Snapshot, folder: Folder, broker_id: int
-) -> tuple[dict[str, OffsetFile], list[QuarantineRow]]:
-    """The four offset checkpoints of a log dir, by name."""
-    rows: list[QuarantineRow] = []
-    files = {}
+def read_offset_files(snapshot: Snapshot, folder: Folder) -> Iterator[tuple[str, OffsetFile]]:
+    """The four offset checkpoints of a log dir with their names, one after the other: each may name a million partitions."""
     for name in OFFSET_CHECKPOINTS:
         file, entries = _read_file(snapshot, folder, name, parse_offset_checkpoint)
-        files[name] = OffsetFile(file, entries or {})
-        rows += _quarantine(file, broker_id)
-    return files, rows
+        yield name, OffsetFile(file, entries or {})
 
 
 class OwnFiles(NamedTuple):
@@ -99,7 +89,7 @@ def read_replica(
     """Everything in a partition directory and its log dir's checkpoints; `problem` if it could not be listed."""
     topic, partition = topic_partition
     epoch_file, epochs, metadata_file, topic_id = read_own_files(snapshot, folder)
-    rows = [row for file in (epoch_file, metadata_file) for row in _quarantine(file, broker_id, topic_partition)]
+    rows = [row for file in (epoch_file, metadata_file) for row in unreadable(file, broker_id, topic_partition)]
     files = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
     chosen = resolve_segments(files, lambda entry, base: _next_offset(snapshot, entry, base))
     segments = tuple(
@@ -211,7 +201,8 @@ def _read_file(
     return CheckpointFile("empty" if not data and may_be_empty else "present", path), value
 
 
-def _quarantine(file: CheckpointFile, broker_id: int, at: TopicPartition | None = None) -> Iterator[QuarantineRow]:
+def unreadable(file: CheckpointFile, broker_id: int, at: TopicPartition | None = None) -> Iterator[QuarantineRow]:
+    """The row of quarantine for a file that could not be read."""
     if file.state in ("malformed", "unreadable"):
         yield QuarantineRow.of("CAP-UNREADABLE", file.path, file.problem or "", broker_id=broker_id, at=at)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 from replica_audit.schema import QuarantineRow
-from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
+from replica_audit.snapshot.file_tree import PackedNames, Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import (
     META_PROPERTIES,
@@ -104,13 +104,6 @@ class Spreading(Protocol):
         """`reader.read` of each of `stretches`, in their order."""
 
 
-class ReadOffsets(NamedTuple):
-    """The offset checkpoints of a log dir, limited to partitions that have no directory there; and what could not be read."""
-
-    files: dict[str, OffsetFile]
-    quarantine: list[QuarantineRow]
-
-
 class SpreadTree(NamedTuple):
     """A snapshot whose ordinary partition directories tasks have read; `tree` has all others, and the names of those."""
 
@@ -120,8 +113,9 @@ class SpreadTree(NamedTuple):
     """Number of files in those directories, by kind."""
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
-    offset_files: Mapping[str, ReadOffsets]
-    """By path of the log dir, if all its partition directories are ordinary."""
+    offset_files: Mapping[str, dict[str, OffsetFile]]
+    """Offset checkpoints of a log dir by its path and their names, without the partitions that have a directory there; only if all of
+    these are ordinary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +225,19 @@ def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading:
     cluster_id = choose_cluster(identified)
     table = _Table()
     owners: list[Owner] = []
-    read: dict[str, ReadOffsets] = {}
+    read: dict[str, dict[str, OffsetFile]] = {}
     for log_dir, folder in zip(identified, log_dirs, strict=True):
         is_foreign = log_dir.cluster_id not in (None, cluster_id)
         offsets: dict[str, OffsetFile] = {}
-        if folder.unlisted and not is_foreign and log_dir.broker_id is not None and log_dir.kind == "broker":
-            offsets, rows = read_offset_files(snapshot, folder, log_dir.broker_id)
-            here = {parse_directory_name(name).topic_partition for name in folder.unlisted}
-            read[folder.path] = ReadOffsets({name: file.without(here) for name, file in offsets.items()}, rows)
-        table.add(len(owners), folder.unlisted, offsets)
-        owners.append(Owner(log_dir, is_foreign, {name: offsets[name].file for name in offsets}))
+        at = [at for name in folder.unlisted if (at := parse_directory_name(name).topic_partition) is not None]
+        values = np.full((len(at), len(OFFSET_CHECKPOINTS)), _NONE, np.int64)
+        if at and not is_foreign and log_dir.broker_id is not None and log_dir.kind == "broker":
+            for column, (name, file) in enumerate(read_offset_files(snapshot, folder)):
+                values[:, column] = [file.entries.pop(one, _NONE) for one in at]
+                offsets[name] = OffsetFile(file.file, {**file.entries})
+            read[folder.path] = offsets
+        table.add(len(owners), at, values)
+        owners.append(Owner(log_dir, is_foreign, {name: file.file for name, file in offsets.items()}))
     parts = list(spreading.read(DirReader(snapshot, tuple(owners), is_wanted), table.stretches()))
     whole = _put_together(tree, [part.found.tree for part in parts])
     found = [one.path for one in find_log_dirs(arrange_folders(whole.entries, whole.unlisted))]
@@ -257,7 +254,7 @@ def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading:
         counts,
         sum(part.found.size_bytes for part in parts),
         tuple(row for part in parts for row in part.found.quarantine),
-        {path: one for path, one in read.items() if whole.unlisted[path] == tree.unlisted[path]},
+        {path: one for path, one in read.items() if whole.unlisted[path] is tree.unlisted[path]},
     )
 
 
@@ -268,8 +265,11 @@ def _put_together(tree: Tree, others: Iterable[Tree]) -> Tree:
         entries += other.entries
         problems += other.problems
     listed = {entry.path for entry in entries if entry.is_dir}
+    partly = {posixpath.dirname(path) for path in listed}
     unlisted = {
-        folder: tuple(name for name in names if posixpath.join(folder, name) not in listed)
+        folder: PackedNames(name for name in names if posixpath.join(folder, name) not in listed)
+        if folder in partly
+        else names
         for folder, names in tree.unlisted.items()
     }
     problems.sort(key=lambda problem: problem.path)
@@ -283,37 +283,33 @@ class _Table:
         self._topics: dict[str, int] = {}
         self._parts: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
 
-    def add(self, number: int, names: Sequence[str], offsets: Mapping[str, OffsetFile]) -> None:
-        """Add the directories `names` of a log dir, with their values in its offset checkpoints."""
-        places = np.empty((len(names), 3), np.int32)
-        values = np.full((len(names), len(OFFSET_CHECKPOINTS)), _NONE, np.int64)
-        for row, name in enumerate(names):
-            at = parse_directory_name(name).topic_partition
-            assert at is not None, "a directory of a partition"
-            places[row] = self._topics.setdefault(at.topic, len(self._topics)), at.partition, number
-            for column, file in enumerate(OFFSET_CHECKPOINTS):
-                if file in offsets:
-                    values[row, column] = offsets[file].entries.get(at, _NONE)
+    def add(self, number: int, at: Sequence[TopicPartition], values: NDArray[np.int64]) -> None:
+        """Add the directories of a log dir, with their values in its offset checkpoints."""
+        places = np.empty((len(at), 3), np.int32)
+        places[:, 0] = [self._topics.setdefault(topic, len(self._topics)) for topic, _ in at]
+        places[:, 1] = [partition for _, partition in at]
+        places[:, 2] = number
         self._parts.append((places, values))
 
     def stretches(self) -> list[DirStretch]:
         """All directories in order of partition and log dir, cut between partitions."""
         places = np.concatenate([places for places, _ in self._parts])
         values = np.concatenate([values for _, values in self._parts])
+        self._parts.clear()
         names = list(self._topics)
         rank = np.empty(len(names), np.int32)
         rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.int32)
         order = np.lexsort((places[:, 2], places[:, 1], rank[places[:, 0]]))
-        places, values = places[order], values[order]
-        begins = np.flatnonzero((np.diff(places[:, :2], axis=0, prepend=-1) != 0).any(axis=1))
+        begins = np.flatnonzero((np.diff(places[order, :2], axis=0, prepend=-1) != 0).any(axis=1))
         found = []
         start = 0
         while start < len(places):
             after = np.searchsorted(begins, start + STRETCH_DIRECTORIES)
             end = int(begins[after]) if after < len(begins) else len(places)
-            numbers, topic = np.unique(places[start:end, 0], return_inverse=True)
-            partition, log_dir = (np.ascontiguousarray(places[start:end, column]) for column in (1, 2))
+            rows = order[start:end]
+            numbers, topic = np.unique(places[rows, 0], return_inverse=True)
             topics = tuple(names[number] for number in numbers)
-            found.append(DirStretch(topics, topic.astype(np.int32), partition, log_dir, values[start:end].copy()))
+            partition, log_dir = places[rows, 1], places[rows, 2]
+            found.append(DirStretch(topics, topic.astype(np.int32), partition, log_dir, values[rows]))
             start = end
         return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
 from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
-from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
+from replica_audit.snapshot.file_tree import PackedNames, Problem, Tree, TreeEntry
 from replica_audit.snapshot.manifest import MANIFEST, CopiedFiles, find_copied_files
 from replica_audit.snapshot.read_ahead import ReadAhead, read_many
 
@@ -50,7 +50,7 @@ def walk(root: str, start: str = "", leave_out: LeaveOut | None = None) -> Tree:
     """
     entries: list[TreeEntry] = []
     problems: list[Problem] = []
-    unlisted: dict[str, tuple[str, ...]] = {}
+    unlisted: dict[str, PackedNames] = {}
     pending = [start]
     while pending:
         folder = pending.pop()
@@ -65,7 +65,7 @@ def walk(root: str, start: str = "", leave_out: LeaveOut | None = None) -> Tree:
             names = [child.name for child in children]
             left = frozenset(leave_out(names, [*filter(None, map(_directory_name, children))]))
         if left:
-            unlisted[folder] = tuple(sorted(left))
+            unlisted[folder] = PackedNames(left)
         for child in children:
             if child.name in left:
                 continue
@@ -320,7 +320,7 @@ class Snapshot:
     def _walk_store(self, leave_out: LeaveOut) -> Tree:
         assert self._store is not None
         entries: list[TreeEntry] = []
-        unlisted: dict[str, tuple[str, ...]] = {}
+        unlisted: dict[str, PackedNames] = {}
         pending = [""]
         while pending:
             listings = read_many(partial(self._store.list_below, self._root), pending)
@@ -331,7 +331,7 @@ class Snapshot:
                 names = {entry.name: entry for entry, _ in found}
                 left = frozenset(leave_out(names, [name for name, entry in names.items() if entry.is_dir]))
                 if left:
-                    unlisted[folder] = tuple(sorted(left))
+                    unlisted[folder] = PackedNames(left)
                 for entry, time_ns in found:
                     if entry.name in left:
                         continue

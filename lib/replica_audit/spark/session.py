@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+#: Converters of numpy's values for Java, until SQL is used.
+_aside: list[Any] = []
+
 #: Default port of a Connect server.
 _CONNECT_PORT = 15002
 
@@ -56,6 +59,7 @@ class LazySession:
         from pyspark.sql import SparkSession
 
         if self._session is None:
+            _take_numpy_back()
             builder = SparkSession.builder
             for key, value in self._settings.items():
                 builder = builder.config(key, value)
@@ -106,6 +110,7 @@ def start_session(
         if delta:
             _check_delta(running)
         return running
+    _put_numpy_aside()
     if not local and _is_provided():
         return _provided_session(app_name, settings, delta)
     context = SparkContext._active_spark_context or _start_local_context(app_name, settings, meanwhile)
@@ -206,10 +211,26 @@ def _start_local_context(
         raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
 
 
+def _put_numpy_aside() -> None:
+    """No value of numpy goes to Java without SQL; pyspark's converters of them would import pandas when anything goes there."""
+    from py4j.protocol import INPUT_CONVERTER
+    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+    _aside.extend(one for one in INPUT_CONVERTER if isinstance(one, (NumpyArrayConverter, NumpyScalarConverter)))
+    INPUT_CONVERTER[:] = [one for one in INPUT_CONVERTER if one not in _aside]
+
+
+def _take_numpy_back() -> None:
+    from py4j.protocol import INPUT_CONVERTER
+
+    # First, as an array passes for a list of Python's.
+    INPUT_CONVERTER[:0] = _aside
+    _aside.clear()
+
+
 def _import_ahead() -> None:
-    """Import, while Java or Spark starts, what takes about as long: the stages, and what Spark imports when values go to Java (it checks
-    for numpy's among them, with a module that imports pandas too)."""
-    for name in ("pyspark.testing.utils", "replica_audit.api.answers", "replica_audit.spark.pipeline", "deltalake"):
+    """Import, while Java or Spark starts, what takes about as long."""
+    for name in ("replica_audit.api.answers", "replica_audit.spark.pipeline", "deltalake"):
         importlib.import_module(name)
 
 
