@@ -13,6 +13,9 @@ from replica_audit.elect.plan_model import Plan
 from replica_audit.report.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.snapshot.inventory import LogDir
+from replica_audit.snapshot.log_dirs import misnamed
+from replica_audit.snapshot.storage import Snapshot
 
 BEHIND = Replica(written(0, 50, 0))
 WHOLE = Replica(written(0, 60, 0))
@@ -58,3 +61,12 @@ def test_names_that_are_no_other_broker_s_say_nothing(tmp_path: Path) -> None:
         assert plan.steps[0].action != "check_disks" and len(found.rows("replicas")) == 3
         assert not [row for row in found.rows("findings") if row["code"] == "META-FOREIGN-DIR"]
         assert {(row["topic"], row["broker_id"]) for row in found.rows("replicas")} == {(TOPIC, one) for one in names}
+
+
+def test_controllers_are_not_called_brokers(tmp_path: Path) -> None:
+    log_dirs = [LogDir(f"controller-{201 - node}", node, None, None, False, "controller") for node in (100, 101)]
+    (row, _) = misnamed(Snapshot.open(str(tmp_path)), log_dirs)
+    assert (
+        "a log dir of controller 100 by its meta.properties, in a directory that is named for controller 101"
+        in row.reason
+    )

@@ -125,15 +125,15 @@ def _named_id(snapshot: Snapshot, path: str) -> int | None:
 
 
 def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[QuarantineRow]:
-    """A row for each log dir in a directory that is named for another broker of the snapshot than its meta.properties says."""
+    """A row for each log dir in a directory that is named for another node of the snapshot than its meta.properties says."""
     owners = {one.broker_id for one in log_dirs}
     for one in log_dirs:
         named = _named_id(snapshot, one.path)
         if named != one.broker_id and named in owners:
             reason = (
-                f"a log dir of broker {one.broker_id} by its meta.properties, in a directory that is named for broker {named}: what is "
-                f"said of broker {one.broker_id} is of this one; if it is mounted at broker {named}, which does not start with it, disks "
-                "were swapped: put them back before a broker is started"
+                f"a log dir of {one.kind} {one.broker_id} by its meta.properties, in a directory that is named for {one.kind} {named}: what "
+                f"is said of {one.kind} {one.broker_id} is of this one; if it is mounted at {one.kind} {named}, which does not start with "
+                f"it, disks were swapped: put them back before a {one.kind} is started"
             )
             yield QuarantineRow.of("META-FOREIGN-DIR", one.path or ".", reason, broker_id=one.broker_id)
 
