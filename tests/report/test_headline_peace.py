@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support import scenes
 from tests.support.report_rows import orders_row, partition, results
-from tests.support.scenario import audit, written
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 from tests.support.some import some
 
@@ -34,6 +35,20 @@ def test_a_checkpoint_past_the_leaders_end_is_no_peace(tmp_path: Path) -> None:
     said = headline(tmp_path / "ahead", {1: Replica([]), 2: full, 3: full})
     assert "All is well" not in said and "Nothing is lost" not in said, said
     assert headline(tmp_path / "level", {1: full, 2: full, 3: full}, (1, 2, 3)).startswith("All is well")
+
+
+@pytest.mark.parametrize(("kind", "told"), [("live", False), ("image", False), ("killed", True)])
+def test_what_a_start_cuts_of_an_old_log_is_told_of_brokers_that_are_down(
+    tmp_path: Path, kind: str, *, told: bool
+) -> None:
+    old = written_legacy(0, 50)
+    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one in (1, 2)]
+    manifest = json.dumps({"schema_version": 1, "brokers": listed})
+    brokers = {1: Replica(old, epochs=None), 2: Replica(old, epochs=None, high_watermark=40)}
+    audit(tmp_path, brokers, before_audit=lambda: (tmp_path / "manifest.json").write_text(manifest))
+    found = audit_all(str(tmp_path), Settings())
+    said = build_answer(found, build_verdict(found, "high")).headline
+    assert ("When broker 2 starts, it cuts committed records off its log" in said) == told, said
 
 
 FULL = Replica(written(0, 50, 0))

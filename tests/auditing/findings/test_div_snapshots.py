@@ -191,12 +191,6 @@ def test_a_follower_below_the_leaders_start_begins_anew(tmp_path):
     assert answer.verdict == "LAGGING"
 
 
-def test_a_follower_without_epochs_falls_back_to_its_high_watermark(tmp_path):
-    brokers = {1: Replica(SHARED), 2: Replica(written_legacy(0, 20), epochs=None, high_watermark=12)}
-    answer = audit(tmp_path, brokers)
-    assert answer.one("TRN-HW-FALLBACK", 2)[:3] == ("medium", "proven", 12)
-
-
 def test_a_new_and_empty_follower_is_no_fallback_worth_telling(tmp_path):
     answer = audit(tmp_path, {1: Replica(SHARED), 2: Replica([], epochs=[], high_watermark=0)}, isr=(1,))
     assert answer.codes() == {"REP-UNDER-REPLICATED"}

@@ -158,14 +158,14 @@ LEGACY = written_legacy(0, 20)
 @pytest.mark.parametrize(
     ("leader", "follower", "protocol", "cut"),
     [
-        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "fetch", 12),
-        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "kip-101", 12),
-        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "high-watermark", None),
+        (LEGACY, Replica(LEGACY, epochs=None, high_watermark=12), "fetch", None),
+        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "kip-101", None),
         (SHARED, Replica([], epochs=[], high_watermark=0), "fetch", None),
         (LEGACY, Replica(SHARED, high_watermark=20), "kip-279", 20),
+        (LEGACY, Replica(SHARED, high_watermark=20), "high-watermark", None),
         (SHARED, Replica(SHARED, high_watermark=12), "fetch", None),
     ],
-    ids=["no epochs", "no epochs, 1.0", "before epochs", "new", "no epochs on the leader", "epochs on both"],
+    ids=["old format", "old format, new leader", "new", "no epochs on the leader", "before epochs", "epochs on both"],
 )
 def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_path, leader, follower, protocol, cut):
     answer = audit(tmp_path, {1: Replica(leader), 2: follower}, isr=(1,), protocol=protocol)

@@ -264,9 +264,8 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     outcome = item.replay
     cut = outcome.truncate_to
     reason = outcome.reason
-    drops = item.drops[item.protocol].record_count
     is_fallback = reason == "hw_fallback" and item.protocol != "high-watermark"
-    if is_fallback and (follower.needed_lineage or drops) and follower.knows_high_watermark:
+    if is_fallback and follower.needed_lineage and follower.knows_high_watermark:
         yield (
             TRN_HW_FALLBACK,
             f"has no epoch that broker {leader.broker_id} can answer for, so it cuts its log at its own high watermark {cut}, "

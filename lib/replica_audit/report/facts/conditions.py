@@ -213,7 +213,7 @@ def find_conditions(results: Results) -> Conditions:
         needed=(),
         cuts=_slim(row for row in found if row.code == "TRN-LOGGED" and at_or_above(row.severity, "medium")),
         compared=find_compared(results, {one.place for one in wanted}),
-        restart_cuts=tuple(row._replace(steps=()) for row in _restart_cuts(results)),
+        restart_cuts=tuple(row._replace(steps=()) for row in _restart_cuts(results, find_up(results))),
         incomplete=is_incomplete(captures),
         quorum=_slim(row for row in found if row.topic is None and row.code in codes_with("quorum")),
         returns=tuple(_returns(results)),
@@ -263,14 +263,17 @@ def _returns(results: Results) -> Iterator[Return]:
             yield Return(place, max(times))
 
 
-def _restart_cuts(results: Results) -> Iterator[TruncationRow]:
-    """Truncations under the audit's protocol that remove committed records from a replica, although the leader has the same records."""
+def _restart_cuts(results: Results, up: Mapping[int, bool]) -> Iterator[TruncationRow]:
+    """Truncations under the audit's protocol that remove committed records from a replica, although the leader has the same records.
+
+    A broker that is up knows a later high watermark than its disk, and writes it when it stops.
+    """
     protocol = results.protocol
     marks = {place_of(row): row.proven_lower for row in results.high_watermarks}
     for row in results.truncations:
         alike = row.common_prefix_end
         mark = marks.get(place_of(row))
-        if row.protocol != protocol or alike is None or mark is None:
+        if row.protocol != protocol or alike is None or mark is None or up.get(row.broker_id):
             continue
         if row.truncate_to < min(alike, mark):
             yield row
