@@ -20,6 +20,7 @@ from replica_audit.restore.salvaged_records import SalvagedRecords
 
 ORIGINAL = RestoreOptions(to_original=True)
 COMPACTED = {"cleanup.policy": "compact"}
+TEN_YEARS_MS = 10 * 365 * 86_400_000
 
 
 def _refused(records: SalvagedRecords, cluster: FakeCluster, options: RestoreOptions, text: str) -> None:
@@ -51,6 +52,10 @@ def test_too_few_partitions(records: SalvagedRecords) -> None:
         (COMPACTED, "is compacted"),
         ({"message.timestamp.type": "LogAppendTime"}, "LogAppendTime"),
         ({"max.message.bytes": "100"}, "takes messages of 100 bytes"),
+        ({"retention.ms": "604800000"}, "deletes records that are older than 604800000 ms.*, and there is one of"),
+        ({"message.timestamp.before.max.ms": "1000"}, "more than 1000 ms older .*before.max.ms"),
+        ({"message.timestamp.before.max.ms": str(2**63 - 1), "message.timestamp.difference.max.ms": "9"}, "9 ms older"),
+        ({"message.timestamp.after.max.ms": str(-TEN_YEARS_MS)}, "later than its broker's clock .*after.max.ms"),
     ],
 )
 def test_a_target_that_would_not_keep_them(settings: dict[str, str], text: str, records: SalvagedRecords) -> None:
@@ -58,10 +63,19 @@ def test_a_target_that_would_not_keep_them(settings: dict[str, str], text: str, 
     _refused(records, cluster, RestoreOptions(), text)
 
 
-def test_retention_of_the_target_is_told(records: SalvagedRecords) -> None:
-    settings = {"orders.salvaged": {"retention.ms": "604800000"}}
-    cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 1)}, settings=settings)
-    assert "604800000 ms" in plan_restore(records, cluster, RestoreOptions()).notes[-1]
+@pytest.mark.parametrize(
+    ("options", "retention", "goes"),
+    [(ORIGINAL, 604800000, True), (ORIGINAL, TEN_YEARS_MS, False), (RestoreOptions(), TEN_YEARS_MS, False)],
+)
+def test_retention_of_the_target_is_told(
+    options: RestoreOptions, retention: int, records: SalvagedRecords, *, goes: bool
+) -> None:
+    """And that the original topic deletes what is too old already."""
+    name = "orders" if options.to_original else "orders.salvaged"
+    settings = {name: {"retention.ms": str(retention), "message.timestamp.before.max.ms": str(2**63 - 1)}}
+    cluster = FakeCluster(id=CLUSTER_ID, topics={name: Topic(2, 1)}, settings=settings)
+    note = plan_restore(records, cluster, options).notes[-1]
+    assert f"{retention} ms" in note and ("which goes again" in note) == goes
 
 
 def _compacted(path: Path, lost: list[Record], leader: list[Record]) -> tuple[SalvagedRecords, FakeCluster]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
@@ -19,7 +20,7 @@ from replica_audit.restore.salvaged_records import (
     with_source,
 )
 from replica_audit.salvage.salvage_manifest import ManifestPartition
-from replica_audit.text import count
+from replica_audit.text import count, now_ms, render_time
 
 SUFFIX = ".salvaged"
 
@@ -30,6 +31,13 @@ MOST_BATCH_BYTES = 1_000_000
 _LIMITS_OF_BATCHES = ("max.message.bytes", "segment.bytes")
 #: Upper bound of a one-record batch's overhead besides key, value and headers.
 _OVERHEAD_BYTES = 1024
+#: Topic settings that limit how far a record's timestamp may be before or after the broker's clock; the first that is set counts. Brokers
+#: before 4.0 have the second, too.
+_LIMITS_OF_TIMESTAMPS = {
+    "older": ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"),
+    "later": ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms"),
+}
+_NO_LIMIT = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +99,20 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
     notes = records.notes()
     if cluster_id != records.cluster_id:
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
-    largest = {place: _check_records(records.of_partition(place)) for place in places}
+    extremes = {place: _check_records(records.of_partition(place)) for place in places}
     new_topics = []
     batch_bytes = MOST_BATCH_BYTES
     for topic in sorted({target.topic for target in targets.values()}):
         own = [place for place, target in targets.items() if target.topic == topic]
-        greatest = max(largest[place] for place in own)
+        extreme = _join([extremes[place] for place in own])
         found = cluster.topic(topic)
         if found is None:
             if options.to_original:
                 raise UsageError(f"--to-original: topic {topic} is not there")
-            new_topics.append(_new_topic(topic, own, greatest, cluster))
+            new_topics.append(_new_topic(topic, own, extreme.greatest, cluster))
             continue
         configs = cluster.configs(topic)
-        _check_topic(topic, found, configs, own, greatest, options, notes)
+        _check_topic(topic, found, configs, own, extreme, options, notes)
         batch_bytes = min(batch_bytes, *(int(configs.get(name, batch_bytes)) for name in _LIMITS_OF_BATCHES))
     present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
     notes += [
@@ -138,16 +146,35 @@ def _target(place: TopicPartition, options: RestoreOptions) -> TopicPartition:
     return place if options.to_original else TopicPartition(place.topic + SUFFIX, place.partition)
 
 
-def _check_records(records: Iterable[SalvagedRecord]) -> int:
-    """Size of the largest record in bytes. Raises UsageError for one that cannot be produced unchanged."""
-    largest = 0
+class _Extremes(NamedTuple):
+    """Size of the largest record in bytes, and the first and last timestamp, if any has one."""
+
+    greatest: int
+    earliest_ms: int | None
+    latest_ms: int | None
+
+
+def _join(extremes: Sequence[_Extremes]) -> _Extremes:
+    greatest, earliest, latest = zip(*extremes, strict=True)
+    known = [time_ms for time_ms in (*earliest, *latest) if time_ms is not None]
+    return _Extremes(max(greatest), min(known, default=None), max(known, default=None))
+
+
+def _check_records(records: Iterable[SalvagedRecord]) -> _Extremes:
+    """Raises UsageError for a record that cannot be produced unchanged."""
+    largest, earliest, latest = 0, None, None
     for record in records:
         parts = [record.key, record.value, *(part for name, value in record.headers for part in (name.encode(), value))]
         largest = max(largest, sum(len(part) for part in parts if part is not None))
-        if record.timestamp_ms is not None and record.timestamp_ms <= 0:
+        time_ms = record.timestamp_ms
+        if time_ms is None:
+            continue
+        if time_ms <= 0:
             where = f"the record of {record.place} at offset {record.offset}"
-            raise UsageError(f"{where} has the timestamp {record.timestamp_ms}, which no client library can produce")
-    return largest + _OVERHEAD_BYTES
+            raise UsageError(f"{where} has the timestamp {time_ms}, which no client library can produce")
+        earliest = min(time_ms, earliest or time_ms)
+        latest = max(time_ms, latest or time_ms)
+    return _Extremes(largest + _OVERHEAD_BYTES, earliest, latest)
 
 
 def _new_topic(topic: str, places: Iterable[TopicPartition], greatest: int, cluster: Cluster) -> NewTopic:
@@ -172,7 +199,7 @@ def _check_topic(
     found: Topic,
     configs: Mapping[str, str],
     places: list[TopicPartition],
-    greatest: int,
+    extreme: _Extremes,
     options: RestoreOptions,
     notes: list[str],
 ) -> None:
@@ -189,15 +216,32 @@ def _check_topic(
         raise UsageError(
             f"topic {topic} stamps records with the broker's time (LogAppendTime), and theirs would be lost"
         )
+    greatest = extreme.greatest
     if greatest > int(configs.get("max.message.bytes", greatest)):
         raise UsageError(
             f"topic {topic} takes messages of {configs['max.message.bytes']} bytes, and there is one of about {greatest}"
         )
+    now = now_ms()
+    ages = {"older": (extreme.earliest_ms, 1), "later": (extreme.latest_ms, -1)}
+    for word, (time_ms, sign) in ages.items():
+        limits = ((name, int(configs.get(name, _NO_LIMIT))) for name in _LIMITS_OF_TIMESTAMPS[word])
+        name, limit = next((one for one in limits if one[1] != _NO_LIMIT), ("", _NO_LIMIT))
+        if time_ms is not None and (now - time_ms) * sign > limit:
+            raise UsageError(
+                f"topic {topic} takes no record that is more than {limit} ms {word} than its broker's clock ({name}), and "
+                f"there is one of {render_time(time_ms)}"
+            )
     retention = int(configs.get("retention.ms", -1))
     if "delete" in configs.get("cleanup.policy", "delete") and retention >= 0:
-        notes.append(
-            f"Topic {topic} deletes records that are older than {retention} ms, by their own timestamps (retention.ms)."
-        )
+        deletes = f"deletes records that are older than {retention} ms, by their own timestamps (retention.ms)"
+        if extreme.earliest_ms is None or now - extreme.earliest_ms <= retention:
+            notes.append(f"Topic {topic} {deletes}.")
+        elif options.to_original:
+            notes.append(
+                f"Topic {topic} {deletes}: there is one of {render_time(extreme.earliest_ms)}, which goes again."
+            )
+        else:
+            raise UsageError(f"topic {topic} {deletes}, and there is one of {render_time(extreme.earliest_ms)}")
 
 
 def _check_keys(
