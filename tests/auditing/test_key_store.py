@@ -12,16 +12,16 @@ from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare import compacted
-from replica_audit.auditing.compare.compacted import SHELVES, KeyRows, KeyState, KeyStore, shelf_of, shelves_of
+from replica_audit.auditing.compare.compacted import KEYED_DTYPE, SHELVES, KeyState, KeyStore, shelf_of, shelves_of
 
 
-def _rows(count: int, seed: int = 0) -> KeyRows:
+def _rows(count: int, seed: int = 0) -> np.ndarray:
     dice = np.random.default_rng(seed)
-    rows = np.zeros(count, KeyRows.concatenate([]).rows.dtype)
+    rows = np.zeros(count, KEYED_DTYPE)
     rows["key"] = dice.integers(0, 1 << 64, count, dtype=np.uint64)
     rows["offset"] = np.arange(count)
     rows["producer_id"], rows["transactional"] = seed, seed % 2
-    return KeyRows(rows)
+    return rows
 
 
 def _sorted(rows: np.ndarray) -> list[tuple]:
@@ -35,8 +35,8 @@ def test_a_store_has_what_was_added_on_one_shelf_for_each_key(monkeypatch, held)
     for part in parts:
         store.add(part)
     assert store.is_in_file is (held < 1 << 20)
-    shelves = [store.shelf(number).rows for number in range(SHELVES)]
-    assert _sorted(np.concatenate(shelves)) == _sorted(np.concatenate([part.rows for part in parts]))
+    shelves = [store.shelf(number) for number in range(SHELVES)]
+    assert _sorted(np.concatenate(shelves)) == _sorted(np.concatenate(parts))
     for number, rows in enumerate(shelves):
         assert set(shelf_of(rows["key"]).tolist()) <= {number}
     bounds = [(rows["key"].min(), rows["key"].max()) for rows in shelves if len(rows)]

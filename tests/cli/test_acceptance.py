@@ -7,11 +7,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.support.report_rows import finding, objects
+from tests.support.report_rows import finding, objects, results
 
-from replica_audit.auditing.known_findings import parse_acceptances, unmatched, with_acceptances
+from replica_audit.auditing.known_findings import Baseline, parse_acceptances, with_acceptances
 from replica_audit.cli.main import main
 from replica_audit.errors import UsageError
+from replica_audit.row_classes import to_dict
 from replica_audit.schema import FindingRow
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "last-replica-standing"
@@ -40,7 +41,7 @@ def test_it_is_known_up_to_its_last_day_and_new_after_that() -> None:
 def test_others_and_resolved_ones_stay_as_they_are() -> None:
     rows = [_row(finding_id="f" * 16), _row(status="resolved")]
     assert with_acceptances(rows, _accepted(ENTRY), date(2026, 1, 1)) == rows
-    assert unmatched(rows, _accepted(ENTRY)) == list(_accepted(ENTRY))
+    assert Baseline(accepted=_accepted(ENTRY)).unused(results(findings=list(map(to_dict, rows)))) == [ENTRY["finding"]]
 
 
 @pytest.mark.parametrize(

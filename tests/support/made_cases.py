@@ -15,7 +15,7 @@ from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence, SideEvidence
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
-from replica_audit.auditing.leadership.leader_tail import LeaderTail, state_of
+from replica_audit.auditing.leadership.leader_tail import LeaderTail
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.batch_header import CONTROL, Batch
@@ -154,7 +154,7 @@ def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | N
     evidence = PartitionEvidence(TopicPartition(TOPIC, 0), (), said, options, side, **_taken(changes, ("orphans",)))
     mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
     judged = (reference, *(item.follower for item in comparisons))
-    tail = LeaderTail(chosen, said, options.times, state_of(chosen, judged, said, options.times))
+    tail = LeaderTail.of(chosen, judged, said, options.times, quiesced=False)
     candidates = Candidates(chosen, judged, (), options.protocol, tiered=False)
     return replace(Case(evidence, said, chosen, comparisons, mark, tail, candidates), **changes)
 

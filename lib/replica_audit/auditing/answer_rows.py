@@ -77,21 +77,15 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     copied = {directory.broker_id for directory, _, _ in copies}
     leadership = evidence.leadership
     named = {*(leadership.named if leadership else ()), *needed, *(broker_id for broker_id, _, _ in evidence.orphans)}
-    for directory, state, missing in copies:
-        yield CaptureRow(
-            topic,
-            partition,
-            directory.broker_id,
-            directory.log_dir,
-            state,
-            _named_by(directory.broker_id, evidence),
-            missing,
-            needed.get(directory.broker_id),
-        )
+    rows: list[tuple[int, str | None, CaptureState, list[str]]] = [
+        (directory.broker_id, directory.log_dir, state, missing) for directory, state, missing in copies
+    ]
     for broker_id in sorted(named - copied):
-        none: CaptureState = "absent" if broker_id in evidence.options.brokers else "named"
+        is_here = broker_id in evidence.options.brokers
+        rows.append((broker_id, None, "absent" if is_here else "named", [_DIRECTORY]))
+    for broker_id, log_dir, state, missing in rows:
         named_by = _named_by(broker_id, evidence)
-        yield CaptureRow(topic, partition, broker_id, None, none, named_by, [_DIRECTORY], needed.get(broker_id))
+        yield CaptureRow(topic, partition, broker_id, log_dir, state, named_by, missing, needed.get(broker_id))
 
 
 def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:

@@ -6,12 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from replica_audit.auditing.findings.log import code_of_damage
-from replica_audit.bronze_tables import (
-    LeaderEpochRow,
-    OffsetCheckpointRow,
-    ReplicaDirRow,
-    SegmentRow,
-)
+from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, ReplicaDirRow, SegmentRow
 from replica_audit.model import ReplicaDir, SegmentFile, SegmentSummary
 from replica_audit.row_classes import Row
 from replica_audit.schema import PartitionStateRow, QuarantineRow
@@ -49,7 +44,7 @@ def copy_rows(copies: Iterable[ReplicaDir]) -> dict[str, list[Row]]:
     """Rows of replica_dirs, leader_epochs and offset_checkpoints for `copies`."""
     rows: dict[str, list[Row]] = {table: [] for table in COPY_TABLES}
     for replica in copies:
-        rows["replica_dirs"].append(_directory_row(replica))
+        rows["replica_dirs"].append(ReplicaDirRow(*(getattr(replica, name) for name in ReplicaDirRow._fields)))
         rows["leader_epochs"] += _epoch_rows(replica)
         rows["offset_checkpoints"] += _checkpoint_rows(replica)
     return rows
@@ -129,10 +124,6 @@ def directories_of_rows(
     return found, {(*key, file): value for key, files in values.items() for file, value in files.items()}
 
 
-def _directory_row(replica: ReplicaDir) -> ReplicaDirRow:
-    return ReplicaDirRow(*(getattr(replica, name) for name in ReplicaDirRow._fields))
-
-
 def _directory_of_row(row: ReplicaDirRow, epochs: Iterable[LeaderEpochRow], values: Mapping[str, int]) -> ReplicaDir:
     lines = sorted((one.entry, one.leader_epoch, one.start_offset) for one in epochs)
     is_usable = row.epoch_file.state in ("present", "empty")
@@ -150,15 +141,8 @@ def _directory_of_row(row: ReplicaDirRow, epochs: Iterable[LeaderEpochRow], valu
 
 def _epoch_rows(replica: ReplicaDir) -> Iterator[LeaderEpochRow]:
     for entry, (leader_epoch, start_offset) in enumerate(replica.checkpoint_epochs or ()):
-        yield LeaderEpochRow(
-            replica.broker_id,
-            replica.log_dir,
-            replica.topic,
-            replica.partition,
-            entry,
-            leader_epoch,
-            start_offset,
-        )
+        place = replica.broker_id, replica.log_dir, replica.topic, replica.partition
+        yield LeaderEpochRow(*place, entry, leader_epoch, start_offset)
 
 
 def _checkpoint_rows(replica: ReplicaDir) -> Iterator[OffsetCheckpointRow]:

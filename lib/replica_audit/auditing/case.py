@@ -87,11 +87,6 @@ class Case:
     def options(self) -> AuditOptions:
         return self.evidence.options
 
-    @property
-    def one_moment(self) -> bool:
-        """True if no skew of the copies can explain a log end that is too short."""
-        return self.tail.one_moment
-
     @cached_property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
         """The reference and all replicas compared with it, by broker id."""
@@ -140,7 +135,7 @@ class Case:
         explains them."""
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
-            return self.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
+            return self.tail.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
         # Where nobody is known to lead, the reference may lack them only since its broker, or another, uses this copy.
         is_led = self.reference.source != "inferred" and self.reference.leader_id == self.reference.facts.broker_id
         if item.follower.may_be_in_use and not is_led:

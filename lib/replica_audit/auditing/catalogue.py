@@ -49,12 +49,12 @@ VERDICT_MEANINGS = {
 }
 
 
-def worst_verdict(verdicts: Iterable[str]) -> Verdict:
-    """Return the worst of `verdicts` in the order of `VERDICTS`; CONSISTENT without any.
+def worst_verdict(verdicts: Iterable[str | None]) -> Verdict:
+    """Return the worst of `verdicts` in the order of `VERDICTS`, None being none; CONSISTENT without any.
 
     Raises ValueError for an unknown name.
     """
-    return VERDICTS[min((VERDICTS.index(verdict) for verdict in verdicts), default=len(VERDICTS) - 1)]
+    return VERDICTS[min((VERDICTS.index(one) for one in verdicts if one is not None), default=len(VERDICTS) - 1)]
 
 
 def unplaced_codes(findings: Iterable[FindingRow]) -> set[str]:

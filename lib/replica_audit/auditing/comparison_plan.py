@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparable import why_not_comparable
-from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs
+from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs, rot_by_copy
 from replica_audit.auditing.compare.replays import replay_all
 from replica_audit.auditing.compare.wanted_chunks import (
     Pair,
@@ -270,7 +269,7 @@ class ComparisonPlan:
         groupings = [self.grouping]
         if self.doubts:
             # Only the batches show whether an epoch was changed, and so which replica is the reference and where it is cut.
-            restored = ComparisonPlan(self.evidence, _by_copy(self.doubts)).grouping
+            restored = ComparisonPlan(self.evidence, rot_by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
             for reference, follower, _, chunks in grouping.pairs:
@@ -294,10 +293,3 @@ class ComparisonPlan:
     def _beside_store(self, facts: ReplicaFacts) -> set[int]:
         """Chunks of a log that are compared with segments in the remote store."""
         return set().union(*(one.chunks for one in self.evidence.side.contents)) & facts.chunks.keys()
-
-
-def _by_copy(doubts: Iterable[CorruptEpoch]) -> dict[CopyKey, list[CorruptEpoch]]:
-    found: dict[CopyKey, dict[tuple[int, int], CorruptEpoch]] = defaultdict(dict)
-    for one in doubts:
-        found[one.key].setdefault((one.start_offset, one.end_offset), one)
-    return {key: list(parts.values()) for key, parts in found.items()}

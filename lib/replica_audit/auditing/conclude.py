@@ -185,7 +185,7 @@ def conclude(
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
     findings = unsettled(case, merge_findings(judge(case)), codes_with("two_moments"))
-    return PartitionAudit(evidence, case, findings, _verdict(findings))
+    return PartitionAudit(evidence, case, findings, worst_verdict(item.verdict for item in findings))
 
 
 def _is_leaders_log(
@@ -248,10 +248,6 @@ def _state_for_store(
     return state
 
 
-def _verdict(findings: Iterable[Finding]) -> Verdict:
-    return worst_verdict(item.verdict for item in findings if item.verdict is not None)
-
-
 def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource | None) -> Iterator[Comparison]:
     """Compare each follower, then each copy in `beside`, with the reference."""
     protocol, tiered = plan.evidence.options.protocol, plan.evidence.is_tiered
@@ -294,15 +290,17 @@ def _cleaner_bound(evidence: PartitionEvidence) -> bool:
 def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
     evidence = plan.evidence
     grouping = plan.grouping
+    only_observed = False
     if grouping.set_aside:
         found = tuple(item for facts in grouping.set_aside for item in judge_copy(facts))
     else:
         observed = evidence.side.timeline is not None
+        only_observed = observed and evidence.leadership is None and not evidence.orphans
         named = () if evidence.leadership is None else evidence.leadership.named
         within = evidence.options.times.first_collected(named, str(evidence.topic_partition))
         found = no_replica(
             evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed, within=within
         )
     findings = merge_findings((*found, *judge_timeline(evidence.side.timeline)))
-    only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
-    return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")
+    verdict = worst_verdict(item.verdict for item in findings) if only_observed else "INCONCLUSIVE"
+    return PartitionAudit(evidence, None, findings, verdict)

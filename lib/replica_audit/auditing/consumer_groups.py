@@ -142,13 +142,5 @@ def group_rows(positions: Iterable[Position]) -> Iterator[GroupOffsetRow]:
     """Yield a row for each consumer group."""
     for one in positions:
         at = one.offset
-        yield GroupOffsetRow(
-            at.group,
-            at.topic,
-            at.partition,
-            at.committed_offset,
-            at.leader_epoch,
-            at.committed_ms,
-            one.effect,
-            one.parted_at,
-        )
+        said = at.committed_offset, at.leader_epoch, at.committed_ms
+        yield GroupOffsetRow(at.group, at.topic, at.partition, *said, one.effect, one.parted_at)

@@ -40,6 +40,7 @@ TRAITS = {
     "moved": "says that some findings are in doubt before the partition is collected again",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "moved_away": "has a remedy that moves a replica's directory away and fetches it again",
+    "copied_first": "names in its remedy the copy to make first where it is undecided",
     "two_sides": "leaves it to people which of two replicas is right, before either is fetched again",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
@@ -148,9 +149,7 @@ COPIED_BEFORE = "was copied before it led, or before it was cut"
 def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
     """Return `found`, a finding on records of another history than the reference's, as undecided unless `is_known` that the
     leader lacks them."""
-    if is_known:
-        return found
-    return undecided(found, why_leaders(case))
+    return undecided(found, None if is_known else why_leaders(case))
 
 
 def why_leaders(case: Case) -> str:
@@ -513,11 +512,8 @@ def told_by_history(run: DivergentRange) -> list[Evidence]:
         return [considered("whether the election was clean is not known: the leadership given has no history")]
     found = []
     if cause.election is None or cause.clean is None:
-        found.append(
-            considered(
-                "whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"
-            )
-        )
+        why = "the history does not reach back so far, or later leaders left no trace"
+        found.append(considered(f"whether the election was clean is not known: {why}"))
     found += map(recorded, cause.elections)
     promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
     loss = (

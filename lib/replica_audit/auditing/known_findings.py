@@ -205,9 +205,8 @@ def parse_acceptances(content: Mapping[str, object], path: str) -> tuple[Accepta
         finding_id = str(entry["finding"])
         reason = entry["reason"]
         if not _ID.fullmatch(finding_id):
-            raise UsageError(
-                f"{where}: finding: expected an id of 16 hexadecimal digits in quotes, found {finding_id!r}"
-            )
+            expected = "an id of 16 hexadecimal digits in quotes"
+            raise UsageError(f"{where}: finding: expected {expected}, found {finding_id!r}")
         if not isinstance(reason, str) or not reason.strip():
             raise UsageError(f"{where}: reason: expected a text, found {reason!r}")
         if finding_id in found:
@@ -232,21 +231,12 @@ def with_acceptances(
             rows.append(row)
             continue
         lasts = today <= one.until
-        text = (
-            f"accepted until {one.until}: {one.reason}"
-            if lasts
-            else f"was accepted until {one.until}, which is over: {one.reason}"
-        )
+        said = f"accepted until {one.until}" if lasts else f"was accepted until {one.until}, which is over"
+        text = f"{said}: {one.reason}"
         kept = [evidence for evidence in row.evidence or () if evidence.kind != KIND]
         evidence = (*kept, Evidence(KIND, text=text, value=str(one.until)))
         rows.append(row._replace(status="known" if lasts else "new", evidence=evidence))
     return rows
-
-
-def unmatched(findings: Iterable[FindingRow], accepted: Iterable[Acceptance]) -> list[Acceptance]:
-    """Entries without a present finding: it may be gone, and the entry can be removed."""
-    present = {row.finding_id for row in findings if row.status != "resolved"}
-    return [one for one in accepted if one.finding_id not in present]
 
 
 def _date(value: object, where: str) -> date:
@@ -327,7 +317,8 @@ class Baseline(NamedTuple):
 
     def unused(self, results: Results) -> list[str]:
         """Ids of accepted findings that are no longer present, so that their entries can be removed."""
-        return [one.finding_id for one in unmatched(results.findings, self.accepted)]
+        known = {row.finding_id for row in present(results.findings)}
+        return [one.finding_id for one in self.accepted if one.finding_id not in known]
 
 
 class ComparedRows(NamedTuple):

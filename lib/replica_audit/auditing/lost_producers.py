@@ -31,7 +31,10 @@ def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
                 partition=case.topic_partition.partition,
                 broker_id=item.follower.broker_id,
                 producer_id=producer if producer >= 0 else None,
-                transactional=any(_are_transactional(batches) for _, batches in parts),
+                transactional=any(
+                    ((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any()
+                    for _, batches in parts
+                ),
                 transactional_id=None,
                 transaction_state=None,
                 start_offset=min(max(int(batches.starts.min()), run.start_offset) for run, batches in parts),
@@ -40,11 +43,6 @@ def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
                 first_timestamp_ms=span.first_timestamp_ms,
                 last_timestamp_ms=span.last_timestamp_ms,
             )
-
-
-def _are_transactional(batches: Batches) -> bool:
-    """True if any batch is transactional."""
-    return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
 
 
 def transactional_producers(rows: Iterable[LostProducerRow]) -> frozenset[int]:

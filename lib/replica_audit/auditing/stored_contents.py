@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replica_audit.auditing.compare.remote_contents import StoredContent
+from replica_audit.auditing.compare.remote_objects import stored_whole
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage, RemoteListing, RemoteSegment, SegmentSummary
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
-from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.remote_store import StoredSegments
 from replica_audit.snapshot.storage import Snapshot
 
@@ -36,16 +36,13 @@ def read_contents(
 
     Batches are kept for offsets that a local log has too, unless a local segment has the same content.
     """
-    segments = sorted(segments)
-    objects = {} if listing is None else listing.of(segments)
+    if listing is None:
+        return ()
     local = [one for of_copy in summaries.values() for one in of_copy]
     digests = {one.digest for one in local if one.digest is not None}
     local_start = min((one.base_offset for one in local), default=None)
     found = []
-    for segment in segments:
-        stored = objects.get(segment.segment_id)
-        if segment.state != COPY_FINISHED or stored is None or stored.missing is not None:
-            continue
+    for segment, stored in stored_whole(sorted(segments), listing):
         if stored.unread is not None:
             found.append(StoredContent(segment, stored, unread=f"not captured: {stored.unread}"))
             continue

@@ -10,7 +10,6 @@ from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, 
 from replica_audit.auditing.finding import find_unseen_tails
 from replica_audit.auditing.findings.cap import CAP_MOVED, CAP_NOT_CAPTURED, CAP_SECOND_HAND
 from replica_audit.auditing.findings.div import DIV_EPOCH
-from replica_audit.auditing.findings.epo import EPO_CACHE_MISSING, EPO_FILE_CORRUPT
 from replica_audit.auditing.findings.hwm import HWM_CP_ABOVE_LEO, HWM_LOSS, HWM_UNDER_MIN_ISR
 from replica_audit.auditing.findings.meta import META_NO_LEADER, META_UNCLEAN_ELECTION
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT, REP_LEADER_SHORTER
@@ -28,9 +27,6 @@ from replica_audit.text import capitalise
 
 #: Codes for which the plan has steps of its own, with or without a decision.
 _OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
-
-#: Codes whose remedy names the copy to make first where they are undecided.
-_COPIED_FIRST = frozenset((EPO_FILE_CORRUPT.code, EPO_CACHE_MISSING.code))
 
 #: Codes for missing evidence, and for logs that are not compared because of it.
 _OF_EVIDENCE = (CAP_NOT_CAPTURED.code, CAP_MOVED.code, CAP_SECOND_HAND.code)
@@ -173,7 +169,7 @@ def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
     is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
     is_decided = row.code in _DECIDED and place_of(row) in decided
     # A replica is not moved away before it is known to be damaged. Some remedies say so, and what to copy first.
-    is_open = row.code in codes_with("moved_away") - _COPIED_FIRST and row.confidence == "suspect"
+    is_open = row.code in codes_with("moved_away") - codes_with("copied_first") and row.confidence == "suspect"
     return _is_medium(row) and not is_own and not is_decided and not is_open
 
 

@@ -56,7 +56,11 @@ def damaged_pair(
     for other in others:
         same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
         if same_place and other.crc_valid != batch.crc_valid:
-            return _crc_pair(reference, follower, batch, other)
+            bad, good, damaged = (reference, follower, other) if batch.crc_valid else (follower, reference, batch)
+            is_backwards = damaged.last_offset < damaged.base_offset
+            end = max(batch.end_offset, other.end_offset) if is_backwards else damaged.end_offset
+            detail = f"checksum of the batch at offset {damaged.base_offset} fails here and is right on broker {good.broker_id}"
+            return CorruptPair("crc", damaged.base_offset, end, bad.broker_id, good.broker_id, damaged.position, detail)
     return None
 
 
@@ -78,19 +82,6 @@ def changed_magic(
         yield CorruptPair(
             "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
         )
-
-
-def _crc_pair(reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, other: Batch) -> CorruptPair:
-    bad, good, damaged = (reference, follower, other) if batch.crc_valid else (follower, reference, batch)
-    return CorruptPair(
-        "crc",
-        damaged.base_offset,
-        max(batch.end_offset, other.end_offset) if damaged.last_offset < damaged.base_offset else damaged.end_offset,
-        bad.broker_id,
-        good.broker_id,
-        damaged.position,
-        f"checksum of the batch at offset {damaged.base_offset} fails here and is right on broker {good.broker_id}",
-    )
 
 
 def changed_headers(
@@ -124,19 +115,8 @@ def changed_headers(
             f"base offset {odd.base_offset} and leader epoch {odd.leader_epoch} here, {right.base_offset} and "
             f"{right.leader_epoch} on broker {good.broker_id}, for the same bytes under the checksum"
         )
-        pairs.append(
-            CorruptPair(
-                "blind",
-                right.base_offset,
-                right.end_offset,
-                bad.broker_id,
-                good.broker_id,
-                odd.position,
-                detail,
-                odd,
-                right,
-            )
-        )
+        span = right.base_offset, right.end_offset
+        pairs.append(CorruptPair("blind", *span, bad.broker_id, good.broker_id, odd.position, detail, odd, right))
         kept_own[at] = kept_theirs[place] = False
     return pairs, unmatched.where(kept_own), foreign.where(kept_theirs)
 
@@ -253,12 +233,9 @@ def align(
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
     unmatched, foreign = unmatched_batches(own, theirs, floor, compacted)
-    magic = list(changed_magic(reference, follower, own, theirs))
-    if not unmatched and not foreign:
-        return Alignment((), tuple(magic), NO_BATCHES, own, theirs)
     unchecked = unmatched.unchecked, foreign.where(foreign.starts < follower.log_end_offset).unchecked
     blind, unmatched, foreign = changed_headers(reference, follower, unmatched, foreign)
-    corrupt = [*blind, *magic]
+    corrupt = [*blind, *changed_magic(reference, follower, own, theirs)]
     if not unmatched and not foreign:
         return Alignment((), tuple(corrupt), NO_BATCHES, own, theirs, *unchecked)
     alone = _alone(reference, unmatched, theirs)
@@ -333,18 +310,14 @@ def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool
 
 def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> DifferenceKind | None:
     """Kind of conflict by batch headers (epoch, content or format); None if they are compatible."""
-    if any(other.epoch != batch.epoch for other in others if other.epoch is not None and batch.epoch is not None):
+    epochs = [other.epoch for other in others]
+    if batch.epoch is not None and any(epoch not in (None, batch.epoch) for epoch in epochs):
         return "epoch"
-    if any(
-        (other.epoch is None) != (batch.epoch is None) or (batch.epoch is None and other.magic != batch.magic)
-        for other in others
-    ):
+    is_mixed = any((epoch is None) != (batch.epoch is None) for epoch in epochs)
+    if is_mixed or (batch.epoch is None and any(other.magic != batch.magic for other in others)):
         # Records were converted between formats or rewritten by the cleaner: only decoding can decide.
         return None if compacted else "format"
-    if compacted:
-        legacy = batch.magic < 2 or batch.epoch is None or any(other.epoch is None for other in others)
-        return None if legacy else "content"
-    return "content"
+    return None if compacted and (batch.magic < 2 or batch.epoch is None) else "content"
 
 
 def _is_same_content(batch: Batch, other: Batch) -> bool:
@@ -441,10 +414,5 @@ def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: i
     epoch = lineage.epoch_for_offset(start)
     if epoch is None or epoch == batch.epoch:
         return None
-    return epoch if epoch > batch.epoch or _is_followed_by(batch, batches, batch.epoch) else None
-
-
-def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
-    """True if a batch of an epoch below `below` follows `batch`."""
-    epochs = batches.epochs[batches.starts >= batch.end_offset]
-    return bool(((epochs >= 0) & (epochs < below)).any())
+    later = batches.epochs[batches.starts >= batch.end_offset]
+    return epoch if epoch > batch.epoch or ((later >= 0) & (later < batch.epoch)).any() else None

@@ -8,7 +8,7 @@ has all records of some keys, and shelves are compared one by one.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -36,71 +36,44 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
-_SLIM_FIELDS = {"offset": "i8", "key": "u8", "producer_id": "i8", "transactional": "?", "has_value": "?"}
-_SLIM_DTYPE = np.dtype(list(_SLIM_FIELDS.items()))
+KEYED_DTYPE = np.dtype(
+    [("offset", "i8"), ("key", "u8"), ("producer_id", "i8"), ("transactional", "?"), ("has_value", "?")]
+)
 #: Maximum number of offsets of doubtful keys named by a finding.
 _SHOWN = 5
 
 
-class KeyRows(NamedTuple):
-    """Keyed data records, unordered, with the fields that a key's state needs."""
+def keyed(records: NDArray[np.void]) -> NDArray[np.void]:
+    """Data records with a key among `RECORD_DTYPE` rows, with the fields that a key's state needs (`KEYED_DTYPE`)."""
+    chosen = records[records["has_key"] & ~records["control"]]
+    rows = np.empty(len(chosen), KEYED_DTYPE)
+    for name in KEYED_DTYPE.names or ():
+        rows[name] = chosen[name]
+    return rows
 
-    rows: NDArray[np.void]
 
-    @classmethod
-    def slim(cls, records: NDArray[np.void]) -> KeyRows:
-        """Select keyed data records of `RECORD_DTYPE` rows; control records and records without a key are left out."""
-        chosen = records[records["has_key"] & ~records["control"]]
-        rows = np.empty(len(chosen), _SLIM_DTYPE)
-        for name in _SLIM_FIELDS:
-            rows[name] = chosen[name]
-        return cls(rows)
+def _latest(rows: NDArray[np.void], decisions: Decisions) -> NDArray[np.void]:
+    """Last visible row of each key, by key."""
+    rows = rows[decisions.visible(rows)]
+    rows = rows[np.lexsort((rows["offset"], rows["key"]))]
+    return rows[np.append(rows["key"][1:] != rows["key"][:-1], True)] if len(rows) else rows
 
-    @classmethod
-    def concatenate(cls, parts: Iterable[KeyRows]) -> KeyRows:
-        return cls(np.concatenate([np.empty(0, _SLIM_DTYPE), *(part.rows for part in parts)]))
 
-    def producers(self) -> set[int]:
-        """Producer ids of transactional records."""
-        return set(np.unique(self.rows["producer_id"][self.rows["transactional"]]).tolist())
-
-    def latest(self, decisions: Decisions) -> NDArray[np.void]:
-        """Last visible row of each key, by key."""
-        rows = self.rows[decisions.visible(self.rows)]
-        rows = rows[np.lexsort((rows["offset"], rows["key"]))]
-        if not len(rows):
-            return rows
-        return rows[np.append(rows["key"][1:] != rows["key"][:-1], True)]
+#: Offset (-1 for none) and liveness of the latest record of each key.
+_Latest = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
 
 
 class Doubts(NamedTuple):
-    """Keys whose latest records in the differing batches differ, with their offsets on either side (-1 for none)."""
+    """Keys whose latest records in the differing batches differ."""
 
     keys: NDArray[np.uint64]
     """Hashes of the keys, sorted."""
-    reference: NDArray[np.int64]
-    reference_alive: NDArray[np.bool_]
-    follower: NDArray[np.int64]
-    follower_alive: NDArray[np.bool_]
-
-    @property
-    def needed_from(self) -> int:
-        """Offset at or above which a batch on both sides must end to hold the latest record of such a key."""
-        return int(min(self.reference.min(), self.follower.min())) if len(self.keys) else 0
+    reference: _Latest
+    follower: _Latest
 
 
-def latest_differs(reference: KeyRows, follower: KeyRows, decisions: Decisions) -> Doubts:
-    """Find the keys in doubt from the visible records of the differing batches."""
-    theirs = reference.latest(decisions)
-    own = follower.latest(decisions)
-    keys = np.union1d(theirs["key"], own["key"])
-    columns = [values for rows in (theirs, own) for values in _spread(keys, rows)]
-    differ = columns[0] != columns[2]
-    return Doubts(keys[differ], *(values[differ] for values in columns))
-
-
-def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Offset (-1 for none) and liveness of the latest record of each of `keys`, which are sorted."""
+def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> _Latest:
+    """The `latest` records of `keys`, which are sorted."""
     offsets = np.full(len(keys), -1, np.int64)
     alive = np.zeros(len(keys), bool)
     known = latest[np.isin(latest["key"], keys, assume_unique=True)]
@@ -146,54 +119,6 @@ class KeyState:
         return self.alive_on_follower + self.alive_on_reference + self.other_value
 
 
-def compare_keys(
-    doubts: Doubts,
-    common: KeyRows,
-    later: KeyRows,
-    decisions: Decisions,
-    floor: int,
-    end: int,
-    *,
-    reference_limits: tuple[int, int],
-    follower_limits: tuple[int, int],
-    undecided: NDArray[np.uint64],
-) -> KeyState:
-    """Compare the keys in doubt over [floor, end).
-
-    `common`: their records in batches that both have; `later`: those above `end` on the longer side, which make a key
-    incomparable; `undecided`: keys that a transaction makes so (`CompactedPair.undecided_on`). The limits of a side are its
-    blind end and its cleaner's end: a key without records on one side was deleted by a tombstone below that side's cleaner's
-    end, which the other side may not have reached.
-    """
-    keys = doubts.keys
-    inside = KeyRows(common.rows[(common.rows["offset"] >= floor) & (common.rows["offset"] < end)])
-    offsets, alive = _spread(keys, inside.latest(decisions))
-    theirs, their_alive = _newer((doubts.reference, doubts.reference_alive), (offsets, alive))
-    own, own_alive = _newer((doubts.follower, doubts.follower_alive), (offsets, alive))
-    differ = (theirs != own) & (their_alive | own_alive)
-    excused = np.isin(keys, later.rows["key"]) | np.isin(keys, undecided)
-    for gone, (blind_end, cleaned_end) in ((theirs, reference_limits), (own, follower_limits)):
-        if blind_end > floor:
-            excused |= gone < blind_end
-        if cleaned_end > end:
-            excused |= gone < 0
-    sure = differ & ~excused
-    spots = np.sort(np.concatenate([side[sure & (side >= 0)] for side in (theirs, own)]))
-    return KeyState(
-        alive_on_follower=int((sure & own_alive & ~their_alive).sum()),
-        alive_on_reference=int((sure & their_alive & ~own_alive).sum()),
-        other_value=int((sure & their_alive & own_alive).sum()),
-        start_offset=int(spots[0]) if len(spots) else None,
-        end_offset=int(spots[-1]) + 1 if len(spots) else None,
-        offsets=tuple(np.unique(spots)[:_SHOWN].tolist()),
-        undecided=int((differ & excused & ~np.isin(keys, later.rows["key"])).sum()),
-    )
-
-
-#: Offset (-1 for none) and liveness of the latest record of each key.
-_Latest = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
-
-
 def _newer(one: _Latest, other: _Latest) -> _Latest:
     chosen = other[0] > one[0]
     return np.where(chosen, other[0], one[0]), np.where(chosen, other[1], one[1])
@@ -222,24 +147,25 @@ class KeyStore:
         """True if the records are in a file."""
         return self._file is not None
 
-    def add(self, rows: KeyRows) -> None:
-        self.producers |= rows.producers()
-        self._held.append(rows.rows)
-        self._held_bytes += rows.rows.nbytes
+    def add(self, rows: NDArray[np.void]) -> None:
+        """Add rows of `KEYED_DTYPE`."""
+        self.producers |= set(np.unique(rows["producer_id"][rows["transactional"]]).tolist())
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
         if self._held_bytes > HELD_BYTES:
             self._write()
 
-    def shelf(self, number: int | None) -> KeyRows:
+    def shelf(self, number: int | None) -> NDArray[np.void]:
         """Return the records of one shelf, or for None all records of a store in memory."""
-        held = KeyRows.concatenate(map(KeyRows, self._held)).rows
+        held = np.concatenate([np.empty(0, KEYED_DTYPE), *self._held])
         if number is None:
-            return KeyRows(held)
+            return held
         parts = [held[shelf_of(held["key"]) == number]]
         if self._file is not None:
             for place, size in self._places[number]:
                 self._file.seek(place)
                 parts.append(np.frombuffer(self._file.read(size), held.dtype))
-        return KeyRows(np.concatenate(parts))
+        return np.concatenate(parts)
 
     def _write(self) -> None:
         if self._file is None:
@@ -290,24 +216,16 @@ class CompactedReplica:
     def add_records(self, rows: NDArray[np.void], others: NDArray[np.void]) -> None:
         """Add records (`RECORD_DTYPE`); `others` are the other side's records of the same window."""
         self.only += int(offsets_only_in(rows, others).sum())
-        self.store.add(KeyRows.slim(rows))
+        self.store.add(keyed(rows))
 
     def markers(self) -> NDArray[np.void]:
         """Batches that are transaction markers."""
         bits = CONTROL | TRANSACTIONAL
         return self.batches[self.batches["attributes"] & bits == bits]
 
-    def shared_data(self) -> NDArray[np.bool_]:
-        """Mask of the data batches that are byte for byte the same on the other side."""
-        odd = np.isin(self.batches["base_offset"], [batch.base_offset for batch in self.odd])
-        return ~odd & self._holds_data()
-
-    def data_above(self, end: int) -> NDArray[np.void]:
-        """Data batches that end above `end`."""
-        return self.batches[(self.batches["last_offset"] >= end) & self._holds_data()]
-
-    def _holds_data(self) -> NDArray[np.bool_]:
-        return self.batches["attributes"] & CONTROL == 0
+    def data_from(self, offset: int) -> NDArray[np.void]:
+        """Data batches that end above `offset`."""
+        return self.batches[(self.batches["last_offset"] >= offset) & (self.batches["attributes"] & CONTROL == 0)]
 
 
 @dataclass(slots=True)
@@ -357,28 +275,54 @@ class CompactedPair:
             markers = [*markers, *self._read_markers(common.producers - producers)]
         decisions = Decisions.of(markers)
         self.unread += [OffsetRange(problem.start_offset, problem.end_offset) for problem in self.reading.problems]
-        reference_limits, follower_limits = (
-            _limits(side.facts, self.floor, self.end, self.unread) for side in self._sides
-        )
+        limits = [_limits(side.facts, self.floor, self.end, self.unread) for side in self._sides]
         state = KeyState()
         for shelf in shelves_of((*self._stores, common, later)):
-            state += compare_keys(
-                self._doubts_on(shelf, first_decisions),
-                common.shelf(shelf),
-                later.shelf(shelf),
-                decisions,
-                self.floor,
-                self.end,
-                reference_limits=reference_limits,
-                follower_limits=follower_limits,
-                undecided=self.undecided_on(shelf, decisions),
-            )
+            doubts = self._doubts_on(shelf, first_decisions)
+            shared = _spread(doubts.keys, _latest(self._inside(common.shelf(shelf)), decisions))
+            goes_on = np.isin(doubts.keys, later.shelf(shelf)["key"])
+            excused = goes_on | np.isin(doubts.keys, self._undecided_on(shelf, decisions))
+            state += self._state_of(doubts, shared, limits, goes_on, excused)
         return state
 
-    def undecided_on(self, shelf: int | None, decisions: Decisions) -> NDArray[np.uint64]:
+    def _state_of(
+        self,
+        doubts: Doubts,
+        shared: _Latest,
+        limits: Sequence[tuple[int, int]],
+        goes_on: NDArray[np.bool_],
+        excused: NDArray[np.bool_],
+    ) -> KeyState:
+        """Compare the keys in doubt over [floor, end), given their latest records in batches that both have, and the `_limits` of both.
+
+        `goes_on`: the longer side has a later record, which makes a key incomparable; `excused`: that, or a transaction makes it so. A
+        key without records on one side was deleted by a tombstone below that side's cleaner's end, which the other side may not have
+        reached.
+        """
+        theirs, their_alive = _newer(doubts.reference, shared)
+        own, own_alive = _newer(doubts.follower, shared)
+        differ = (theirs != own) & (their_alive | own_alive)
+        for gone, (blind_end, cleaned_end) in zip((theirs, own), limits, strict=True):
+            if blind_end > self.floor:
+                excused |= gone < blind_end
+            if cleaned_end > self.end:
+                excused |= gone < 0
+        sure = differ & ~excused
+        spots = np.sort(np.concatenate([side[sure & (side >= 0)] for side in (theirs, own)]))
+        return KeyState(
+            alive_on_follower=int((sure & own_alive & ~their_alive).sum()),
+            alive_on_reference=int((sure & their_alive & ~own_alive).sum()),
+            other_value=int((sure & their_alive & own_alive).sum()),
+            start_offset=int(spots[0]) if len(spots) else None,
+            end_offset=int(spots[-1]) + 1 if len(spots) else None,
+            offsets=tuple(np.unique(spots)[:_SHOWN].tolist()),
+            undecided=int((differ & excused & ~goes_on).sum()),
+        )
+
+    def _undecided_on(self, shelf: int | None, decisions: Decisions) -> NDArray[np.uint64]:
         """Hashes of keys with a record that only one side has, in a transaction that ends past that side's log, which goes on. The
         other side's cleaner may have removed all of the transaction, with its marker: the next one there may be of a later one."""
-        reference, follower = (store.shelf(shelf).rows for store in self._stores)
+        reference, follower = (store.shelf(shelf) for store in self._stores)
         found = []
         for side, own, others in ((self.reference, reference, follower), (self.follower, follower, reference)):
             if not side.facts.is_at_rest:
@@ -390,8 +334,12 @@ class CompactedPair:
         return rows[(rows["offset"] >= self.floor) & (rows["offset"] < self.end)]
 
     def _doubts_on(self, shelf: int | None, decisions: Decisions) -> Doubts:
-        reference, follower = (store.shelf(shelf) for store in self._stores)
-        return latest_differs(reference, follower, decisions)
+        """Keys in doubt by the visible records of the differing batches."""
+        latest = [_latest(store.shelf(shelf), decisions) for store in self._stores]
+        keys = np.union1d(*(rows["key"] for rows in latest))
+        (theirs, their_alive), (own, own_alive) = (_spread(keys, rows) for rows in latest)
+        differ = theirs != own
+        return Doubts(keys[differ], (theirs[differ], their_alive[differ]), (own[differ], own_alive[differ]))
 
     def _keys_in_doubt(self, decisions: Decisions) -> tuple[NDArray[np.uint64], int]:
         """Hashes of the keys whose latest records in the differing batches differ, and the offset from which other batches matter.
@@ -403,21 +351,24 @@ class CompactedPair:
         for shelf in shelves_of(self._stores):
             doubts = self._doubts_on(shelf, decisions)
             found.append(doubts.keys)
-            needed_from += [doubts.needed_from] if len(doubts.keys) else []
+            if len(doubts.keys):
+                # A batch on both sides that ends below holds the latest record of no such key.
+                needed_from.append(int(min(doubts.reference[0].min(), doubts.follower[0].min())))
         return np.concatenate(found), max(self.floor, min(needed_from, default=self.floor))
 
     def _read_common(self, store: KeyStore, keys: NDArray[np.uint64], needed_from: int) -> None:
         """Add the records of `keys` in batches that both have, from `needed_from` to the end, to `store`."""
-        batches = self.reference.batches
-        wanted = (batches["last_offset"] + 1 > needed_from) & (batches["base_offset"] < self.end)
-        _read_keyed(store, self.reference.facts, batches[wanted & self.reference.shared_data()], keys, self.reading)
+        batches = self.reference.data_from(needed_from)
+        odd = np.isin(batches["base_offset"], [batch.base_offset for batch in self.reference.odd])
+        shared = batches[~odd & (batches["base_offset"] < self.end)]
+        _read_keyed(store, self.reference.facts, shared, keys, self.reading)
 
     def _read_later(self, store: KeyStore, keys: NDArray[np.uint64]) -> None:
         """Add the records of `keys` that the longer side has above the end to `store`; none if the logs conflict there."""
         if not self.is_conflict:
             reference, follower = self._sides
             longer = reference if reference.facts.log_end_offset > follower.facts.log_end_offset else follower
-            _read_keyed(store, longer.facts, longer.data_above(self.end), keys, self.reading)
+            _read_keyed(store, longer.facts, longer.data_from(self.end), keys, self.reading)
 
     def _read_markers(self, producers: set[int]) -> list[NDArray[np.void]]:
         """Markers of `producers`: the reference's, and those that only the follower has below a conflict."""
@@ -455,7 +406,7 @@ def _read_keyed(
     parts = np.cumsum(batches["size"].astype(np.int64)) // _READ_BYTES
     starts = np.flatnonzero(np.diff(parts, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(batches)]):
-        store.add(KeyRows.slim(reading.rows(facts, batches_of(batches[start:stop]), keys)[0]))
+        store.add(keyed(reading.rows(facts, batches_of(batches[start:stop]), keys)[0]))
 
 
 def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[OffsetRange]) -> tuple[int, int]:

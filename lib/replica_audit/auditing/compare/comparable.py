@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.wanted_chunks import differing_chunks
-from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.batch_header import or_absent
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.snapshot.provenance import UNPROVEN, are_comparable
@@ -61,7 +61,8 @@ def open_question(reference: Reference, item: Comparison, is_epoch_said: bool) -
     follower = item.follower
     if not (leader.second_hand or follower.second_hand):
         return None
-    if (leader.compacted or follower.compacted) and _differ(leader, item):
+    is_compacted = leader.compacted or follower.compacted
+    if is_compacted and item.differs_from(leader, ("last_offset", "leader_epoch", "crc", "size")):
         if follower.compaction_is_assumed:
             return (
                 f"its log and that of broker {leader.broker_id} differ, there are gaps, and whether the topic is compacted, which would "
@@ -86,13 +87,6 @@ def open_question(reference: Reference, item: Comparison, is_epoch_said: bool) -
     return None
 
 
-def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
-    """True if the batches differ within the range that both logs cover."""
-    start = shared_start(leader, item.follower)
-    end = shared_end(leader, item.follower)
-    return item.differs_between(start, end, ("last_offset", "leader_epoch", "crc", "size"))
-
-
 class RecreatedTopic(NamedTuple):
     """Reason why two logs without a common batch may belong to different topics."""
 
@@ -114,7 +108,8 @@ def other_life(
     are_both_known = None not in (leader.directory.topic_id, follower.directory.topic_id)
     if are_both_known or not _nothing_in_common(leader, item):
         return None
-    first = _first_epoch(reference)
+    # An empty log begins in the epoch in which its leader would write.
+    first = next((epoch for epoch, _ in leader.lineage), reference.log_epoch)
     last = follower.last_leader_epoch
     pair = f"broker {follower.broker_id} and broker {leader.broker_id} have no batch in common, and no topic id tells whether the topic was "
     pair += "deleted and created again"
@@ -146,12 +141,6 @@ def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
     shared = leader.chunks.keys() & follower.chunks.keys()
     same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in shared)
     return not same and not (find_rows(own, theirs) >= 0).any()
-
-
-def _first_epoch(reference: Reference) -> int | None:
-    """Epoch in which the reference's log starts; if the log is empty, the one in which its leader would write."""
-    lineage = reference.facts.lineage
-    return next(iter(lineage))[0] if lineage else reference.log_epoch
 
 
 def _created_after(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from replica_audit.auditing.compare.aligned_pair import Records, align_pair
 from replica_audit.auditing.compare.alignment import Alignment, Difference
 from replica_audit.auditing.compare.compacted import Compaction
-from replica_audit.auditing.compare.divergence_cause import Tail
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs_of
 from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
     from replica_audit.segments.batch_rows import Batches
+
+
+class Tail(NamedTuple):
+    """Last records of a follower past the reference's end that share a property."""
+
+    start_offset: int
+    why: str
+    """Clause on the property, and its source."""
 
 
 class Comparison(NamedTuple):
@@ -77,8 +84,6 @@ class Comparison(NamedTuple):
 
     def problems_by_broker(self, kind: RecordProblemKind) -> list[list[RecordProblem]]:
         """Problems of a kind, grouped by broker."""
-        if not self.problems:
-            return []
         of_kind = sorted((one for one in self.problems if one.kind == kind), key=lambda one: one.broker_id)
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 
@@ -95,8 +100,9 @@ class Comparison(NamedTuple):
         tail = self.undecided
         return tail is not None and bool((self.ahead.starts >= tail.start_offset).all())
 
-    def differs_between(self, start: int, end: int, names: Sequence[str]) -> bool:
-        """True if the two have different batches in [start, end), compared by base offset and the fields `names`."""
+    def differs_from(self, reference: ReplicaFacts, names: Sequence[str]) -> bool:
+        """True if the two have different batches where both logs are, compared by base offset and the fields `names`."""
+        start, end = shared_start(reference, self.follower), shared_end(reference, self.follower)
         own, theirs = (
             batches.where((batches.ends > start) & (batches.starts < end)).columns(*names)
             for batches in (self.alignment.own, self.alignment.reference)
@@ -156,10 +162,9 @@ def compare(
     runs = runs_of(alignment.differences, stretches, cut, deleted_to, follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
-    overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
-    prefix_end = None
-    if overlap:
-        prefix_end = runs[0].start_offset if runs else shared_end(leader, follower)
+    prefix_end: int | None = runs[0].start_offset if runs else shared_end(leader, follower)
+    if not runs and shared_end(leader, follower) < shared_start(leader, follower):
+        prefix_end = None
     return Comparison(
         follower=follower,
         alignment=alignment,

@@ -31,14 +31,6 @@ class Cause(NamedTuple):
         return self.clean is True and not self.came_back
 
 
-class Tail(NamedTuple):
-    """Last records of a follower past the reference's end that share a property."""
-
-    start_offset: int
-    why: str
-    """Clause on the property, and its source."""
-
-
 def promised_in_all(causes: Iterable[Cause | None]) -> int | None:
     """Upper bound of the records acknowledged with acks=all; None if unknown for one of `causes`."""
     total = 0

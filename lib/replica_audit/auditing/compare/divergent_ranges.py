@@ -146,13 +146,15 @@ def _run(
     lacking, again = (
         Batches.joined([item.batches for item in group if item.written_again is same]).once() for same in (False, True)
     )
-    committed_end = None
+    committed_end = proof = None
     if first.conflicting:
         stretch = next(part for part in stretches if part.holds(start))
         checkpoint = follower.directory.high_watermark_checkpoint
         end_here = min(stretch.end_offset, follower.log_end_offset)
         if checkpoint is not None and start < checkpoint <= end_here and (lacking.starts < checkpoint).any():
             committed_end = checkpoint
+            text, path = f"its own high watermark reached {checkpoint}", follower.directory.high_watermark_file.path
+            proof = CommitProof("checkpoint", follower.broker_id, text, str(checkpoint), path)
     return DivergentRange(
         start_offset=start,
         end_offset=end,
@@ -168,12 +170,5 @@ def _run(
         compacted=follower.compacted,
         batches=lacking,
         written_again=again,
-        proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
-    )
-
-
-def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> CommitProof:
-    text = f"its own high watermark reached {checkpoint}"
-    return CommitProof(
-        "checkpoint", follower.broker_id, text, str(checkpoint), follower.directory.high_watermark_file.path
+        proof=proof,
     )

@@ -79,7 +79,7 @@ def confirm_rot(
 
     `rows` are the batches (`BATCH_DTYPE`) of chunks whose digests differ.
     """
-    confirmed: dict[CopyKey, dict[tuple, CorruptEpoch]] = {}
+    confirmed = []
     for one in doubts:
         own = rows[one.key]
         other = rows[one.good_key]
@@ -92,8 +92,16 @@ def confirm_rot(
         if one.is_contested and not _is_foreign(own, one, rows):
             continue
         if len(own) and all(content in held for content in _contents(own)):
-            confirmed.setdefault(one.key, {}).setdefault((one.start_offset, one.end_offset), one)
-    return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
+            confirmed.append(one)
+    return rot_by_copy(confirmed)
+
+
+def rot_by_copy(doubts: Iterable[CorruptEpoch]) -> dict[CopyKey, tuple[CorruptEpoch, ...]]:
+    """Suspicions by copy, in order of their ranges; of several on one range the first."""
+    found: dict[CopyKey, dict[tuple[int, int], CorruptEpoch]] = {}
+    for one in doubts:
+        found.setdefault(one.key, {}).setdefault((one.start_offset, one.end_offset), one)
+    return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in found.items()}
 
 
 def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[CopyKey, NDArray[np.void]]) -> bool:

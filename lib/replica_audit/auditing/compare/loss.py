@@ -16,6 +16,7 @@ from replica_audit.auditing.compare.distinct_records import (
     piece_of,
     sum_counts,
 )
+from replica_audit.batch_header import ABSENT, or_absent
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -83,12 +84,8 @@ def count_loss(
 def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
     """End of the records past the reference's end that its checkpoint, or the follower's, proves committed; -1 without such
     proof. They must be of the reference's own leadership."""
-    own = follower.directory.high_watermark_checkpoint
-    marks = [
-        reference.directory.high_watermark_checkpoint,
-        own if own is not None and own <= follower.log_end_offset else None,
-    ]
-    return max((mark for mark in marks if mark is not None), default=-1)
+    mark, own = (or_absent(facts.directory.high_watermark_checkpoint) for facts in (reference, follower))
+    return max(mark, own if own <= follower.log_end_offset else ABSENT)
 
 
 def count_run(item: Comparison, run: DivergentRange) -> Count:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from replica_audit.auditing.compare.remote_storage import own_ranges
+from replica_audit.auditing.compare.remote_storage import needed_from_store, own_ranges
 from replica_audit.model import (
     CHUNK_OFFSETS,
     OffsetRange,
@@ -78,7 +78,12 @@ def check_contents(
             found.append(ContentDeviation("unread", one.segment, path, one.unread or "", is_encoded=is_encoded))
             continue
         if damaged := _damaged(one):
-            needed = _needed(facts, lineage, one.segment, damaged, sound)
+            own = (
+                OffsetRange(max(part.start_offset, whole.start_offset), min(part.end_offset, whole.end_offset))
+                for part in damaged
+                for whole in own_ranges(one.segment, lineage)
+            )
+            needed = needed_from_store(facts, own, sound)
             reason = one.summary.damage[0].reason if one.summary.damage else None
             spans = " and ".join(f"[{part.start_offset}, {part.end_offset})" for part in damaged[:3])
             text = f"{spans} cannot be read" + (f": {reason}" if reason else "")
@@ -115,25 +120,6 @@ def without_batch(segment: RemoteSegment, stored: RemoteObject, summary: Segment
     if stored.segment_bytes != segment.size_bytes:
         found.append(OffsetRange(end, segment.end_offset))
     return joined(part for part in found if part.start_offset < part.end_offset)
-
-
-def _needed(
-    facts: ReplicaFacts,
-    lineage: Lineage,
-    segment: RemoteSegment,
-    damaged: Iterable[OffsetRange],
-    sound: OffsetSet,
-) -> tuple[OffsetRange, ...]:
-    """Damaged offsets that belong to the log, at or above its start, in none of its files, and `sound` in no other segment."""
-    own = (
-        OffsetRange(
-            max(part.start_offset, whole.start_offset, facts.log_start_offset),
-            min(part.end_offset, whole.end_offset, facts.local_start_offset),
-        )
-        for part in damaged
-        for whole in own_ranges(segment, lineage)
-    )
-    return tuple(sound.missing_from(one for one in own if one.start_offset < one.end_offset))
 
 
 def _beside_metadata(one: StoredContent) -> Iterator[str]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
-from replica_audit.auditing.compare.remote_storage import latest_epochs, own_ranges
+from replica_audit.auditing.compare.remote_storage import latest_epochs, needed_from_store, own_ranges
 from replica_audit.literals import RemoteBasis, StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteListing, RemoteObject, RemoteSegment, joined
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
@@ -154,13 +154,28 @@ class StoreMoments:
         return latest_ms is not None and latest_ms + _CLOCKS_DIFFER_MS <= self.told_until_ms
 
 
+def stored_whole(segments: Iterable[RemoteSegment], listing: RemoteListing) -> list[tuple[RemoteSegment, RemoteObject]]:
+    """Copied segments whose objects are all in the store, each with these."""
+    segments = tuple(segments)
+    objects = listing.of(segments)
+    return [
+        (one, stored)
+        for one in segments
+        if one.state == COPY_FINISHED and (stored := objects.get(one.segment_id)) is not None and not stored.missing
+    ]
+
+
 def find_deviations(
     facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], moments: StoreMoments
 ) -> StoreDeviations:
     """Find the differences; `segments` are the uncontradicted ones of the log's topic id, `moments` belong to all of them."""
-    objects = moments.listing.of(segments)
-    missing = tuple(_find_missing(facts, lineage, segments, objects, moments))
-    resized = tuple(_find_resized(segments, objects, moments))
+    whole = stored_whole(segments, moments.listing)
+    missing = tuple(_find_missing(facts, lineage, segments, whole, moments))
+    resized = tuple(
+        ResizedObject(segment, stored)
+        for segment, stored in whole
+        if moments.was_listed_after(segment) and stored.segment_bytes not in (None, segment.size_bytes)
+    )
     return StoreDeviations(missing, resized)
 
 
@@ -168,37 +183,28 @@ def _find_missing(
     facts: ReplicaFacts,
     lineage: Lineage,
     segments: Sequence[RemoteSegment],
-    objects: dict[str, RemoteObject],
+    whole: Sequence[tuple[RemoteSegment, RemoteObject]],
     moments: StoreMoments,
 ) -> Iterator[MissingObject]:
-    copied = [one for one in segments if one.state == COPY_FINISHED]
-    whole = [one for one in copied if _lacks(objects, one) is None]
-    own_there = [(one, own_ranges(one, lineage)) for one in whole]
-    there = OffsetSet.of(part for _, parts in own_there for part in parts)
-    floor, ceiling = facts.log_start_offset, facts.local_start_offset
+    own_there = [(one, stored, part) for one, stored in whole for part in own_ranges(one, lineage)]
+    there = OffsetSet.of(part for _, _, part in own_there)
     seen = latest_epochs(
         (part.start_offset, one.epochs[-1][0])
-        for one, parts in own_there
-        for part in parts
-        if part.end_offset > floor and moments.was_seen_at_once(one, objects[one.segment_id])
+        for one, stored, part in own_there
+        if part.end_offset > facts.log_start_offset and moments.was_seen_at_once(one, stored)
     )
-    for segment in copied:
-        if (what := _lacks(objects, segment)) is None or moments.was_listed_before(segment):
+    complete = {one.segment_id for one, _ in whole}
+    objects = moments.listing.of(segments)
+    for segment in segments:
+        if segment.state != COPY_FINISHED or segment.segment_id in complete or moments.was_listed_before(segment):
             continue
+        stored = objects.get(segment.segment_id)
+        what = "no object" if stored is None else f"no {stored.missing}"
         own = own_ranges(segment, lineage)
-        inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
-        needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
+        needed = needed_from_store(facts, own, there)
         # Kafka first deletes segments with an epoch that the log still has, oldest first, and then those without.
         certainty, why = _certainty(segment, moments, seen(own[0].start_offset) if own else -1)
-        yield MissingObject(segment, tuple(needed), certainty, why, what)
-
-
-def _lacks(objects: dict[str, RemoteObject], segment: RemoteSegment) -> str | None:
-    """Missing part of a segment; None if it is complete."""
-    one = objects.get(segment.segment_id)
-    if one is None:
-        return "no object"
-    return None if one.missing is None else f"no {one.missing}"
+        yield MissingObject(segment, needed, certainty, why, what)
 
 
 def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int) -> tuple[Certainty, str]:
@@ -233,17 +239,6 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int) -> tup
     return "open", "the store was listed later than the snapshot, and retention may have deleted it in between"
 
 
-def _find_resized(
-    segments: Iterable[RemoteSegment], objects: dict[str, RemoteObject], moments: StoreMoments
-) -> Iterator[ResizedObject]:
-    for segment in segments:
-        stored = objects.get(segment.segment_id)
-        if segment.state != COPY_FINISHED or stored is None or stored.missing or not moments.was_listed_after(segment):
-            continue
-        if stored.segment_bytes not in (None, segment.size_bytes):
-            yield ResizedObject(segment, stored)
-
-
 def seen_in_store(
     segments: Iterable[RemoteSegment],
     listing: RemoteListing,
@@ -255,13 +250,8 @@ def seen_in_store(
     `read` are the ids of those that were read, `contents` their deviations.
     """
     unlike = {one.segment.segment_id for one in contents if one.kind != "unread"}
-    segments = tuple(segments)
-    objects = listing.of(segments)
     seen: dict[str, RemoteBasis] = {}
-    for segment in segments:
-        stored = objects.get(segment.segment_id)
-        if segment.state != COPY_FINISHED or stored is None or stored.missing is not None:
-            continue
+    for segment, stored in stored_whole(segments, listing):
         if segment.segment_id in unlike:
             seen[segment.segment_id] = "differs"
         elif segment.segment_id in read:

@@ -73,28 +73,25 @@ def find_early_deletion(
     now = history[-1] if history else None
     if now is None or now.leader_id != facts.broker_id or not all(one.is_whole for one in segments):
         return None
-    limits = [(name, _retention(now.configs, name)) for name in ("retention.bytes", "retention.ms")]
-    size, age = (limit for _, limit in limits)
-    elected = next(one for one in history if one.leader_epoch == now.leader_epoch)
-    since = [one for one in history if one.leader_epoch >= now.leader_epoch]
-    if size is None or size < 0 or age is None or elected.occasion == "snapshot" or facts.missing or facts.unreadable:
+    term = [one for one in history if one.leader_epoch == now.leader_epoch]
+    limits = {(_retention(one.configs, "retention.bytes"), _retention(one.configs, "retention.ms")) for one in term}
+    size, age = limits.pop()
+    if limits or size is None or size < 0 or age is None or facts.missing or facts.unreadable:
         return None
-    if any(_retention(one.configs, name) != limit for one in since for name, limit in limits):
-        return None
-    start = facts.log_start_offset
-    begun = elected.time_ms
+    elected = term[0]
+    start, begun = facts.log_start_offset, elected.time_ms
     gone = [
-        one
+        (one, one.deleting_ms)
         for one in segments
         if one.deleting_ms is not None and one.copied_ms is not None and one.deleting_ms >= begun
     ]
-    if not gone or max(one.end_offset for one in gone) != start:
+    if elected.occasion == "snapshot" or max((one.end_offset for one, _ in gone), default=-1) != start:
         return None
     if any(
         one.updated_by != facts.broker_id
-        or (one.deleting_ms or 0) > begun + _JUST_ELECTED_MS
-        or (age >= 0 and one.max_timestamp_ms <= (one.deleting_ms or 0) - age)
-        for one in gone
+        or deleting_ms > begun + _JUST_ELECTED_MS
+        or (age >= 0 and one.max_timestamp_ms <= deleting_ms - age)
+        for one, deleting_ms in gone
     ):
         return None
     kept = [one for one in segments if one.state == COPY_FINISHED and one.end_offset > start]
@@ -105,9 +102,9 @@ def find_early_deletion(
         return None
     left = sum(one.size_bytes for one in kept)
     left += sum(one.size_bytes for one in facts.segments if one.base_offset >= reached)
-    if left >= size:
-        return None
-    return EarlyDeletion(tuple(gone), min(one.start_offset for one in gone), start, left, size, elected)
+    deleted = tuple(one for one, _ in gone)
+    first = min(one.start_offset for one in deleted)
+    return EarlyDeletion(deleted, first, start, left, size, elected) if left < size else None
 
 
 def _retention(configs: Mapping[str, str], name: str) -> int | None:

@@ -15,7 +15,7 @@ from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.auditing.compare.replays import lacked_below_start
 from replica_audit.batch_header import or_absent
 from replica_audit.literals import RemoteLineage
-from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment, without
+from replica_audit.model import CHUNK_OFFSETS, OffsetRange, OffsetSet, RemoteSegment, without
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.snapshot.remote_log_metadata import DELETE_STARTED
 
@@ -347,3 +347,12 @@ def own_ranges(segment: RemoteSegment, lineage: Lineage) -> list[OffsetRange]:
         for first, last, epoch, had in _beside(lineage, segment, segment.start_offset)
         if had == epoch
     ]
+
+
+def needed_from_store(
+    facts: ReplicaFacts, parts: Iterable[OffsetRange], elsewhere: OffsetSet
+) -> tuple[OffsetRange, ...]:
+    """Offsets among `parts` of a log that are at or above its start, in none of its files, and not `elsewhere` in remote storage."""
+    low, high = facts.log_start_offset, facts.local_start_offset
+    inside = (OffsetRange(max(one.start_offset, low), min(one.end_offset, high)) for one in parts)
+    return tuple(elsewhere.missing_from(one for one in inside if one.start_offset < one.end_offset))

@@ -73,11 +73,6 @@ def whole_lineage(reference: Reference) -> Lineage:
     return reference.complete(lineage) if has_begun else lineage
 
 
-def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None) -> ReplicaState:
-    """State of the follower as truncation starts; `high_watermark` replaces its own if the input lacks it."""
-    return follower.following_state(replay_lineage(follower, tiered), high_watermark)
-
-
 def leader_states(reference: Reference, lineage: Lineage) -> dict[str, ReplicaState]:
     """State of the reference as a leader with `lineage`, by protocol; for kip-279 and fetch with its own epoch added (B.5)."""
     found = reference.facts.state(lineage)
@@ -89,8 +84,8 @@ def leader_states(reference: Reference, lineage: Lineage) -> dict[str, ReplicaSt
 def replay_all(
     reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
 ) -> dict[str, Replay]:
-    """Replay of each protocol, by name; `high_watermark` as in `follower_state`."""
-    own = follower_state(follower, tiered, high_watermark)
+    """Replay of each protocol, by name; `high_watermark` replaces the follower's own if the input lacks it."""
+    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
     leaders = leader_states(reference, answering_lineage(reference.facts, tiered))
     return {name: replay_one(name, follower, own, leaders[name]) for name in PROTOCOLS}
 

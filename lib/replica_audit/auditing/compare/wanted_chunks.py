@@ -76,13 +76,8 @@ def needed_chunks(
     from the reference's part in remote storage, and those that a cut or an end splits."""
     differing = differing_chunks(reference.facts, follower).difference(verified)
     below = chunks_below(reference.facts, follower, replay_lineage(reference.facts, tiered=True))
-    return differing | below | cut_chunks(reference, follower, replays)
-
-
-def cut_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
-    """Chunks that a cut of the follower, or its end, splits."""
     cuts = set().union(*(chunks_at(follower, first_dropped(follower, outcome)) for outcome in replays.values()))
-    return cuts | chunks_at(reference.facts, follower.log_end_offset)
+    return differing | below | cuts | chunks_at(reference.facts, follower.log_end_offset)
 
 
 def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[set[int], set[int]]:

@@ -22,8 +22,7 @@ CHK_ORPHAN_ENTRY = Code("CHK-ORPHAN-ENTRY", ("info",))
 def judge(case: Case) -> Iterator[Finding]:
     """CHK-* of every replica, and of entries in log dirs without a directory of the partition."""
     for facts in case.replicas:
-        yield from _malformed(facts)
-        yield from _missing_entry(facts)
+        yield from _unusable(facts)
         yield from _start_above(facts)
     for (broker_id, log_dir, file), value in sorted(case.evidence.orphans.items()):
         yield finding(
@@ -54,7 +53,8 @@ def _start_above(facts: ReplicaFacts) -> Iterator[Finding]:
         )
 
 
-def _malformed(facts: ReplicaFacts) -> Iterator[Finding]:
+def _unusable(facts: ReplicaFacts) -> Iterator[Finding]:
+    """CHK-MALFORMED, and CHK-MISSING for a file without an entry for the partition."""
     for file in facts.directory.offset_files:
         if file.state == "malformed":
             yield finding(
@@ -63,17 +63,14 @@ def _malformed(facts: ReplicaFacts) -> Iterator[Finding]:
                 broker_id=facts.broker_id,
                 evidence=[_file(facts, file.path, None)],
             )
-
-
-def _missing_entry(facts: ReplicaFacts) -> Iterator[Finding]:
-    directory = facts.directory
-    if directory.high_watermark_file.state == "present" and directory.high_watermark_checkpoint is None:
+    file = facts.directory.high_watermark_file
+    if file.state == "present" and facts.directory.high_watermark_checkpoint is None:
         yield finding(
             CHK_MISSING,
-            f"broker {facts.broker_id}: {directory.high_watermark_file.path} has no entry for {directory.topic_partition}",
+            f"broker {facts.broker_id}: {file.path} has no entry for {facts.directory.topic_partition}",
             severity="info" if facts.empty else "low",
             broker_id=facts.broker_id,
-            evidence=[_file(facts, directory.high_watermark_file.path, None)],
+            evidence=[_file(facts, file.path, None)],
         )
 
 

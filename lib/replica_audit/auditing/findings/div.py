@@ -23,7 +23,6 @@ from replica_audit.auditing.finding import (
     undecided,
     unless_unwritten,
 )
-from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import Severity, Verdict
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_cut, name_offsets
@@ -175,14 +174,12 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         what = f"{here} has {own} at {where}, which broker {leader.broker_id} never had: its log, {begins}"
         if case.reference.is_replaced:
             what = f"{here} has {own} at {where}; the log of broker {leader.broker_id}, {begins}, but {COPIED_BEFORE}"
+    elif run.is_written_again:
+        what = f"{here} has {own} at {where}, which broker {leader.broker_id} has, too, as {theirs}"
     else:
         # The leader's cleaner may have removed them since.
         has = "had" if leader.compacted else "has"
-        what = (
-            f"{here} has {own} at {where}, which broker {leader.broker_id} has, too, as {theirs}"
-            if run.is_written_again
-            else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
-        )
+        what = f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
     if is_deleted:
         fate = f"they are deleted as broker {follower.broker_id} takes over that beginning"
     elif run.start_offset >= replay.kept_to:
@@ -269,8 +266,7 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome is not None:
         yield _presence(case, item, outcome)
         return
-    shared = shared_start(leader, follower), shared_end(leader, follower)
-    if item.differs_between(*shared, ("last_offset", "crc")):
+    if item.differs_from(leader, ("last_offset", "crc")):
         yield finding(
             DIV_PRESENCE,
             f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "
@@ -287,13 +283,12 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     keys = outcome.keys
     equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
     said = []
-    if outcome.only_reference or outcome.only_follower:
-        has = [(leader, outcome.only_reference, follower), (follower, outcome.only_follower, leader)]
-        told = [
-            f"broker {one} has {count(records, 'record')} that broker {other} does not have"
-            for one, records, other in has
-            if records
-        ]
+    has = [(leader, outcome.only_reference, follower), (follower, outcome.only_follower, leader)]
+    if told := [
+        f"broker {one} has {count(records, 'record')} that broker {other} does not have"
+        for one, records, other in has
+        if records
+    ]:
         said.append(f"in this compacted partition {', and '.join(told)}")
     if not outcome.complete:
         said.append("some records could not be read")
@@ -306,16 +301,9 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
             else "no key was seen with another latest value"
         )
     if keys.undecided:
-        said.append(
-            f"{count(keys.undecided, 'key')} cannot be compared until what is missing has been replicated or read"
-        )
-    return finding(
-        DIV_PRESENCE,
-        "; ".join(said),
-        severity="info",
-        broker_id=follower,
-        evidence=[_CLEANERS],
-    )
+        unknown = count(keys.undecided, "key")
+        said.append(f"{unknown} cannot be compared until what is missing has been replicated or read")
+    return finding(DIV_PRESENCE, "; ".join(said), severity="info", broker_id=follower, evidence=[_CLEANERS])
 
 
 def _formats(item: Comparison) -> Iterator[Finding]:
@@ -359,8 +347,13 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         (keys.alive_on_reference, f"gone from broker {follower} and still there on broker {leader}"),
         (keys.other_value, "with another latest value on each"),
     ]
-    named = ", ".join(str(offset) for offset in keys.offsets)
+    named = ", ".join(map(str, keys.offsets))
     mixed = [facts for facts in (case.reference.facts, item.follower) if facts.cleaning.between_copies]
+    cleaners = (
+        "no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
+    )
+    if mixed:
+        cleaners = "may explain it, as the files are of moments in any order"
     found = finding(
         DIV_KEY_STATE,
         f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "
@@ -372,11 +365,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
             Evidence("batch", text=f"first records in question at offsets {named}", broker_id=follower, value=named),
             considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),
             considered("transactions: records of aborted ones were left out"),
-            considered(
-                "compaction: may explain it, as the files are of moments in any order"
-                if mixed
-                else "compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
-            ),
+            considered(f"compaction: {cleaners}"),
         ],
     )
     if mixed:

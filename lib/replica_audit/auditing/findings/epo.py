@@ -31,13 +31,16 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 EPO_FILE_CORRUPT = Code(
-    "EPO-FILE-CORRUPT", ("high", "medium"), ("LATENT_CORRUPTION", "INCONCLUSIVE"), traits=("damage", "moved_away")
+    "EPO-FILE-CORRUPT",
+    ("high", "medium"),
+    ("LATENT_CORRUPTION", "INCONCLUSIVE"),
+    traits=("damage", "moved_away", "copied_first"),
 )
 EPO_CACHE_MISSING = Code(
     "EPO-CACHE-MISSING",
     ("high", "medium", "info"),
     ("LATENT_CORRUPTION", "INCONCLUSIVE"),
-    traits=("damage", "moved_away"),
+    traits=("damage", "moved_away", "copied_first"),
 )
 EPO_CACHE_STALE = Code("EPO-CACHE-STALE", ("info",))
 EPO_NON_MONOTONIC = Code("EPO-NON-MONOTONIC", ("medium",), traits=("damage", "moved_away"))
@@ -305,16 +308,16 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
     ceiling = shared_end(leader, follower)
     for epoch, start in follower.lineage:
         other = leader.lineage.start_of(epoch)
-        if other is None or other == start or not all(floor < value < ceiling for value in (start, other)):
+        if other is None or other == start:
+            continue
+        low, high = sorted((start, other))
+        if not floor < low < high < ceiling or leader.cannot_read(low, high) or follower.cannot_read(low, high):
             continue
         if any(pair.kind == "blind" and pair.start_offset in (start, other) for pair in item.alignment.corrupt):
             # A changed header field starts there, on one side.
             continue
-        if leader.cannot_read(*sorted((start, other))) or follower.cannot_read(*sorted((start, other))):
-            continue
         if any(
-            part.kind == "format" and part.start_offset <= min(start, other) < part.end_offset
-            for part in item.alignment.differences
+            part.kind == "format" and part.start_offset <= low < part.end_offset for part in item.alignment.differences
         ):
             # One side has these records in a format without epochs.
             continue
@@ -323,7 +326,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
             f"epoch {epoch} begins at {start} on broker {follower.broker_id} and at {other} on broker {leader.broker_id}; "
             "one leader wrote it, so both cannot be right",
             broker_id=follower.broker_id,
-            offsets=(min(start, other), max(start, other)),
+            offsets=(low, high),
             replica_epoch=epoch,
             evidence=[
                 epochs_of_batches(follower),

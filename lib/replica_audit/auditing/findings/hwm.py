@@ -193,20 +193,11 @@ def _history(run: DivergentRange) -> list[Evidence]:
     cause = run.cause
     if cause is None or cause.election is None:
         return []
-    found = [
-        Evidence(
-            "leadership",
-            text=describe(cause.election),
-            broker_id=cause.election.leader_id,
-            value=str(cause.election.leader_epoch),
-        )
-    ]
+    winner, epoch = cause.election.leader_id, str(cause.election.leader_epoch)
+    found = [Evidence("leadership", text=describe(cause.election), broker_id=winner, value=epoch)]
     if cause.clean:
-        found.append(
-            considered(
-                f"a clean election loses nothing unless broker {cause.election.leader_id} had lost the end of its own log"
-            )
-        )
+        text = f"a clean election loses nothing unless broker {winner} had lost the end of its own log"
+        found.append(considered(text))
     return found
 
 
@@ -388,7 +379,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     recovery_point = directory.recovery_point_checkpoint
     told = None
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
+        held_to = _held_to(case, facts, checkpoint)
         unseen = sorted(
             {one.broker_id for one in case.set_aside if not one.end_is_known or one.log_end_offset > held_to}
         )
@@ -454,7 +445,7 @@ def _unless_older(
         return found
     if _deleted_since(case.reference.facts, mark):
         return found._replace(severity="info", verdict=None, confidence="suspect")
-    held_to = max((_held_to(case, facts, other, mark) for other in case.copies), default=facts.log_end_offset)
+    held_to = _held_to(case, facts, mark)
     times = case.options.times
     if facts.is_live and held_to >= mark:
         why = "its log was copied before its checkpoints"
@@ -484,7 +475,12 @@ def _is_older_as_image_only(case: Case, facts: ReplicaFacts) -> bool:
     return times.is_image(facts) or (times.may_be_image(facts) and times.of(facts) is not None)
 
 
-def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
+def _held_to(case: Case, facts: ReplicaFacts, mark: int) -> int:
+    """Offset up to which some copy has the records that a log lost between its end and `mark`."""
+    return max(_held_by(case, facts, other, mark) for other in case.copies)
+
+
+def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
     """Offset up to which `other` has the records that `facts` lost between its log end and `checkpoint`.
 
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
@@ -584,85 +580,72 @@ def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
         left_out.append(considered(f"{stretches} of this partition: in high_watermark_timeline only"))
     for run in summary.runs:
         if run.lasting:
-            tell = {AHEAD: _ahead, REGRESSED: _regressed}.get(run.deviation, _stuck)
-            yield tell(run, left_out)
+            found = {AHEAD: _ahead, REGRESSED: _regressed}.get(run.deviation, _stuck)(run)
+            evidence = (_observed(run), *found.evidence, *left_out)
+            yield found._replace(replica_epoch=run.leader_epoch, evidence=evidence)
 
 
-def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+def _ahead(run: DeviationRun) -> Finding:
+    moments = (
+        "readings of different moments: the high watermark has to be read before the log ends, else it may seem ahead"
+    )
     return finding(
         HWM_AHEAD,
         f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
         f"{run.greatest_recomputed}: {name_offsets(run.least_recomputed, run.greatest_observed)} could be read before "
-        f"every replica that "
-        f"has to hold them was known to{_by(run)}",
+        f"every replica that has to hold them was known to{_by(run)}",
         confidence="suspect",
         broker_id=run.leader_id,
         offsets=(run.least_recomputed, run.greatest_observed),
-        replica_epoch=run.leader_epoch,
-        evidence=[
-            *_observed(run),
-            considered(
-                "readings of different moments: the high watermark has to be read before the log ends, else it "
-                "may seem ahead"
-            ),
-            *left_out,
-        ],
+        evidence=[considered(moments)],
     )
 
 
-def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+def _stuck(run: DeviationRun) -> Finding:
     log_end = run.leader_log_end_offset
     due = run.greatest_recomputed
     # An unobserved log end of the leader is at least the high watermark that is due.
     waiting = (due if log_end is None else log_end) - run.greatest_observed
     least = "at least " if log_end is None else ""
-    what = (
-        f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)} the high watermark of {_leader(run)} stood "
-        f"still at "
-        f"{run.greatest_observed}"
-        if run.held
-        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows {due}"
-    )
-    why = f"{_by(run)}, for longer than a replica may without leaving the ISR" if run.held else "; nothing held it"
+    mark = f"the high watermark of {_leader(run)}"
+    what = f"{_when(run)} {mark} was {run.least_observed}, though the rule allows {due}; nothing held it"
+    otherwise = "min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"
+    if run.held:
+        since = f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)}"
+        what = f"{since} {mark} stood still at {run.greatest_observed}{_by(run)}, for longer than a replica may without leaving the ISR"
+        otherwise = "a controller that could not be reached: then the leader cannot remove a replica from its ISR"
     return finding(
         HWM_STUCK,
-        f"{what}{why}; {least}{count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
+        f"{what}; {least}{count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
         confidence="likely",
         broker_id=run.limiting_broker_id if run.held else run.leader_id,
         offsets=(run.least_observed, log_end if run.held else due),
-        replica_epoch=run.leader_epoch,
         evidence=[
-            *_observed(run),
             considered("the high watermark moves one fetch after the log end: it had more than that time"),
-            considered("a controller that could not be reached: then the leader cannot remove a replica from its ISR")
-            if run.held
-            else considered("min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"),
-            *left_out,
+            considered(otherwise),
         ],
     )
 
 
-def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+def _regressed(run: DeviationRun) -> Finding:
     return finding(
         HWM_REGRESSED,
         f"{_when(run)} the high watermark of {_leader(run)} went back to {run.least_observed}, though "
-        f"{run.greatest_recomputed} had been "
-        "reached in the same leadership",
+        f"{run.greatest_recomputed} had been reached in the same leadership",
         confidence="likely",
         broker_id=run.leader_id,
         offsets=(run.least_observed, run.greatest_recomputed),
-        replica_epoch=run.leader_epoch,
-        evidence=[*_observed(run), considered("a change of leader: no, broker and epoch are the same"), *left_out],
+        evidence=[considered("a change of leader: no, broker and epoch are the same")],
     )
 
 
-def _observed(run: DeviationRun) -> list[Evidence]:
+def _observed(run: DeviationRun) -> Evidence:
     values = (
         f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
         f"{_span(run.least_recomputed, run.greatest_recomputed)}"
     )
     text = f"{count(run.observations, 'observation')} from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
-    return [Evidence("timeline", text=text, broker_id=run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
+    return Evidence("timeline", text=text, broker_id=run.leader_id, value=f"{run.start_ms} {run.end_ms}")
 
 
 def _span(least: int, greatest: int) -> str:
@@ -670,20 +653,14 @@ def _span(least: int, greatest: int) -> str:
 
 
 def _leader(run: DeviationRun) -> str:
-    return (
-        f"broker {run.leader_id} in leader epoch {run.leader_epoch}"
-        if run.leader_epoch is not None
-        else f"broker {run.leader_id}"
-    )
+    return f"broker {run.leader_id}" + ("" if run.leader_epoch is None else f" in leader epoch {run.leader_epoch}")
 
 
 def _by(run: DeviationRun) -> str:
-    return f"; broker {run.limiting_broker_id} limits it" if run.limiting_broker_id is not None else ""
+    return "" if run.limiting_broker_id is None else f"; broker {run.limiting_broker_id} limits it"
 
 
 def _when(run: DeviationRun) -> str:
-    return (
-        f"at {render_time(run.start_ms)}"
-        if run.start_ms == run.end_ms
-        else f"from {render_time(run.start_ms)} to {render_time(run.end_ms)}"
-    )
+    if run.start_ms == run.end_ms:
+        return f"at {render_time(run.start_ms)}"
+    return f"from {render_time(run.start_ms)} to {render_time(run.end_ms)}"

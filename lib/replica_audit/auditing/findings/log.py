@@ -241,7 +241,6 @@ def _wrong(case: Case) -> Iterator[Finding]:
 
 def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start: int) -> Finding:
     end = item.base_offset
-    by_cleaner = facts.is_cleaned(start, end)
     return finding(
         LOG_GAP,
         f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}",
@@ -250,12 +249,12 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start
         offsets=(start, end),
         evidence=[
             _place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"),
-            considered(_by_cleaners(facts, end) if by_cleaner else _not_by_cleaners(facts, start, end)),
+            considered(f"compaction: {_of_cleaners(facts, start, end)}"),
         ],
     )
 
 
-_MAY_BE_CLEANED = "compaction: may explain it, a cleaner that runs goes on after its checkpoint was copied"
+_MAY_BE_CLEANED = "may explain it, a cleaner that runs goes on after its checkpoint was copied"
 
 
 def _gap_severity(facts: ReplicaFacts, start: int, end: int) -> Severity:
@@ -265,23 +264,23 @@ def _gap_severity(facts: ReplicaFacts, start: int, end: int) -> Severity:
     return "low" if facts.may_be_cleaned(start, end) else "medium"
 
 
-def _by_cleaners(facts: ReplicaFacts, end: int) -> str:
-    if facts.compaction_is_assumed:
-        return "compaction: may explain it, the topic's policy is not known (observe it with DescribeConfigs)"
-    if end <= facts.cleaning.cleaned_to:
-        return "compaction: the log is compacted, or was once, and the gap lies in its cleaned part"
-    return "compaction: fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it"
-
-
-def _not_by_cleaners(facts: ReplicaFacts, start: int, end: int) -> str:
+def _of_cleaners(facts: ReplicaFacts, start: int, end: int) -> str:
+    """Clause on whether cleaners explain a gap."""
+    own, furthest = facts.cleaning.cleaned_to, facts.cleaning.furthest
+    if facts.is_cleaned(start, end):
+        if facts.compaction_is_assumed:
+            return "may explain it, the topic's policy is not known (observe it with DescribeConfigs)"
+        if end <= own:
+            return "the log is compacted, or was once, and the gap lies in its cleaned part"
+        return (
+            "fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it"
+        )
     if not facts.compacted:
-        return "compaction: does not explain it, nothing shows that this log is compacted"
+        return "does not explain it, nothing shows that this log is compacted"
     if facts.may_be_cleaned(start, end):
         return _MAY_BE_CLEANED
-    own = facts.cleaning.cleaned_to
-    furthest = facts.cleaning.furthest
     others = "no other replica's came further" if furthest <= own else f"another replica's came to {furthest}"
-    return f"compaction: does not explain it, the cleaner came to {own} only, and {others}"
+    return f"does not explain it, the cleaner came to {own} only, and {others}"
 
 
 def _begins_anew_soundly(case: Case, item: Irregularity) -> bool:
@@ -356,7 +355,7 @@ def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterat
     """LOG-GAP for offsets between two segments, if nothing shows that there was a segment (else CAP-MISSING-SEGMENT)."""
     if not traces_of_segment(facts, case.replicas, stretch):
         severity = _gap_severity(facts, *stretch)
-        by_cleaner = "compaction: the last batches of a cleaned range may vanish (KAFKA-17076)"
+        by_cleaner = "the last batches of a cleaned range may vanish (KAFKA-17076)"
         why = {"info": by_cleaner, "low": _MAY_BE_CLEANED}.get(severity)
         yield finding(
             LOG_GAP,
@@ -364,5 +363,5 @@ def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterat
             severity=severity,
             broker_id=facts.broker_id,
             offsets=stretch,
-            evidence=[] if why is None else [considered(why)],
+            evidence=[] if why is None else [considered(f"compaction: {why}")],
         )

@@ -51,7 +51,8 @@ def judge(case: Case) -> Iterator[Finding]:
     """META-* of the partition's history, of its leader and directories, and of copies of the metadata log."""
     yield from _elections(case)
     yield from _identity(case)
-    yield from _copies(case)
+    yield from _overtaken(case)
+    yield from _lacked(case)
 
 
 def of_input(row: QuarantineRow) -> Finding | None:
@@ -95,7 +96,11 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     elif stored := _in_remote_storage(case, election):
         said, reason = f"{stored}; it may have lost more", Evidence("loss", text=stored)
     else:
-        said, reason = _may_have_lost(case), considered(_unseen(case, election))
+        aside = sorted({facts.broker_id for facts in case.set_aside})
+        unseen = f"no log of {name_brokers(aside)} was compared"
+        nobody = "no replica here still holds any that it left behind"
+        said = f"it may have lost records, and these files cannot tell: {unseen if aside else nobody}"
+        reason = considered(_unseen(case, election))
     began = "" if start is None else f"; it leads from offset {start}"
     return finding(
         META_UNCLEAN_ELECTION,
@@ -104,10 +109,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         broker_id=election.leader_id,
         offsets=(start, end if start is not None and end is not None and end > start else None),
         replica_epoch=election.leader_epoch,
-        evidence=[
-            recorded(election),
-            reason,
-        ],
+        evidence=[recorded(election), reason],
     )
 
 
@@ -196,13 +198,6 @@ def _in_remote_storage(case: Case, election: Election) -> str | None:
     return f"it lost records: {has} segments of an earlier epoch from {span.start_offset} to {span.end_offset - 1}"
 
 
-def _may_have_lost(case: Case) -> str:
-    aside = sorted({facts.broker_id for facts in case.set_aside})
-    unseen = f"no log of {name_brokers(aside)} was compared"
-    nobody = "no replica here still holds any that it left behind"
-    return f"it may have lost records, and these files cannot tell: {unseen if aside else nobody}"
-
-
 def _unseen(case: Case, election: Election) -> str:
     here = {facts.broker_id for facts in case.replicas}
     before = election.previous_leader_id
@@ -216,14 +211,15 @@ def _unseen(case: Case, election: Election) -> str:
 def _logged(case: Case, election: LoggedElection) -> Finding:
     members = election.previous_isr
     before = "who was in sync is not known" if members is None else were_in_sync(members)
-    conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting and run.batches]
-    left = (
-        bool(conflicting) and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
-    )
+    differs = any(run.conflicting and run.batches for item in case.comparisons for run in item.runs)
+    left = differs and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
     epoch = "" if election.leader_epoch is None else f" in epoch {election.leader_epoch}"
-    start = next(
-        (begin for known, begin in sorted(case.reference.facts.epoch_entries) if known == election.leader_epoch), None
-    )
+    entries = case.reference.facts.epoch_entries
+    start = min((begin for known, begin in entries if known == election.leader_epoch), default=None)
+    joined = "no, a line says that nobody in sync was alive"
+    if not election.said:
+        unseen = f"; but the log of broker {election.previous_leader_id}, which led before, is not here"
+        joined = "no line says so" + ("" if election.witnessed else unseen)
     return finding(
         META_UNCLEAN_ELECTION,
         f"broker {election.leader_id} was elected{epoch} though it was not in sync ({before}); "
@@ -235,16 +231,7 @@ def _logged(case: Case, election: LoggedElection) -> Finding:
         replica_epoch=election.leader_epoch,
         evidence=[
             log_line(election.event, "elected"),
-            considered(
-                "it had joined the ISR again: no, a line says that nobody in sync was alive"
-                if election.said
-                else "it had joined the ISR again: no line says so"
-                + (
-                    ""
-                    if election.witnessed
-                    else f"; but the log of broker {election.previous_leader_id}, which led before, is not here"
-                )
-            ),
+            considered(f"it had joined the ISR again: {joined}"),
         ],
     )
 
@@ -348,12 +335,24 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
         )
 
 
-def _copies(case: Case) -> Iterator[Finding]:
-    """Finding on a source of leadership that is older than the logs, if no skew of the copies explains it."""
+def _overtaken(case: Case) -> Iterator[Finding]:
+    """META-STALE for a source of leadership that is older than the logs, if no skew of the copies explains it."""
     older = case.reference.outdated
-    if older is not None and not explained_by_skew(case, older):
-        yield _overtaken(case, older)
-    yield from _lacked(case)
+    if older is None or explained_by_skew(case, older):
+        return
+    facts = case.reference.facts
+    yield finding(
+        META_STALE,
+        overtaken_text(case, older),
+        verdict="WILL_LOSE_ON_TRUNCATION" if older.source in _ELECTS_BY else "INCONCLUSIVE",
+        broker_id=facts.broker_id,
+        replica_epoch=facts.log_epoch,
+        evidence=[
+            Evidence("leadership", text=name_source(older.source)),
+            in_epoch_file(facts, f"leader epoch {facts.log_epoch}"),
+            considered("skew of the copies: no, they are of one moment"),
+        ],
+    )
 
 
 def explained_by_skew(case: Case, older: Leadership) -> bool:
@@ -376,22 +375,6 @@ def overtaken_text(case: Case, older: Leadership) -> str:
     )
 
 
-def _overtaken(case: Case, older: Leadership) -> Finding:
-    facts = case.reference.facts
-    return finding(
-        META_STALE,
-        overtaken_text(case, older),
-        verdict="WILL_LOSE_ON_TRUNCATION" if older.source in _ELECTS_BY else "INCONCLUSIVE",
-        broker_id=facts.broker_id,
-        replica_epoch=facts.log_epoch,
-        evidence=[
-            Evidence("leadership", text=name_source(older.source)),
-            in_epoch_file(facts, f"leader epoch {facts.log_epoch}"),
-            considered("skew of the copies: no, they are of one moment"),
-        ],
-    )
-
-
 def _lacked(case: Case) -> Iterator[Finding]:
     """META-STALE for controllers whose copies lack the newest state of this partition."""
     history = case.leadership.committed if case.leadership else ()
@@ -402,16 +385,16 @@ def _lacked(case: Case) -> Iterator[Finding]:
     before = next((state for state in reversed(history) if not state.lacked_by), None)
     if before is not None and _elects(before) == _elects(now):
         return
-    controllers = f"controller{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+    controllers, lack, they_have = "controllers", "lack", "they have"
+    if len(nodes) == 1:
+        controllers, lack, they_have = "controller", "lacks", "it has"
+    known = f"topic id {case.leadership.topic_id} is unknown there, and a broker that starts with that sets its directory aside as -stray"
+    if before is not None:
+        elects = "a cluster that starts with that may elect a leader that lacks committed records"
+        known = f"by what {they_have}, {_state_text(before)}, and {elects}"
     yield finding(
         META_STALE,
-        f"{controllers} {'lack' if len(nodes) > 1 else 'lacks'} the newest metadata of this partition: {_state_text(now)}; "
-        + (
-            f"by what {'they have' if len(nodes) > 1 else 'it has'}, {_state_text(before)}, and a cluster that starts with that may elect "
-            "a leader that lacks committed records"
-            if before is not None
-            else f"topic id {case.leadership.topic_id} is unknown there, and a broker that starts with that sets its directory aside as -stray"
-        ),
+        f"{controllers} {', '.join(map(str, nodes))} {lack} the newest metadata of this partition: {_state_text(now)}; {known}",
         evidence=[
             Evidence(
                 "leadership",

@@ -63,11 +63,8 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     if is_copied:
         log = f"the current log on broker {leader.broker_id}, which it was copied from,"
     # A log that stands in for the leader's may have left the ISR before.
-    why = (
-        "lost its tail"
-        if is_copied or case.reference.leader_id == leader.broker_id
-        else "lost its tail or never had it"
-    )
+    is_leaders = is_copied or case.reference.leader_id == leader.broker_id
+    why = "lost its tail" if is_leaders else "lost its tail or never had it"
     yield finding(
         REP_LEADER_SHORTER,
         f"{name_copy(facts)} has {name_offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and {why}; "
@@ -109,7 +106,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     unknown = reference.leader_epoch is None and leader.empty
     if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
-        if not case.one_moment:
+        if not case.tail.one_moment:
             is_undecided = reference.is_before(newest)
             text += ": the leadership given is older than the logs"
             if is_undecided:
@@ -118,29 +115,19 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             return
     when = case.options.times.describe((follower, leader))
     if case.tail.is_lost(item):
-        if case.one_moment:
+        here = f"broker {leader.broker_id}"
+        if case.tail.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [_AT_REST]
         elif case.tail.is_whole_though_down(item):
-            why = (
-                f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
-            )
-            is_by_log = case.leadership is not None and leader.broker_id in case.leadership.down_when_copied
-            by = (
-                ", by its own copy of the metadata log, if broker.session.timeout.ms is 9000 or more"
-                if is_by_log
-                else ""
-            )
-            evidence = [
-                considered(
-                    f"capture skew: no, broker {leader.broker_id} was down{by}, so its copy has all that it left"
-                )
-            ]
+            why = f"{here} was down when it was copied, and nobody has led since, so it lost its tail"
+            by = ""
+            if case.leadership is not None and leader.broker_id in case.leadership.down_when_copied:
+                by = ", by its own copy of the metadata log, if broker.session.timeout.ms is 9000 or more"
+            evidence = [considered(f"capture skew: no, {here} was down{by}, so its copy has all that it left")]
         else:
-            why = (
-                f"they are of epoch {reference.leader_epoch}, in which broker {leader.broker_id} leads and wrote them itself, "
-                "and its copy is the later one, so it lost its tail"
-            )
+            led = f"they are of epoch {reference.leader_epoch}, in which {here} leads and wrote them itself"
+            why = f"{led}, and its copy is the later one, so it lost its tail"
             evidence = [
                 Evidence("leadership", text=f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
@@ -157,7 +144,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             offsets=(start, end),
             evidence=evidence,
         )
-    elif not case.one_moment:
+    elif not case.tail.one_moment:
         doubtful = is_tail_lost(case.reference, case.replicas, leader)
         if case.tail.may_be_lost(item):
             yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
@@ -182,7 +169,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
     proof = Evidence("checkpoint", text=case.high_watermark.proof)
     checkpoint = follower.directory.high_watermark_checkpoint
-    if case.one_moment:
+    if case.tail.one_moment:
         yield finding(
             REP_ISR_SHORT,
             f"{text}: if it leads next, committed records are gone",
@@ -213,7 +200,7 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
     mark = case.high_watermark
     facts = reference.facts
     end = reference.facts.log_end_offset
-    if reference.leader_id in (None, facts.broker_id) or not (case.one_moment and case.in_isr(facts.broker_id)):
+    if reference.leader_id in (None, facts.broker_id) or not (case.tail.one_moment and case.in_isr(facts.broker_id)):
         return
     if mark.reached > end and not is_tail_lost(case.reference, case.replicas, facts):
         yield finding(

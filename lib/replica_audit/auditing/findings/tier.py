@@ -21,6 +21,7 @@ from replica_audit.text import count, name_offsets, name_remote_bases, render_ti
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.remote_storage import RemoteOrphan
     from replica_audit.literals import StoredForm
     from replica_audit.model import RemoteSegment
 
@@ -54,21 +55,29 @@ def judge(case: Case) -> Iterator[Finding]:
 def _orphans(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
     for orphan in case.remote.other.orphans:
-        number = orphan.end_offset - orphan.start_offset
         segments = count(len(orphan.segment_ids), "segment")
-        found = finding(
-            TIER_ORPHAN,
+        text = (
             f"remote storage has {segments} with {name_offsets(*orphan.offsets)} of epoch "
-            f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
-            f"not have{_say_basis(case, orphan.segment_ids)}{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
-            offsets=orphan.offsets,
-            replica_epoch=orphan.leader_epoch,
-            evidence=[
-                *(remote_segment(one, one) for one in orphan.segment_ids),
-                considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
-            ],
+            f"{orphan.leader_epoch}, up to {count(orphan.offsets.size, 'committed record')} that the log of broker {facts.broker_id} does "
+            f"not have{_say_basis(case, orphan.segment_ids)}{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}"
         )
-        yield unless_leaders(case, found, is_known=case.is_leaders)
+        yield _of_other_history(case, TIER_ORPHAN, orphan, text)
+
+
+def _of_other_history(case: Case, code: Code, orphan: RemoteOrphan, text: str, *more: Evidence) -> Finding:
+    """Finding on records that were in remote storage and are not in the reference's log."""
+    found = finding(
+        code,
+        text,
+        offsets=orphan.offsets,
+        replica_epoch=orphan.leader_epoch,
+        evidence=[
+            *(remote_segment(one, one) for one in orphan.segment_ids),
+            considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
+            *more,
+        ],
+    )
+    return unless_leaders(case, found, is_known=case.is_leaders)
 
 
 def _say_basis(case: Case, segment_ids: Sequence[str]) -> str:
@@ -91,34 +100,20 @@ def _say_forms(forms: Sequence[StoredForm | None]) -> str:
 
 def _vanished(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
-    kinds = (
-        (
-            case.remote.other.begun,
-            "a copy into remote storage that was begun and not finished",
-            "the store may have a part",
-        ),
-        (
-            case.remote.other.deleted,
-            "remote storage, where Kafka deletes them or has deleted them",
-            "the log begins below",
-        ),
-    )
-    for stretches, where, besides in kinds:
+    other = case.remote.other
+    begun = "a copy into remote storage that was begun and not finished"
+    deleted = "remote storage, where Kafka deletes them or has deleted them"
+    for stretches, where, besides in (
+        (other.begun, begun, "the store may have a part"),
+        (other.deleted, deleted, "the log begins below"),
+    ):
         for one in stretches:
-            number = count(one.end_offset - one.start_offset, "committed record")
-            found = finding(
-                TIER_LOST,
-                f"{name_offsets(*one.offsets)} of epoch {one.leader_epoch}, up to {number} that the log of broker "
-                f"{facts.broker_id} does not have, were in {where}: {besides}",
-                offsets=one.offsets,
-                replica_epoch=one.leader_epoch,
-                evidence=[
-                    *(remote_segment(name, name) for name in one.segment_ids),
-                    considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
-                    considered(f"retention or DeleteRecords: no, the log starts at {case.remote.start_offset}"),
-                ],
+            text = (
+                f"{name_offsets(*one.offsets)} of epoch {one.leader_epoch}, up to {count(one.offsets.size, 'committed record')} that the "
+                f"log of broker {facts.broker_id} does not have, were in {where}: {besides}"
             )
-            yield unless_leaders(case, found, is_known=case.is_leaders)
+            why = considered(f"retention or DeleteRecords: no, the log starts at {case.remote.start_offset}")
+            yield _of_other_history(case, TIER_LOST, one, text, why)
 
 
 def _holes(case: Case) -> Iterator[Finding]:

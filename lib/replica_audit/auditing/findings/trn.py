@@ -71,7 +71,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     later = next(iter(doubts.values())) if len(doubts) == len(below or cut_runs) else None
     # A leader that had written in its epoch before its copy was begun had all that lies below.
     had_led = any(case.tail.was_written_before_copy(one) for one in case.comparisons)
-    is_whole = case.one_moment or case.evidence.was_at_rest or case.tail.state == "down" or had_led
+    is_whole = case.tail.one_moment or case.evidence.was_at_rest or case.tail.state == "down" or had_led
     if not is_whole and not below:
         later = (
             f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "
@@ -121,38 +121,36 @@ def _cuts(case: Case) -> Iterator[Finding]:
             harmless.setdefault(cut.event.broker_id, []).append(found)
         else:
             yield found
-    for cuts in harmless.values():
+    for *earlier, last in harmless.values():
         # Every restart and every new leader causes one: the last is reported, with their number.
-        earlier = (
-            [considered(f"{count(len(cuts) - 1, 'earlier truncation')} of this replica, in broker_log_events")]
-            if cuts[1:]
-            else []
-        )
-        yield cuts[-1]._replace(evidence=(*cuts[-1].evidence, *earlier))
+        if earlier:
+            text = f"{count(len(earlier), 'earlier truncation')} of this replica, in broker_log_events"
+            last = last._replace(evidence=(*last.evidence, considered(text)))
+        yield last
 
 
 def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     """Finding on a cut below the replica's own high watermark `mark`, at an offset where the reference continues in another epoch."""
     start = cut.truncate_to
-    later = {epoch for epoch, begin in case.reference.facts.epoch_entries if begin == start}
+    reference = case.reference.facts
+    epoch = max(epoch for epoch, begin in reference.epoch_entries if begin == start)
     broker = cut.event.broker_id
     who = "a broker" if broker is None else f"broker {broker}"
     suspect = bool(may_mark_over_tail(case.options.kafka_version))
     return finding(
         TRN_BELOW_HW,
-        f"{who} cut its log at {start}, below its own high watermark {mark}: {name_offsets(start, mark)} "
-        f"had been committed, and broker "
-        f"{case.reference.facts.broker_id} has records of epoch {max(later)} from there on; by {place(cut.event)}",
+        f"{who} cut its log at {start}, below its own high watermark {mark}: {name_offsets(start, mark)} had been committed, and "
+        f"broker {reference.broker_id} has records of epoch {epoch} from there on; by {place(cut.event)}",
         confidence="suspect" if suspect else "proven",
         broker_id=broker,
         offsets=(start, mark),
-        replica_epoch=max(later) - 1,
+        replica_epoch=epoch - 1,
         evidence=[
             log_line(cut.event, f"high watermark {mark} before the cut"),
             Evidence(
                 "lineage",
-                text=f"epoch {max(later)} of the reference begins at {start}",
-                broker_id=case.reference.facts.broker_id,
+                text=f"epoch {epoch} of the reference begins at {start}",
+                broker_id=reference.broker_id,
                 value=str(start),
             ),
             considered("a truncation to be fetched again: no, the leader goes on otherwise from that very offset"),
@@ -173,20 +171,15 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
         text += ", its own high watermark"
     elif cut.asked is not None:
         text += f", since its leader's epoch {cut.asked.leader_epoch} ends below its own log"
+    lines = [log_line(cut.event, f"cut at {start}")]
+    again = "yes, as far as the captured logs tell; what was dropped the leader had, or was never committed"
     if election is not None:
         text += (
-            f", and led in epoch {election.leader_epoch} without having been in sync again: whatever was "
-            f"committed from {start} on is on no "
-            "replica that followed it"
+            f", and led in epoch {election.leader_epoch} without having been in sync again: whatever was committed from {start} on is "
+            "on no replica that followed it"
         )
-    why = (
-        considered("fetched again from the leader: no, the leader was down, and this replica led next")
-        if election is not None
-        else considered(
-            "fetched again from the leader: yes, as far as the captured logs tell; what was dropped the leader "
-            "had, or was never committed"
-        )
-    )
+        lines.append(log_line(election.event, "elected"))
+        again = "no, the leader was down, and this replica led next"
     return finding(
         TRN_LOGGED,
         f"{text}; by {place(cut.event)}",
@@ -194,11 +187,7 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
         confidence="likely" if doubtful else "proven",
         broker_id=broker,
         offsets=(start, mark if cut.is_below_mark else None),
-        evidence=[
-            log_line(cut.event, f"cut at {start}"),
-            *([] if election is None else [log_line(election.event, "elected")]),
-            why,
-        ],
+        evidence=[*lines, considered(f"fetched again from the leader: {again}")],
     )
 
 

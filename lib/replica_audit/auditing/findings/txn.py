@@ -120,7 +120,7 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
 
 def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
     newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
-    return newer or bool(case.evidence.was_at_rest)
+    return newer or case.evidence.was_at_rest
 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
@@ -137,6 +137,7 @@ def _marker_lost(
         return
     follower = item.follower.broker_id
     leader = case.reference.facts.broker_id
+    producer = f"producer {transaction.producer_id}"
     where = name_offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
         TXN_MARKER_LOST,
@@ -145,17 +146,8 @@ def _marker_lost(
         broker_id=follower,
         offsets=(marker.base_offset, marker.end_offset),
         evidence=[
-            Evidence(
-                "batch",
-                text=f"marker of producer {transaction.producer_id}",
-                broker_id=follower,
-                position=marker.position,
-            ),
-            Evidence(
-                "batch",
-                text=f"records of producer {transaction.producer_id} without a marker after them",
-                broker_id=leader,
-            ),
+            Evidence("batch", text=f"marker of {producer}", broker_id=follower, position=marker.position),
+            Evidence("batch", text=f"records of {producer} without a marker after them", broker_id=leader),
             considered("in progress: no, the coordinator had it ended, and the conflicting records will be cut"),
         ],
     )

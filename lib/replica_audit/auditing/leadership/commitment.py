@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -58,19 +59,29 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm]) ->
 def _with_terms(
     item: Comparison, terms: Sequence[SoleTerm], add: Callable[[DivergentRange, int, CommitProof], DivergentRange]
 ) -> Comparison:
-    """Call `add` on each conflicting run with the furthest term that reaches further into it than its own proof."""
+    """Call `add` on the conflicting runs with the furthest of `terms`, as `_with_proof` does."""
     reached = [(end, term) for term in terms if (end := committed_stretch(item.follower, term)) is not None]
     if not reached or not item.runs:
         return item
     end, term = max(reached, key=lambda pair: pair[0])
-    return item._replace(
-        runs=tuple(
-            add(run, min(end, run.end_offset), term.proof)
-            if run.conflicting and min(end, run.end_offset) > max(run.start_offset, run.committed_end or 0)
-            else run
-            for run in item.runs
-        ),
-    )
+    return _with_proof(item, end, term.proof, lambda run: run.conflicting, add)
+
+
+def _with_proof(
+    item: Comparison,
+    end_offset: int,
+    proof: CommitProof,
+    applies: Callable[[DivergentRange], bool],
+    add: Callable[[DivergentRange, int, CommitProof], DivergentRange],
+) -> Comparison:
+    """Call `add` on each run that the proof `applies` to and where its `end_offset` is further than the run's own proof."""
+
+    def extended(run: DivergentRange) -> DivergentRange:
+        end = min(end_offset, run.end_offset)
+        is_further = applies(run) and end > max(run.start_offset, run.committed_end or 0)
+        return add(run, end, proof) if is_further else run
+
+    return item._replace(runs=tuple(map(extended, item.runs)))
 
 
 def _furthest(item: Comparison, run: DivergentRange, proven: Sequence[_Proven]) -> DivergentRange:
@@ -188,13 +199,15 @@ def sole_terms(
     if leadership is None:
         return ()
     states = leadership.committed
+    is_gated = stands_still_below_min_isr(kafka_version) is not False
     found = []
     for number, state in enumerate(states):
         facts = next((one for one in replicas if one.broker_id == state.leader_id), None)
         alone = state.sole_isr
-        if alone is None or facts is None or not _is_enough(alone, kafka_version):
+        if alone is None or facts is None or not _knows(facts, state.leader_epoch):
             continue
-        if not _knows(facts, state.leader_epoch):
+        # One replica in sync has to suffice to advance the high watermark.
+        if is_gated and (alone.min_isr is None or alone.min_isr > 1):
             continue
         before = states[number - 1] if number else None
         began_alone = state.occasion != "snapshot" and (before is None or before.leader_epoch < state.leader_epoch)
@@ -230,13 +243,6 @@ def confidence_of_term(
     if others_fenced == "no" or not is_likely:
         return None
     return "proven" if is_shown and others_fenced == "throughout" and not outsiders_count else "likely"
-
-
-def _is_enough(alone: SoleIsr, kafka_version: tuple[int, ...] | None) -> bool:
-    """True if one replica in sync sufficed to advance the high watermark."""
-    if stands_still_below_min_isr(kafka_version) is False:
-        return True
-    return alone.min_isr is not None and alone.min_isr <= 1
 
 
 def _knows(facts: ReplicaFacts, leader_epoch: int) -> bool:
@@ -328,10 +334,7 @@ def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[
 
 def with_lost_marks(comparisons: Sequence[Comparison], marks: Sequence[LostMark]) -> tuple[Comparison, ...]:
     """Apply to each conflicting run what the marks prove of its records, on any replica."""
-    found = list(comparisons)
-    for mark in marks:
-        found = [_with_mark(item, mark) for item in found]
-    return tuple(found)
+    return tuple(reduce(_with_mark, marks, item) for item in comparisons)
 
 
 def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
@@ -345,9 +348,7 @@ def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
     if not ends:
         return item
     # A log with a record of an epoch has its leader's log below it.
-    end = max(ends)
-    proof = _proof_of_mark(item, mark)
-    return item._replace(runs=tuple(_proven_below(run, end, proof) for run in item.runs))
+    return _with_proof(item, max(ends), _proof_of_mark(item, mark), _may_share, proven_to)
 
 
 def _may_share(run: DivergentRange) -> bool:
@@ -355,28 +356,15 @@ def _may_share(run: DivergentRange) -> bool:
     return run.conflicting and run.kind != "content"
 
 
-def _proven_below(run: DivergentRange, end: int, proof: CommitProof) -> DivergentRange:
-    end = min(end, run.end_offset)
-    further = _may_share(run) and end > max(run.start_offset, run.committed_end or 0)
-    return proven_to(run, end, proof) if further else run
-
-
 def _proof_of_mark(item: Comparison, mark: LostMark) -> CommitProof:
-    broker_id = mark.facts.broker_id
-    checkpoint = mark.checkpoint
-    end = mark.facts.log_end_offset
-    own = item.follower is mark.facts
-    whose = (
-        "its own high watermark" if own else f"the high watermark of broker {broker_id}, which had the same records,"
-    )
-    lost = "it" if own else f"broker {broker_id}"
-    return CommitProof(
-        "lost_tail",
-        broker_id,
-        f"{whose} reached {checkpoint}, before {lost} lost its log from {end} on",
-        str(checkpoint),
-        mark.facts.directory.high_watermark_file.path,
-    )
+    facts = mark.facts
+    whose, lost = "its own high watermark", "it"
+    if item.follower is not facts:
+        lost = f"broker {facts.broker_id}"
+        whose = f"the high watermark of {lost}, which had the same records,"
+    text = f"{whose} reached {mark.checkpoint}, before {lost} lost its log from {facts.log_end_offset} on"
+    path = facts.directory.high_watermark_file.path
+    return CommitProof("lost_tail", facts.broker_id, text, str(mark.checkpoint), path)
 
 
 _HIGH_WATERMARKS = "replication-offset-checkpoint"

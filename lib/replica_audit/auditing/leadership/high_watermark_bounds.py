@@ -52,13 +52,16 @@ def bounding_ends(
     """
     leader = reference.facts
     replicas = (leader, *(item.follower for item in comparisons))
+    here = {facts.broker_id for facts in replicas}
     members = {*(reference.isr or ()), *reference.elr}
+    # Where no source is newer than the logs, any assigned broker may lead in an unknown epoch.
+    assigned = () if reference.outdated is None else reference.outdated.replicas or ()
     found: list[LogEnd] = []
     open_ends: list[str] = []
     if leader.broker_id in members or is_led(reference, leadership):
         reason = why_open(leader, replicas, leadership) or why_down(leader, leadership)
-        if reason is None and (unseen := _may_lead_unseen(reference, replicas)):
-            reason = f"the leadership given is older than the logs, and broker {unseen[0]}, of which no log is here, may lead"
+        if reason is None and (unseen := {*assigned} - here):
+            reason = f"the leadership given is older than the logs, and broker {min(unseen)}, of which no log is here, may lead"
         if led_with_another_log(leader, leadership):
             reason = f"the log of broker {leader.broker_id} is not the one with which it led last"
         if reference.predates:
@@ -85,16 +88,9 @@ def bounding_ends(
         offset = facts.log_end_offset if suffix is None else suffix.start_offset
         text = f"{what} {offset} of broker {facts.broker_id}, which is in sync or eligible to lead"
         found.append(LogEnd(facts.broker_id, offset, text))
-    here = {facts.broker_id for facts in replicas}
     absent = {*members, *(() if reference.leader_id is None else (reference.leader_id,))} - here
     open_ends += [f"no usable log of broker {broker_id} is here" for broker_id in sorted(absent)]
     return found, open_ends
-
-
-def _may_lead_unseen(reference: Reference, replicas: Sequence[ReplicaFacts]) -> list[int]:
-    """Assigned brokers without a captured log, if no source newer than the logs names the leader: any may lead in an unknown epoch."""
-    assigned = () if reference.outdated is None else reference.outdated.replicas or ()
-    return sorted({*assigned} - {facts.broker_id for facts in replicas})
 
 
 def is_led(reference: Reference, leadership: Leadership | None) -> bool:
@@ -360,6 +356,11 @@ class HighWatermark(NamedTuple):
         """True if the interval contains `offset`."""
         return self.hw_lower <= offset and (self.hw_upper is None or offset <= self.hw_upper)
 
+    def bounded(self, offset: int, evidence: str) -> HighWatermark:
+        """Narrow the interval from above to `offset`."""
+        method = "bounds_meet" if offset == self.hw_lower else "interval"
+        return self._replace(hw_upper=offset, method=method, upper_evidence=evidence, limiting_broker_id=None)
+
     def settled(self, value: int, method: str, evidence: str) -> HighWatermark:
         """Narrow the interval to exactly `value`."""
         return self._replace(
@@ -400,7 +401,7 @@ def bound_high_watermark(
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
     down = () if one_moment or leadership is None else leadership.fenced or ()
-    suffix = _lowest_suffix(reference, comparisons, lower, may_be_older=False, one_moment=one_moment, down=down)
+    suffix, earlier_suffix = _lowest_suffixes(reference, comparisons, lower, one_moment=one_moment, down=down)
     short = [end for end in ends if end.offset < lower]
     open_above = HighWatermark(
         hw_lower=lower,
@@ -414,9 +415,7 @@ def bound_high_watermark(
         limiting_broker_id=None,
         leader_end_bounds=False,
         lowest_suffix=suffix,
-        earlier_suffix=_lowest_suffix(
-            reference, comparisons, lower, may_be_older=True, one_moment=one_moment, down=down
-        ),
+        earlier_suffix=earlier_suffix,
     )
     if short and suffix is None and not one_moment:
         least = min(short, key=lambda end: end.offset)
@@ -435,12 +434,8 @@ def bound_high_watermark(
     if not ends:
         return open_above._replace(upper_evidence="; ".join(["no log end bounds it", *reasons]))
     least = min(ends, key=lambda end: end.offset)
-    return open_above._replace(
-        hw_upper=least.offset,
-        method="bounds_meet" if lower == least.offset else "interval",
-        upper_evidence="; ".join([least.text, *reasons]),
-        limiting_broker_id=_limiting(least),
-        leader_end_bounds=any(end.of_reference for end in ends),
+    return open_above.bounded(least.offset, "; ".join([least.text, *reasons]))._replace(
+        limiting_broker_id=_limiting(least), leader_end_bounds=any(end.of_reference for end in ends)
     )
 
 
@@ -448,41 +443,38 @@ def _limiting(end: LogEnd) -> int | None:
     return None if end.of_reference else end.broker_id
 
 
-def _lowest_suffix(
+def _lowest_suffixes(
     reference: Reference,
     comparisons: Sequence[Comparison],
     lower: int,
     *,
-    may_be_older: bool,
     one_moment: bool,
     down: Collection[int],
-) -> tuple[int, int] | None:
-    """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
+) -> list[tuple[int, int] | None]:
+    """(`HighWatermark.lowest_suffix`, `earlier_suffix`): of in-sync replicas that provably cannot serve up to `lower`, as they conflict
+    there, or their ends are unreadable.
 
     None if the reference may have been cut since it was copied: who is in sync since may have been cut to it meanwhile. So may one that does not
     know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`:
-    these are found where `may_be_older`, and only these.
+    of these is the second.
     """
-    if reference.is_replaced:
-        return None
-    found = []
-    members = {*(reference.isr or ()), *reference.elr}
+    found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    members = () if reference.is_replaced else {*(reference.isr or ()), *reference.elr}
     replicas = (reference.facts, *(item.follower for item in comparisons))
     for item in comparisons:
-        if item.follower.broker_id not in members:
+        member = item.follower
+        if member.broker_id not in members:
             continue
         suffix = item.diverging_suffix(reference.facts.log_end_offset)
         if suffix is not None and suffix.start_offset < lower:
-            is_final = one_moment or (item.follower.was_down and item.follower.broker_id in down)
+            is_final = one_moment or (member.was_down and member.broker_id in down)
             is_old = not is_final and (
-                _latest_known_epoch(item.follower) < (reference.leader_epoch or 0)
-                or later_entry(item.follower, replicas) is not None
+                _latest_known_epoch(member) < (reference.leader_epoch or 0) or later_entry(member, replicas) is not None
             )
-            if is_old == may_be_older:
-                found.append((suffix.start_offset, item.follower.broker_id))
-        elif not may_be_older and _lost_its_tail(item.follower) and item.follower.log_end_offset < lower:
-            found.append((item.follower.log_end_offset, item.follower.broker_id))
-    return min(found)[::-1] if found else None
+            found[is_old].append((suffix.start_offset, member.broker_id))
+        elif _lost_its_tail(member) and member.log_end_offset < lower:
+            found[False].append((member.log_end_offset, member.broker_id))
+    return [min(some)[::-1] if some else None for some in found]
 
 
 def _lost_its_tail(facts: ReplicaFacts) -> bool:
@@ -532,13 +524,9 @@ def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> Hig
         return mark.settled(value, "clean_shutdown", text) if mark.admits(value) else mark
     if mark.hw_upper is None or not mark.hw_lower <= stop.epoch_start < mark.hw_upper:
         return mark
-    return mark._replace(
-        hw_upper=stop.epoch_start,
-        method="bounds_meet" if mark.hw_lower == stop.epoch_start else "interval",
-        upper_evidence=f"start {stop.epoch_start} of the epoch in which broker {broker_id} led last: it stopped cleanly, as "
-        f"did all in sync with it, and the {written} lies below",
-        limiting_broker_id=None,
-    )
+    began = f"start {stop.epoch_start} of the epoch in which broker {broker_id} led last"
+    stopped = "it stopped cleanly, as did all in sync with it"
+    return mark.bounded(stop.epoch_start, f"{began}: {stopped}, and the {written} lies below")
 
 
 def _clean_shutdown(

@@ -23,7 +23,7 @@ class LeaderTail(NamedTuple):
     times: CaptureTimes
     state: CopiedState
     """State of the reference's broker during the copy."""
-    one_moment: bool = False
+    one_moment: bool
     """True if no skew of the copies can explain a log end that is too short."""
 
     @classmethod
@@ -35,9 +35,16 @@ class LeaderTail(NamedTuple):
         times: CaptureTimes,
         quiesced: bool | None,
     ) -> LeaderTail:
-        """`replicas` are those that are judged, including the reference; `quiesced` is the manifest's."""
+        """`replicas` are those that are judged, including the reference; `quiesced` is the manifest's.
+
+        An undecided state (`CaptureTimes.state_when_copied`) becomes down if the reference's checkpoint was copied before the log (C.2) and
+        is past the log's end: the log of a running leader is not truncated.
+        """
         one_moment = _are_of_one_moment(replicas, leadership) if quiesced is None else quiesced
-        return cls(reference, leadership, times, state_of(reference, replicas, leadership, times), one_moment)
+        facts, state = reference.facts, times.state_when_copied(reference.facts, leadership)
+        if state == "undecided" and not facts.in_any_order and is_tail_lost(reference, replicas, facts):
+            state = "down"
+        return cls(reference, leadership, times, state, one_moment)
 
     @property
     def is_epoch_said(self) -> bool:
@@ -106,17 +113,3 @@ def _are_of_one_moment(replicas: Sequence[ReplicaFacts], leadership: Leadership 
         return False
     latest = max((one.log_epoch for one in replicas), default=-1)
     return latest <= leadership.leader_epoch and all(one.was_stopped_before_copy for one in replicas)
-
-
-def state_of(
-    reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None, times: CaptureTimes
-) -> CopiedState:
-    """State of the reference's broker during the copy (`CaptureTimes.state_when_copied`).
-
-    An undecided state becomes down if the reference's checkpoint was copied before the log (C.2) and is past the log's end: the
-    log of a running leader is not truncated.
-    """
-    state = times.state_when_copied(reference.facts, leadership)
-    facts = reference.facts
-    is_lost = state == "undecided" and not facts.in_any_order and is_tail_lost(reference, replicas, facts)
-    return "down" if is_lost else state

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.compare.divergence_cause import Tail
+from replica_audit.auditing.compare.comparison import Tail
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.leadership.election_causes import past_elections
 from replica_audit.auditing.leadership.high_watermark_bounds import why_open
@@ -81,13 +81,8 @@ def bounded_by_frozen_epochs(
         return mark
     if mark.hw_upper is not None and mark.hw_upper <= start:
         return mark
-    return mark._replace(
-        hw_upper=start,
-        method="bounds_meet" if start == mark.hw_lower else "interval",
-        upper_evidence=f"start {start} of leader epoch {since}: from there on fewer replicas were in sync than "
-        "min.insync.replicas, so the high watermark has stood still",
-        limiting_broker_id=None,
-    )
+    few = "from there on fewer replicas were in sync than min.insync.replicas, so the high watermark has stood still"
+    return mark.bounded(start, f"start {start} of leader epoch {since}: {few}")
 
 
 def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | None:

@@ -17,11 +17,9 @@ _POLICY = "cleanup.policy"
 _UNKNOWN = ("not_given", "malformed")
 
 
-def was_compacted(leadership: Leadership | None) -> bool:
+def _was_compacted(leadership: Leadership | None) -> bool:
     """True if the topic's policy includes `compact`, or did at any time of the history."""
-    if leadership is None:
-        return False
-    known = (leadership.configs, *(state.configs for state in leadership.committed))
+    known = () if leadership is None else (leadership.configs, *(state.configs for state in leadership.committed))
     return any("compact" in configs.get(_POLICY, "") for configs in known)
 
 
@@ -44,11 +42,13 @@ def with_cleaning(
 
     `at_rest`: all copies are of one moment, so that no cleaner advanced between the copies of a checkpoint and of the segments.
     """
-    is_known = was_compacted(leadership) or any(_shows_cleaner(facts) for facts in copies)
+    is_known = _was_compacted(leadership) or any(map(_shows_cleaner, copies))
     if not is_known and not _may_be_compacted(copies, leadership):
         return list(copies)
     own = [_cleaned_to(facts, copies) for facts in copies]
-    is_final = [at_rest or _is_final(facts, leadership) for facts in copies]
+    is_still = at_rest or is_compacted_now(leadership) is False
+    # Where it is still, a cleaner has not advanced since it wrote the copied checkpoint.
+    is_final = [is_still or facts.was_stopped_before_copy for facts in copies]
     reached = [
         end if final else max(end, _may_reach(facts)) for facts, end, final in zip(copies, own, is_final, strict=True)
     ]
@@ -84,11 +84,6 @@ def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
         return directory.cleaner_checkpoint
     none_known = all(one.directory.cleaner_checkpoint is None for one in copies)
     return facts.log_end_offset if none_known or directory.cleaner_file.state in _UNKNOWN else 0
-
-
-def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-    """True if the cleaner has not advanced since it wrote the copied checkpoint."""
-    return facts.was_stopped_before_copy or is_compacted_now(leadership) is False
 
 
 def _may_reach(facts: ReplicaFacts) -> int:

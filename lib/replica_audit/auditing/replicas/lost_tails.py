@@ -69,7 +69,7 @@ def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fac
     own = tuple(reference.complete(reference.facts.lineage))
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
-    lineages = [own, *(entries for one in others for entries in _lineages(one))]
+    lineages = [own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
     return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in _followed(reference, facts.broker_id))
 
 
@@ -101,11 +101,6 @@ def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
     """True if the history has every leader since a log's last epoch."""
     known_from = first_known_epoch(reference.history)
     return known_from is not None and known_from <= or_absent(facts.last_leader_epoch)
-
-
-def _lineages(facts: ReplicaFacts) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Lineages by the batches, and by the epoch file as found."""
-    return tuple(facts.lineage), tuple(facts.file_entries)
 
 
 def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None) -> str | None:

@@ -200,15 +200,9 @@ class Cleaning(NamedTuple):
     """True if it may have worked between the copies of the segments, which are of moments in any order: a segment that it merged may
     lie beside one that it had replaced, and records may be gone for later ones past the end of the copy."""
 
-    def explains(self, start_offset: int, end_offset: int) -> bool:
-        """True if a cleaner (its own, or that of the leader it fetched from) removed what the replica lacks at [start, end)."""
-        return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
-
-    def may_explain(self, start_offset: int, end_offset: int) -> bool:
-        """True if `explains` may hold, allowing for cleaners that advanced between the copies of checkpoints and segments."""
-        return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
-
-    def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
+    def explains(self, start: int, end: int, own: int, furthest: int) -> bool:
+        """True if a cleaner removed what the replica lacks at [start, end): its own, which came to `own`, or that of the leader it
+        fetched from, `furthest` being the most advanced one."""
         start = max(start, own)
         if start >= end:
             return True
@@ -295,11 +289,13 @@ class ReplicaFacts:
 
     def is_cleaned(self, start_offset: int, end_offset: int) -> bool:
         """True if compaction explains that [start, end) is empty."""
-        return self.compacted and self.cleaning.explains(start_offset, end_offset)
+        known = self.cleaning
+        return self.compacted and known.explains(start_offset, end_offset, known.cleaned_to, known.furthest)
 
     def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
-        """True if compaction may explain that [start, end) is empty, allowing for changes during the copy."""
-        return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
+        """True if it may, allowing for cleaners that advanced between the copies of checkpoints and segments."""
+        known = self.cleaning
+        return self.compacted and known.explains(start_offset, end_offset, known.reached, known.furthest_reached)
 
     @cached_property
     def is_as_stopped(self) -> bool:
