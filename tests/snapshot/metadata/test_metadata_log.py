@@ -85,6 +85,20 @@ def test_configs_of_the_topic_go_before_those_of_its_leader_and_of_the_cluster(t
     assert "secret" not in repr(found)
 
 
+def test_a_leader_does_not_say_whether_unclean_elections_are_allowed(tmp_path):
+    name = "unclean.leader.election.enable"
+    found = read_one(
+        tmp_path,
+        first_batches(),
+        write.batch(3, [write.config(4, "", name, "true")], time_ms=TIME_MS + 1),
+        write.batch(4, [write.config(4, "1", name, "false")]),
+        write.batch(5, [write.config(2, "t", name, "false")]),
+        write.batch(6, [write.config(2, "t", name, None), write.config(4, "1", name, None)]),
+    )["t", 0]
+    assert found.leader_id == 1
+    assert [state.configs.get(name) for state in found.history[1:]] == ["true", None, "false", None, "true"]
+
+
 def test_a_topic_that_is_created_again_has_no_past(tmp_path):
     found = read_one(
         tmp_path,

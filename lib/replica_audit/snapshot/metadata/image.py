@@ -41,10 +41,11 @@ from replica_audit.snapshot.metadata.quorum import Quorum
 from replica_audit.snapshot.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.snapshot.storage import Snapshot
 
+_UNCLEAN = "unclean.leader.election.enable"
 #: Broker configs that are topic defaults, with the topic config's name. Others are not kept: they may be secret.
 _DEFAULTS = {
     "min.insync.replicas": "min.insync.replicas",
-    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    _UNCLEAN: _UNCLEAN,
     "log.cleanup.policy": "cleanup.policy",
     "log.message.timestamp.type": "message.timestamp.type",
 }
@@ -69,6 +70,8 @@ class MetadataImage:
         self._states: dict[str, dict[int, list[PartitionState]]] = {}
         self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+        self._nodes_with_unclean: set[str] = set()
+        """Nodes with a value of their own for unclean.leader.election.enable."""
         self._brokers: dict[int, tuple[bool, bool]] = {}
         self._online: dict[int, frozenset[str]] = {}
         """Ids of the log dirs that a broker has online; without an entry, or if empty, they are unknown."""
@@ -314,6 +317,10 @@ class MetadataImage:
             of_resource.pop(message.name, None)
         else:
             of_resource[message.name] = message.value
+        if not is_topic and message.name == _UNCLEAN and message.resource != _CLUSTER:
+            (self._nodes_with_unclean.discard if message.value is None else self._nodes_with_unclean.add)(
+                message.resource
+            )
         for topic, states in self._histories(message.resource if is_topic else None):
             configs = self._effective(topic, states[-1].leader_id)
             self._restate(entry, states, "configured", states[-1]._replace(configs=configs))
@@ -355,11 +362,14 @@ class MetadataImage:
         return self._states[topic_id]
 
     def _effective(self, topic: str, leader_id: int | None) -> dict[str, str]:
-        """Topic config, else the leader's, else the cluster's; values from server.properties are not in the log."""
+        """Topic config, else the leader's, else the cluster's; values from server.properties are not in the log. Whether unclean elections
+        are allowed is asked of the active controller in place of the leader: unknown where some node has a value of its own (D.2)."""
         layers = [(BROKER_RESOURCE, _CLUSTER)] + ([(BROKER_RESOURCE, str(leader_id))] if leader_id is not None else [])
         found: dict[str, str] = {}
         for layer in layers:
             found.update({_DEFAULTS[name]: value for name, value in self._configs.get(layer, {}).items()})
+        if self._nodes_with_unclean:
+            found.pop(_UNCLEAN, None)
         return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}
 
 
