@@ -56,6 +56,13 @@ class CopiedBroker(TypedDict):
     finished_ms: int
 
 
+class BlankLogDir(TypedDict):
+    """A broker's log dir that has nothing, as on a disk that was formatted and never used."""
+
+    broker_id: int
+    log_dir: str
+
+
 class InputsObject(TypedDict, total=False):
     """`audit.inputs` of audit.json: what was read."""
 
@@ -68,6 +75,8 @@ class InputsObject(TypedDict, total=False):
     brokers: Sequence[BrokerKind]
     copied: Sequence[CopiedBroker]
     """Left out if the manifest has no times."""
+    blank: Sequence[BlankLogDir]
+    """Left out if there are none, and by an audit of a warehouse."""
     quarantined_bytes: int
     padding_bytes: int
     observations: int

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -31,6 +32,9 @@ _NOBODY = write.change(TOPIC_ID, isr=(), leader=-1, elr=(1,), last_known_elr=(1,
 #: Its broker registers again without having stopped in order, and drops out.
 _BACK = [write.change(TOPIC_ID, elr=()), write.register_broker(1)]
 _STOP = [write.registration_change(1, stopping=1), _NOBODY]
+_ALONE_AND_GONE = {
+    100: write.history(_BEGIN, _ALONE, write.change(TOPIC_ID, leader=-1), write.registration_change(1, 1))
+}
 _LED_AGAIN = write.change(TOPIC_ID, isr=(1,), leader=1, elr=())
 
 
@@ -93,3 +97,35 @@ def test_a_follower_on_an_empty_disk_is_behind(tmp_path: Path) -> None:
     whole = Replica(written(0, 20, 0), epochs=[(0, 0), (1, 20)])
     answer = audit(tmp_path, {1: EMPTY, 2: whole, 3: whole}, metadata=metadata, in_order=True)
     assert answer.verdict == "LAGGING" and not answer.found("CAP-MISSING-REPLICA"), answer
+
+
+@pytest.mark.parametrize("new_has", [(), ("recovery-point-offset-checkpoint",)], ids=["a new disk", "an old one"])
+def test_a_broker_is_not_started_on_an_empty_disk_for_the_log_of_the_old_one(tmp_path: Path, new_has) -> None:
+    """Both disks of broker 1 were captured, and only the old one has the log that it is started for."""
+    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)
+    new = _add_disk(tmp_path, new_has)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
+    told = f"with the log directory that the snapshot has as broker-1, or with a copy of it, in its place: with {new} there"
+    assert any(told in one for one in start.before) is not bool(new_has), start.before
+
+
+def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
+    write_snapshot(tmp_path, {2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)
+    new = _add_disk(tmp_path)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    assert [one.procedure for one in plan.decisions] == ["unplanned"]
+    assert (
+        plan.steps[0].action == "capture"
+        and f"{new} is empty. What it had of orders-0 is on another disk" in plan.steps[0].text
+    )
+
+
+def _add_disk(snapshot: Path, files: Iterable[str] = ()) -> str:
+    """A log dir of broker 1 without any partition."""
+    new = snapshot / "broker-1-new"
+    new.mkdir()
+    (new / "meta.properties").write_text("version=1\nnode.id=1\n")
+    for name in files:
+        (new / name).write_text("0\n0\n")
+    return new.name

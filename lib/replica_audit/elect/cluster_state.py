@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -172,6 +172,8 @@ class PresentState:
     """Brokers of `unknown` that are up by the metadata log, though one of their logs ends below its own checkpoints."""
     deleted: frozenset[TopicPartition] = frozenset()
     """Partitions of deleted topics."""
+    blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """Log dirs here that have nothing, by broker: a new disk, perhaps in the place of another one."""
     controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""
@@ -310,9 +312,20 @@ def present_state(
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         deleted=deleted_places(newest),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
+        blank=_blank(results),
         controllers=_controllers(results, holders, found_up, is_up)._replace(doubted=holders if nodes else None),
         kafka_version=version,
     )
+
+
+def _blank(results: Results) -> dict[int, list[str]]:
+    """Log dirs that have nothing, by broker. Where a text or table stands for the log, its log dir may be among them."""
+    filled = {row.log_dir for row in results.replicas}
+    found: dict[int, list[str]] = defaultdict(list)
+    for one in results.inputs.get("blank", ()):
+        if one["log_dir"] not in filled:
+            found[one["broker_id"]].append(one["log_dir"])
+    return dict(found)
 
 
 def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bool) -> Registration:

@@ -367,7 +367,8 @@ def _capture(
                 missing[broker].append(place)
     groups: dict[tuple[tuple[TopicPartition, ...], str], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
-        others = tuple(place for place in places if (place, broker) in matrix.other_logs)
+        is_blank = broker in state.blank
+        others = tuple(place for place in places if is_blank or (place, broker) in matrix.other_logs)
         if others:
             yield _find_log(broker, others, state, copies, candidate_id)
         if rest := tuple(place for place in places if place not in others):
@@ -397,12 +398,18 @@ def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -
 def _find_log(
     broker: int, places: tuple[TopicPartition, ...], state: PresentState, copies: Copies, candidate_id: int | None
 ) -> Step:
-    """Step to find the log with which a broker led last, of which another was captured."""
+    """Step to find the log with which a broker led last, of which another was captured, or only an empty log dir."""
+    if blank := state.blank.get(broker):
+        what = f"{list_names(blank)} is empty. What it had of {list_places(places)} is on another disk, perhaps one that was replaced since"
+    else:
+        what = (
+            f"what was captured of {list_places(places)} is not the log with which it led last. That was on a disk that has been "
+            "replaced, or restored from a backup, since"
+        )
     return Step(
         action="capture",
-        text=f"{_hold([broker], state)}: what was captured of {list_places(places)} is not the log with which it led last. That was on "
-        "a disk that has been replaced, or restored from a backup, since, and may hold committed records: look for that disk, or for "
-        "a later backup. Add a copy of it to the snapshot, in a log directory of its own, and audit again. If there is none, "
+        text=f"{_hold([broker], state)}: {what}, and may hold committed records: look for that disk, or for a later backup. Add a copy "
+        "of it to the snapshot, in a log directory of its own, and audit again. If there is none, "
         f"{_go_on_without(places, candidate_id)}",
         brokers=(broker,),
         partitions=places,

@@ -183,8 +183,15 @@ class StepTexts:
         )
 
     def disk_back(self, one: Round) -> Iterator[str]:
-        """A condition for the start of a candidate whose log dir with some of its partitions is offline."""
+        """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
+        an empty one."""
         candidate = one.candidate_id
+        if blank := self._state.blank.get(candidate):
+            held = sorted({f"{self._matrix.replicas[place][candidate].log_dir}" for place in one.places})
+            yield (
+                f"Broker {candidate} starts with the log directory that the snapshot has as {list_names(held)}, or with a copy of it, in "
+                f"its place: with {list_names(blank)} there instead, which is empty, it begins empty logs and leads with them"
+            )
         if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
             yield (
                 f"The log directory of broker {candidate} with {list_places(offline)}, which is offline, is back in its place, readable "

@@ -76,6 +76,10 @@ def arrange_folders(
     return folders
 
 
+#: Files that a log dir may have before a broker has used it.
+_FORMATTED = LOG_DIR_FILES.keys() - {*OFFSET_CHECKPOINTS}
+
+
 def find_log_dirs(folders: Mapping[str, Folder]) -> list[Folder]:
     """Directories with meta.properties, an offset checkpoint or partition directories, in order of path."""
     return [folder for _, folder in sorted(folders.items()) if _is_log_dir(folder)]
@@ -113,7 +117,9 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
         reason = "a log dir without broker id: no node.id or broker.id in meta.properties, and not below broker-<id>"
         rows.append(QuarantineRow.of("CAP-UNREADABLE", folder.path or ".", reason))
     kind = "controller" if is_controller else "broker"
-    return LogDir(folder.path, node_id, cluster_id, directory_id, CLEAN_SHUTDOWN in folder.files, kind, problem), rows
+    is_blank = not (folder.folders or folder.unlisted or folder.files.keys() - _FORMATTED)
+    is_clean = CLEAN_SHUTDOWN in folder.files
+    return LogDir(folder.path, node_id, cluster_id, directory_id, is_clean, kind, problem, is_blank), rows
 
 
 def _named_id(snapshot: Snapshot, path: str) -> int | None:
