@@ -154,6 +154,14 @@ def test_settings_of_many_topics_are_changed_by_a_command_for_each_value(monkeyp
         assert set(listed.values()) == {1} and len(listed) > 5
 
 
+def test_a_step_for_remote_storage_has_the_file_that_names_its_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_commands, "MOST_NAMES", 5)
+    stored = [row._replace(remote_records=row.lost_records) for row in large(600).elections]
+    plan = plan_elections(replace(large(600), elections=stored, location="stored"))
+    (step,) = [one for one in plan.steps if one.action == "keep_remote"]
+    assert {*re.findall(r"--arg-file=(\S+)", " ".join(step.commands))} == step.files.keys() == {"keep-remote.txt"}
+
+
 def test_files_that_are_too_long_for_the_text_lie_beside_the_plan(tmp_path: Path) -> None:
     plan = planned(1200)
     write_plan_files(str(tmp_path / "new" / "plan.json"), "{}", plan.steps)

@@ -170,7 +170,7 @@ def plan_elections(
     )
     first = [
         *(
-            replace(step, files=copies.files_of(step.commands))
+            replace(step, files={**step.files, **copies.files_of(step.commands)})
             for step in safeguard_steps(
                 results, matrix, state, outcome.decisions, tools, copies, about, candidate_id, again
             )

@@ -8,12 +8,6 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, codes_with
 from replica_audit.auditing.finding import find_unseen_tails
-from replica_audit.auditing.findings.cap import CAP_MOVED, CAP_NOT_CAPTURED, CAP_SECOND_HAND
-from replica_audit.auditing.findings.div import DIV_EPOCH
-from replica_audit.auditing.findings.hwm import HWM_CP_ABOVE_LEO, HWM_LOSS, HWM_UNDER_MIN_ISR
-from replica_audit.auditing.findings.meta import META_NO_LEADER, META_UNCLEAN_ELECTION
-from replica_audit.auditing.findings.rep import REP_ISR_SHORT, REP_LEADER_SHORTER
-from replica_audit.auditing.findings.trn import TRN_BELOW_HW
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Tools
@@ -24,26 +18,6 @@ from replica_audit.model import TopicPartition
 from replica_audit.results import FindingPlace, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
 from replica_audit.text import capitalise
-
-#: Codes for which the plan has steps of its own, with or without a decision.
-_OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
-
-#: Codes for missing evidence, and for logs that are not compared because of it.
-_OF_EVIDENCE = (CAP_NOT_CAPTURED.code, CAP_MOVED.code, CAP_SECOND_HAND.code)
-
-#: Codes whose remedy is part of every decision: copy the records first, then start replicas in the right order.
-_DECIDED = frozenset(
-    one.code
-    for one in (
-        DIV_EPOCH,
-        HWM_CP_ABOVE_LEO,
-        HWM_LOSS,
-        HWM_UNDER_MIN_ISR,
-        META_UNCLEAN_ELECTION,
-        REP_LEADER_SHORTER,
-        TRN_BELOW_HW,
-    )
-)
 
 
 def mending_steps(
@@ -65,7 +39,7 @@ def mending_steps(
         row
         for row in found
         if not (row.code in codes_with("no_files") and place_of(row) in matrix.needed)
-        and not (row.code in _OF_EVIDENCE and place_of(row) in waiting)
+        and not (row.code in codes_with("brought") and place_of(row) in waiting)
         and not (place_of(row) not in decided and find_unseen_tails([row]))
     ]
     yield from _remedies(captured, results, decided, moving)
@@ -166,8 +140,8 @@ def _waiting(rows: Iterable[FindingRow], undecided: Mapping[FindingPlace, str]) 
 
 def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
     """True if a finding needs a step: it is of medium severity or worse, and the plan has no step of its own for it."""
-    is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
-    is_decided = row.code in _DECIDED and place_of(row) in decided
+    is_own = row.code in codes_with("own_step") or (row.topic is None and row.code in codes_with("quorum"))
+    is_decided = row.code in codes_with("decided") and place_of(row) in decided
     # A replica is not moved away before it is known to be damaged. Some remedies say so, and what to copy first.
     is_open = row.code in codes_with("moved_away") - codes_with("copied_first") and row.confidence == "suspect"
     return _is_medium(row) and not is_own and not is_decided and not is_open

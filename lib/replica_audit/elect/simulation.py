@@ -55,54 +55,45 @@ class LeaderChange(NamedTuple):
 
 #: A registration after an event, given the live brokers.
 Event = Callable[[Registration, frozenset[int]], Registration]
-
-
-class Transition:
-    """An event's effect on registrations while some brokers are alive; an unchanged registration stays the same object."""
-
-    def __init__(self, event: Event, alive: frozenset[int], alike: _KnownOutcomes) -> None:
-        self._event = event
-        self._alive = alive
-        self._alike = alike
-        self._known: dict[int, Registration] = {}
-
-    def __call__(self, one: Registration) -> Registration:
-        """Known registrations are found by their identity: hashing one takes as long as most changes."""
-        after = self._known.get(id(one))
-        if after is None:
-            after = self._known[id(one)] = self._alike.after(one, self._event, self._alive)
-        return after
-
-
-class _KnownOutcomes:
-    """An event's outcomes by registration; they depend only on which of its brokers are alive."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, frozenset[int]], tuple[Registration, Registration]] = {}
-
-    def after(self, one: Registration, event: Event, alive: frozenset[int]) -> Registration:
-        own = alive.intersection((*one.replicas, *one.isr, *one.elr, *one.last_known))
-        found = self._known.get((id(one), own))
-        if found is None:
-            after = event(one, alive)
-            # Kept with its key, so that no other object gets the same identity.
-            found = self._known[id(one), own] = one, one if after == one else after
-        return found[1]
+#: The effect of an event on a registration; an unchanged one stays the same object.
+Change = Callable[[Registration], Registration]
 
 
 class Transitions:
-    """Transitions by the name of their event; a name stands for one function."""
+    """Changes of registrations by the name of their event, which stands for one function. Each is worked out once: it depends only
+    on which of the registration's brokers are alive."""
 
     def __init__(self) -> None:
-        self._changes: dict[tuple[Hashable, frozenset[int]], Transition] = {}
-        self._alike: dict[Hashable, _KnownOutcomes] = defaultdict(_KnownOutcomes)
+        self._changes: dict[tuple[Hashable, frozenset[int]], Change] = {}
+        self._outcomes: dict[Hashable, _Outcomes] = defaultdict(dict)
 
-    def change(self, name: Hashable, alive: frozenset[int], event: Event) -> Transition:
+    def change(self, name: Hashable, alive: frozenset[int], event: Event) -> Change:
         """The event's effect on registrations while the brokers `alive` are."""
         found = self._changes.get((name, alive))
         if found is None:
-            found = self._changes[name, alive] = Transition(event, alive, self._alike[name])
+            found = self._changes[name, alive] = _remembered(event, alive, self._outcomes[name])
         return found
+
+
+#: Outcomes by identity of a registration (hashing one takes as long as most changes) and those of its brokers that are alive; each
+#: with the registration, so that no other object gets the same identity.
+_Outcomes = dict[tuple[int, frozenset[int]], tuple[Registration, Registration]]
+
+
+def _remembered(event: Event, alive: frozenset[int], outcomes: _Outcomes) -> Change:
+    known: dict[int, Registration] = {}
+
+    def change(one: Registration) -> Registration:
+        if (found := known.get(id(one))) is not None:
+            return found
+        key = id(one), alive.intersection((*one.replicas, *one.isr, *one.elr, *one.last_known))
+        if key not in outcomes:
+            after = event(one, alive)
+            outcomes[key] = one, one if after == one else after
+        after = known[id(one)] = outcomes[key][1]
+        return after
+
+    return change
 
 
 class Kinds:
@@ -257,9 +248,7 @@ class Scenario:
                 ended.add(place)
         return replace(self, partitions=partitions, reassigned=self.reassigned | ended, unsettled=frozenset())
 
-    def _moved(
-        self, places: Iterable[TopicPartition], change: Callable[[Registration], Registration], ordered: bool = False
-    ) -> Scenario:
+    def _moved(self, places: Iterable[TopicPartition], change: Change, ordered: bool = False) -> Scenario:
         partitions = dict(self.partitions)
         changes = list(self.changes)
         unsettled = set(self.unsettled)

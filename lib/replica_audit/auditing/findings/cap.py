@@ -48,12 +48,12 @@ CAP_MISSING_SEGMENT = Code(
 CAP_UNREADABLE = Code("CAP-UNREADABLE", ("high",), ("INCONCLUSIVE",), traits=("doubt", "no_files", "unreadable"))
 CAP_NOT_AUDITED = Code("CAP-NOT-AUDITED", ("high",), ("INCONCLUSIVE",))
 CAP_SKEW = Code("CAP-SKEW", ("medium", "info"), ("INCONCLUSIVE",))
-CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), traits=("doubt",))
+CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), traits=("doubt", "brought"))
 CAP_ABOVE_HW = Code("CAP-ABOVE-HW", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_tail",))
 CAP_NOT_FROM_START = Code("CAP-NOT-FROM-START", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_head",))
 CAP_UNCHECKED = Code("CAP-UNCHECKED", ("medium", "info"), ("INCONCLUSIVE",), traits=("unchecked",))
-CAP_MOVED = Code("CAP-MOVED", ("medium",), ("INCONCLUSIVE",), traits=("moved",))
-CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
+CAP_MOVED = Code("CAP-MOVED", ("medium",), ("INCONCLUSIVE",), traits=("moved", "brought"))
+CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt", "brought"))
 
 #: Time by which a busy broker may apply a change later than the controller wrote it, including clock differences.
 _APPLIED_LATE_MS = 5_000

@@ -38,7 +38,7 @@ DIV_EPOCH = Code(
     "DIV-EPOCH",
     ("high", "medium", "info"),
     ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
-    traits=("records", "difference"),
+    traits=("records", "difference", "decided"),
 )
 DIV_TAIL_PENDING = Code("DIV-TAIL-PENDING", ("info",), ("UNCOMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_HIDDEN = Code(

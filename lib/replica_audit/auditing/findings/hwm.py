@@ -47,14 +47,16 @@ if TYPE_CHECKING:
     from replica_audit.protocol.timeline import DeviationRun
 
 
-HWM_LOSS = Code("HWM-LOSS", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records", "held"))
+HWM_LOSS = Code(
+    "HWM-LOSS", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records", "held", "decided")
+)
 HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
 HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     ("critical", "high", "medium", "info"),
     ("COMMITTED_LOSS", "LATENT_CORRUPTION", "INCONCLUSIVE"),
-    traits=("gone", "lost_tail", "two_moments"),
+    traits=("gone", "lost_tail", "two_moments", "decided"),
 )
 HWM_RP_ABOVE_LEO = Code(
     "HWM-RP-ABOVE-LEO",
@@ -65,7 +67,7 @@ HWM_RP_ABOVE_LEO = Code(
 HWM_ABOVE_ISR_PREFIX = Code(
     "HWM-ABOVE-ISR-PREFIX", ("critical", "high"), ("COMMITTED_DIVERGENCE", "INCONCLUSIVE"), traits=("moved_away",)
 )
-HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
+HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",), traits=("decided",))
 HWM_STUCK = Code("HWM-STUCK", ("medium",))
 HWM_AHEAD = Code("HWM-AHEAD", ("critical",), ("INCONCLUSIVE",))
 HWM_REGRESSED = Code("HWM-REGRESSED", ("medium",))

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from replica_audit.protocol.election import Election
 
 
-META_UNCLEAN_ELECTION = Code("META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",))
-META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"))
+META_UNCLEAN_ELECTION = Code(
+    "META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",), traits=("decided",)
+)
+META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"), traits=("own_step",))
 META_ISR_UNKNOWN = Code("META-ISR-UNKNOWN", ("info",))
 META_TOPICID_MISMATCH = Code("META-TOPICID-MISMATCH", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 META_DUP_DIR = Code("META-DUP-DIR", ("medium",))

@@ -21,10 +21,10 @@ REP_ISR_SHORT = Code(
     "REP-ISR-SHORT",
     ("high", "medium", "info"),
     ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
-    traits=("two_moments",),
+    traits=("two_moments", "own_step"),
 )
 REP_LEADER_SHORTER = Code(
-    "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held",)
+    "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held", "decided")
 )
 
 #: Evidence that skew of the copies does not explain an end.

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedCut, LoggedElection
 
-TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records",))
+TRN_BELOW_HW = Code(
+    "TRN-BELOW-HW", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records", "decided")
+)
 TRN_LOGGED = Code("TRN-LOGGED", ("medium", "info"), traits=("records",))
 TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "moved_away"))
 TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records",))

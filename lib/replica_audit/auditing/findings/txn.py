@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.batch_header import Batch
     from replica_audit.model import OpenTransaction, TransactionState
 
-TXN_HANGING = Code("TXN-HANGING", ("medium",))
+TXN_HANGING = Code("TXN-HANGING", ("medium",), traits=("own_step",))
 TXN_MARKER_LOST = Code("TXN-MARKER-LOST", ("medium",))
 
 
