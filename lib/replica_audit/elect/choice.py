@@ -152,20 +152,17 @@ def _reason(
     equals = [cost for cost in others if said(cost) == said(best)]
     rest = [cost for cost in others if said(cost) != said(best)]
     reason = f"{name} loses {said(best)}"
-    if rest:
-        least = min(rest, key=rank_loss)
-        next_best = ", the next best," if len(rest) > 1 else ""
-        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {said(least)}"
     if equals:
         same = name_brokers(sorted(cost.broker_id for cost in equals))
         loses = best.lost_records or best.cut_transactions
         too = f"so would {same}" if loses else f"neither would {same}"
         if best.hidden_records:
             too = f"it is the same with {same}"
-        advantage = _advantage(case, best, equals, standings)
-        reason = f"{name} loses {said(best)}; {too}. Broker {best.broker_id} {advantage}"
-        if rest:
-            reason = f"{reason}; broker {least.broker_id} would lose {said(least)}"
+        reason = f"{reason}; {too}. Broker {best.broker_id} {_advantage(case, best, equals, standings)}"
+    if rest:
+        least = min(rest, key=rank_loss)
+        next_best = ", the next best," if len(rest) > 1 and not equals else ""
+        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {said(least)}"
     return reason
 
 

@@ -259,12 +259,9 @@ def present_state(
     """The state that `results` show; `up` and `stopped_cleanly`, if given, override fencing and flags."""
     newest = newest_states(results)
     leaders = {place_of(row): row for row in results.partitions}
-    sources = {row.source for row in newest.values()}
     version = parse_kafka_version(results.options.get("kafka_version"))
-    mode = _mode(sources, version)
+    mode = _mode({row.source for row in newest.values()}, version)
     has_elr = _has_elr(results, mode, version)
-    found_up = find_up(results)
-    found_clean = find_clean(results)
     partitions = {}
     said = {}
     # Its row is the last one, which may be uncommitted.
@@ -277,14 +274,15 @@ def present_state(
         for place, state in newest.items()
         if state.isr is not None and place in leaders and leaders[place].isr is None
     }
-    nodes = [row.broker_id for row in doubted if row.topic is None]
+    accused = [row.broker_id for row in doubted if row.topic is None]
     for place, state in newest.items():
-        if state.isr is None or not state.replicas or (place in overtaken and not nodes):
+        if state.isr is None or not state.replicas or (place in overtaken and not accused):
             continue
         value = state.configs.get(UNCLEAN)
         said[place] = None if value is None else value == "true"
-        registration = _registration(state, leaders.get(place), has_elr=bool(has_elr))
-        partitions[place] = registration._replace(offline=_members(offline.get(place, ())))
+        partitions[place] = _registration(
+            state, leaders.get(place), has_elr=bool(has_elr), offline=offline.get(place, ())
+        )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     brokers |= {
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
@@ -292,28 +290,31 @@ def present_state(
     others = {row.broker_id for row in results.replicas} - brokers
     # The flag is missing in the log dir that failed, and the controller takes the broker for killed (`readBrokerEpochFromCleanShutdownFiles`).
     failed = {broker for one in partitions.values() for broker in one.offline}
-    is_up = {broker for broker in brokers | others if found_up.get(broker)} if up is None else set(up)
-    clean = (
-        {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
-    )
-    unknown = frozenset() if up is not None else frozenset(brokers - found_up.keys())
+    found_up = find_up(results)
+    if up is None:
+        is_up = {broker for broker in brokers | others if found_up.get(broker)}
+        silent = (brokers | others) - found_up.keys()
+    else:
+        is_up = set(up)
+        silent = set()
+    if stopped_cleanly is None:
+        stopped_cleanly = (broker for broker, is_clean in find_clean(results).items() if is_clean and broker in brokers)
     registered = _registered(results)
-    holders = _metadata_holders(results, brokers, {node for node in nodes if node is not None})
     return PresentState(
         partitions=partitions,
         unclean_said=said,
         up=frozenset(is_up),
-        clean=frozenset(clean - is_up - failed),
-        unknown=unknown,
+        clean=frozenset(stopped_cleanly) - is_up - failed,
+        unknown=frozenset(brokers & silent),
         has_elr=has_elr,
         mode=mode,
         epoch_said=frozenset(place for place, state in newest.items() if state.leader_epoch is not None),
         overtaken=frozenset(overtaken),
-        unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
+        unheard=frozenset(others & silent),
         deleted=deleted_places(newest),
-        contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
+        contradicted=frozenset(one for one in brokers & silent & _cut_short(results) if registered.get(one)),
         blank=_blank(results),
-        controllers=_controllers(results, holders, found_up, is_up)._replace(doubted=holders if nodes else None),
+        controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
     )
 
@@ -328,7 +329,9 @@ def _blank(results: Results) -> dict[int, list[str]]:
     return dict(found)
 
 
-def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bool) -> Registration:
+def _registration(
+    state: KnownState, answer: PartitionRow | None, *, has_elr: bool, offline: tuple[int, ...]
+) -> Registration:
     """A partition as its newest state has it; the leader epoch is that of the audit's answer if the state has none."""
     epoch = state.leader_epoch
     if epoch is None and answer is not None:
@@ -347,6 +350,7 @@ def _registration(state: KnownState, answer: PartitionRow | None, *, has_elr: bo
         has_elr=has_elr,
         adding=_members(tuple(state.adding or ())),
         removing=_members(tuple(state.removing or ())),
+        offline=_members(offline),
     )
 
 
@@ -360,30 +364,29 @@ def _without_epoch(one: Registration) -> tuple[object, ...]:
     return tuple(getattr(one, name) for name in Registration._fields if name != "leader_epoch")
 
 
-def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:
-    """All voters and all known brokers; an `accused` node that is neither counts as a controller."""
-    voters = _voters(results)
-    brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
-    return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
-
-
 def _controllers(
-    results: Results, holders: MetadataHolders, found_up: Mapping[int, bool], is_up: Set[int]
+    results: Results,
+    registered: Set[int],
+    accused: Sequence[int | None],
+    found_up: Mapping[int, bool],
+    is_up: Set[int],
 ) -> Controllers:
-    voters = _voters(results)
+    """`registered`: brokers with partitions; `accused`: nodes whose metadata log is in doubt, None for all of them. One that is
+    neither a voter nor a broker counts as a controller."""
+    voters = frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
+    brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
+    controllers = sorted((voters | {node for node in accused if node is not None}) - brokers)
+    holders = MetadataHolders(tuple(sorted(brokers)), tuple(controllers))
     voteless = _voteless(results)
-    not_up = [node for node in holders.controllers if node in voters and not found_up.get(node) and node not in is_up]
+    not_up = [node for node in controllers if node in voters and not found_up.get(node) and node not in is_up]
     return Controllers(
         voters=voters,
+        doubted=holders if accused else None,
         lost=holders if voteless and 2 * (len(voters) - len(voteless)) <= len(voters) else None,
         voteless=voteless,
         not_up=tuple(not_up),
         are_down=any(found_up.get(node) is False for node in not_up),
     )
-
-
-def _voters(results: Results) -> frozenset[int]:
-    return frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
 
 
 def _voteless(results: Results) -> tuple[int, ...]:

@@ -192,17 +192,16 @@ def _check_candidate(matrix: Matrix, asked: Collection[TopicPartition], candidat
 
 
 def _why_undecided(matrix: Matrix, state: PresentState, place: TopicPartition, candidate_id: int | None) -> str | None:
-    """Clause on what has to be done before any leader is chosen for a partition; None if nothing has. The first line that holds
-    decides.
+    """Clause on what has to be done before a leader is chosen for a partition; None if one is. The first line that holds decides.
 
     | condition | clause |
     |---|---|
     | it moved while it was collected | collect it again |
-    | no costs, and its topic was deleted | nobody is elected |
-    | no costs | no log can be read |
-    | an end of a log that the choice would lack, or may have, is not there | copy all replicas |
-    | a log was not captured whole, or not checked | copy all replicas |
-    | the same, but nothing is missing besides checksums, and the leader stays without a loss | none |
+    | it has no costs, and its topic was deleted | nobody is elected |
+    | it has no costs | no log can be read |
+    | a log may have had an end that leaves open what the choice loses | copy all replicas |
+    | checksums alone are missing, nobody was asked for, and the leader is best, stays and loses nothing | go on below |
+    | parts or checksums of a log are missing | copy all replicas |
     | evidence lacks bytes, and no replica is missing | bring them |
     """
     if place in matrix.moved:

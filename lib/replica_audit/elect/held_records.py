@@ -128,7 +128,7 @@ class ReplicaRecords:
         kept = []
         dropped = []
         for item in self.marked:
-            start, end = item.place or (item.piece.start_offset, item.piece.end_offset)
+            start, end = item.place or item.span
             if end <= edge:
                 kept.append(item)
             elif start >= edge or not item.is_plain:

@@ -6,6 +6,7 @@ A leader finds a remote segment by the epoch that its own epoch file has for an 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -75,7 +76,7 @@ def vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[Co
         # Below its files its log is in remote storage, where these are not.
         own = without(own, [OffsetRange(0, candidate.local_start_offset)])
         whole = OffsetRange(one.start_offset, one.end_offset)
-        yield from (item.between(part.start_offset, part.end_offset) for part in without([whole], own))
+        yield from (item.between(*part) for part in without([whole], own))
 
 
 def in_holes(
@@ -107,20 +108,24 @@ def in_holes(
 
 def beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
     """Parts of `items` in no segment of the reference's history whose objects were seen, and from which readers get them (J3)."""
-    there: dict[int, list[OffsetRange]] = {}
+    remote = case.remote
     log_end = case.reference.facts.log_end_offset
-    for segment, epoch, _, sound in _copied(case):
-        for part in sound if _has_basis(case, SEEN, segment) else ():
-            start, end = max(part.start_offset, case.remote.start_offset), min(part.end_offset, log_end)
-            parts = epoch_parts(case.remote.lineage, start, end)
-            there.setdefault(epoch, []).extend(OffsetRange(first, last) for first, last, had in parts if had == epoch)
-    of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
+    seen = _by_epoch(
+        (epoch, OffsetRange(start, end))
+        for segment, epoch, _, sound in _copied(case)
+        if _has_basis(case, SEEN, segment)
+        for part in sound
+        for start, end, had in epoch_parts(
+            remote.lineage, max(part.start_offset, remote.start_offset), min(part.end_offset, log_end)
+        )
+        if had == epoch
+    )
     for item in items:
-        left = _missing(item, of_epoch)
+        left = _missing(item, seen)
         if left and (left == [item.span] or not item.is_plain):
             yield item
         else:
-            yield from (item.between(one.start_offset, one.end_offset) for one in left)
+            yield from (item.between(*one) for one in left)
 
 
 def remote_loss(case: Case, candidate: ReplicaFacts, lost: Iterable[CommittedRange], held: ByIdentity) -> RemoteLoss:
@@ -143,16 +148,15 @@ def remote_loss(case: Case, candidate: ReplicaFacts, lost: Iterable[CommittedRan
 
 def _in_store(case: Case, lost: Iterable[CommittedRange]) -> list[CommittedRange]:
     """The parts of `lost` that the remote store still has, undamaged as far as it was read."""
-    there: dict[int, list[OffsetRange]] = {}
-    absent: dict[int, list[OffsetRange]] = {}
-    for _, epoch, own, sound in _copied(case):
-        there.setdefault(epoch, []).extend(sound)
-        absent.setdefault(epoch, []).extend(without([own], sound))
-    gone = {epoch: OffsetSet.of(without(ranges, there.get(epoch, ()))) for epoch, ranges in absent.items()}
+    copied = list(_copied(case))
+    there = _by_epoch((epoch, one) for _, epoch, _, sound in copied for one in sound)
+    gone = _by_epoch(
+        (epoch, one) for _, epoch, own, _ in copied for one in there.get(epoch, _NOTHING).missing_from([own])
+    )
     found = []
     for item in lost:
         left = _missing(item, gone)
-        found += [item] if left == [item.span] else [item.between(one.start_offset, one.end_offset) for one in left]
+        found += [item] if left == [item.span] else [item.between(*one) for one in left]
     return found
 
 
@@ -162,17 +166,16 @@ def _deleted_as_it_leads(
     """The parts of `in_store` that Kafka deletes once the candidate leads, regardless of retention: segments all of whose
     epochs precede the leader's first (J4). A log without records begins with the epoch in which it leads."""
     served = _served(candidate) if in_store else []
-    first = served[0][0] if served else None
-    staying: dict[int, list[OffsetRange]] = {}
-    for segment in case.remote.sound:
-        if first is not None and segment.state == COPY_FINISHED and max(epoch for epoch, _ in segment.epochs) >= first:
-            for start, end, epoch in stretches(segment):
-                staying.setdefault(epoch, []).append(OffsetRange(start, end))
+    if not served:
+        yield from in_store
+        return
+    first = served[0][0]
+    staying = _by_epoch(
+        (epoch, own) for segment, epoch, own, _ in _copied(case) if max(epoch for epoch, _ in segment.epochs) >= first
+    )
     for item in in_store:
-        epoch = or_absent(item.leader_epoch)
-        if first is None or epoch < first:
-            left = without([item.span], staying.get(epoch, ()))
-            yield from (item.between(one.start_offset, one.end_offset) for one in left)
+        if or_absent(item.leader_epoch) < first:
+            yield from (item.between(*one) for one in _missing(item, staying))
 
 
 def _shares(
@@ -195,11 +198,9 @@ def _shares(
 def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
     """(epoch, offsets, True if known from segments) of the contents of remote storage: the copied segments, and what else the
     reference has deleted from its files."""
-    told: dict[int, list[OffsetRange]] = {}
-    for segment in case.remote.sound:
-        if segment.state == COPY_FINISHED:
-            for start, end, epoch in stretches(segment):
-                told.setdefault(epoch, []).append(OffsetRange(start, end))
+    told: dict[int, list[OffsetRange]] = defaultdict(list)
+    for _, epoch, own, _ in _copied(case):
+        told[epoch].append(own)
     for epoch, ranges in told.items():
         yield epoch, ranges, True
     if not case.is_tiered:
@@ -229,28 +230,29 @@ def _copied(case: Case) -> Iterator[tuple[RemoteSegment, int, OffsetRange, list[
     """(segment, epoch, offsets, those that the store still has undamaged as far as it was read) of each stretch of a copied segment."""
     for segment in case.remote.sound:
         is_gone = segment.segment_id in case.store.gone
+        damaged = case.store.damaged.get(segment.segment_id, ())
         for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
             own = OffsetRange(start, end)
-            yield (
-                segment,
-                epoch,
-                own,
-                [] if is_gone else without([own], case.store.damaged.get(segment.segment_id, ())),
-            )
+            yield segment, epoch, own, [] if is_gone else without([own], damaged)
 
 
 def _in_segments(
     case: Case, in_store: Iterable[CommittedRange], is_wanted: Callable[[RemoteSegment], bool]
 ) -> Iterator[CommittedRange]:
     """Parts of `in_store` that the store has in one of the wanted segments."""
-    there: dict[int, list[OffsetRange]] = {}
-    for segment, epoch, _, sound in _copied(case):
-        if is_wanted(segment):
-            there.setdefault(epoch, []).extend(sound)
-    of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
+    wanted = _by_epoch(
+        (epoch, one) for segment, epoch, _, sound in _copied(case) if is_wanted(segment) for one in sound
+    )
     for item in in_store:
-        known = of_epoch.get(or_absent(item.leader_epoch), _NOTHING)
-        yield from (item.between(one.start_offset, one.end_offset) for one in known.shared_with([item.span]))
+        known = wanted.get(or_absent(item.leader_epoch), _NOTHING)
+        yield from (item.between(*one) for one in known.shared_with([item.span]))
+
+
+def _by_epoch(found: Iterable[tuple[int, OffsetRange]]) -> dict[int, OffsetSet]:
+    ranges: dict[int, list[OffsetRange]] = defaultdict(list)
+    for epoch, one in found:
+        ranges[epoch].append(one)
+    return {epoch: OffsetSet.of(own) for epoch, own in ranges.items()}
 
 
 def _missing(item: CommittedRange, of_epoch: Mapping[int, OffsetSet]) -> list[OffsetRange]:

@@ -413,7 +413,7 @@ def _find_log(
         f"{_go_on_without(places, candidate_id)}",
         brokers=(broker,),
         partitions=places,
-        commands=(copies.of_partitions(broker, list(places)),),
+        commands=(copies.of_partitions(broker, places),),
     )
 
 

@@ -1,0 +1,75 @@
+"""What has to be done before a leader is chosen for a partition: each line of the table of `_why_undecided`, and what comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+from tests.elect.clusters import Part, captured, results_of
+from tests.support.report_rows import change_rows, finding, objects
+
+from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.model import TopicPartition
+from replica_audit.schema import Evidence
+
+PLACE = TopicPartition("orders", 0)
+NO_LOSS = {"lost_records": 0, "lost_committed": 0}
+
+
+def said(code: str, *evidence: Evidence, **values: Any) -> dict[str, Any]:
+    """A finding on broker 2."""
+    return finding(code, "medium", broker_id=2, evidence=evidence, **values)
+
+
+MOVED = said("CAP-MOVED")
+END = said("CAP-SKEW", Evidence(UNSEEN_TAIL, value="11"), start_offset=11, end_offset=20)
+ABOVE = said("CAP-ABOVE-HW")
+UNCHECKED = said("CAP-UNCHECKED")
+LACKS = said("CAP-NOT-CAPTURED", Evidence(WANTED, path="broker-2/0.log", position=0, value="7"))
+AWAITED = captured("orders", 2, state="awaited", needed="isr", missing=[])
+MISSING = captured("orders", 4, state="named", needed="isr", missing=[])
+
+
+class Line(NamedTuple):
+    """What is known of a partition, and how the clause begins; None: it is decided."""
+
+    clause: str | None
+    findings: tuple[dict[str, Any], ...] = ()
+    captures: tuple[Any, ...] = ()
+    costs: Mapping[str, Any] | None = NO_LOSS
+    """Of every candidate; None: no costs."""
+    occasion: str | None = None
+    candidate: int | None = None
+
+
+LINES = {
+    "moved, whatever else": Line("it moved while", (MOVED, END, ABOVE), costs=None),
+    "deleted": Line("the topic was deleted", (ABOVE,), costs=None, occasion="deleted"),
+    "no log": Line("no log of it can be read", (ABOVE,), costs=None),
+    "an open end": Line("nothing shows whether broker 2 lost", (END,)),
+    "not captured": Line("what broker 2 may have above the high watermark was not captured", (ABOVE,)),
+    "not captured, nor checked": Line("what broker 2 may have above", (ABOVE, UNCHECKED)),
+    "checksums, and the leader stays": Line(None, (UNCHECKED,)),
+    "checksums, and the leader loses": Line("nobody computed the checksums", (UNCHECKED,), costs={}),
+    "checksums, and another is asked for": Line("nobody computed the checksums", (UNCHECKED,), candidate=2),
+    "bytes": Line("7 bytes of broker 2 that were not collected", (LACKS,), (AWAITED,)),
+    "bytes, and a replica": Line(None, (LACKS,), (AWAITED, MISSING)),
+    "nothing": Line(None),
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_the_first_line_that_holds_decides(line: Line) -> None:
+    part = Part("orders", (1, 2, 3), 1, (1, 2), 1, calm=line.costs is None)
+    found = results_of([part], None, "metadata_log")
+    change_rows(found, "elections", lambda _: line.costs or {})
+    change_rows(found, "partition_states", lambda _: {"occasion": line.occasion})
+    found = replace(found, findings=objects("findings", line.findings), captures=[*line.captures])
+    plan = plan_elections(found, asked=[PLACE], candidate_id=line.candidate, up=[1, 2, 3])
+    assert len(plan.decisions) == (line.clause is None)
+    reasons = [one.reason for one in plan.conflicts]
+    if line.clause is not None:
+        assert [reason.startswith(line.clause) for reason in reasons] == [True], reasons
