@@ -108,3 +108,8 @@ def plan_of(*parts: Part, up: Sequence[int], version: str | None = None, source:
     """The plan for all of `parts`, with every broker that is not `up` stopped cleanly."""
     down = {broker for part in parts for broker in part.replicas} - set(up)
     return plan_elections(results_of(parts, version, source), up=up, stopped_cleanly=down)
+
+
+def outline(plan: Plan) -> list[tuple[str, tuple[int, ...]]]:
+    """(action, brokers) of each step."""
+    return [(step.action, step.brokers) for step in plan.steps]

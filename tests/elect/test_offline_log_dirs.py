@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.elect.clusters import Part, plan_of, results_of
+from tests.elect.clusters import Part, outline, plan_of, results_of
 
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.plan_model import Plan, Step
@@ -12,10 +12,6 @@ from replica_audit.report.plan_text import render_plan
 from replica_audit.results import FurtherStates
 
 LEADERLESS = Part("t", (1, 2), None, (1,), choice=1, offline=(1,))
-
-
-def outline(plan: Plan) -> list[tuple[str, tuple[int, ...]]]:
-    return [(step.action, step.brokers) for step in plan.steps]
 
 
 def the(plan: Plan, action: str, broker: int) -> Step:

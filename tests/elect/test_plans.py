@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.elect.clusters import Part, captured, plan_of, results_of
+from tests.elect.clusters import Part, captured, outline, plan_of, results_of
 from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import change_rows, objects
 from tests.support.some import some
@@ -39,11 +39,6 @@ GOLDEN = Path(__file__).parent / "golden"
 @cache
 def audited(capture: str, version: str | None = None, asked: tuple[TopicPartition, ...] = ()) -> Results:
     return audit_all(str(FIXTURES / capture), Settings(kafka_version=version), asked=asked)
-
-
-def outline(plan: Plan) -> list[tuple]:
-    """(action, brokers) of each step."""
-    return [(step.action, step.brokers) for step in plan.steps]
 
 
 def predicted(plan: Plan) -> dict[tuple[str, int], tuple[int | None, int]]:

@@ -58,8 +58,8 @@ def _say_records(one: CandidateLoss) -> str:
     if lost_possible == lost_records:
         return most + count(lost_records, "possibly committed record")
     parts = [f"{lost_committed} of them committed"] if lost_committed else []
-    parts += [f"{lost_possible} possibly"] if lost_possible and parts else []
-    parts += [f"{lost_possible} of them possibly committed"] if lost_possible and not parts else []
+    if lost_possible:
+        parts.append(f"{lost_possible} possibly" if parts else f"{lost_possible} of them possibly committed")
     text = most + count(lost_records, "record")
     return (
         f"{text}, {' and '.join(parts)}"

@@ -35,16 +35,13 @@ class MarkerReader:
         """`COMMIT` or `ABORT`; None if it cannot be read."""
         key = facts.key, marker
         if key not in self._known:
-            self._known[key] = self._decoded(facts, marker)
+            assert self._read is not None
+            rows = self._read(record_requests(facts, (marker,))).rows
+            self._known[key] = int(rows["marker"][0]) if len(rows) else None
         return self._known[key]
 
     def can_read(self, *logs: ReplicaFacts) -> bool:
         return self._read is not None and not any(facts.second_hand for facts in logs)
-
-    def _decoded(self, facts: ReplicaFacts, marker: Batch) -> int | None:
-        assert self._read is not None
-        rows = self._read(record_requests(facts, (marker,))).rows
-        return int(rows["marker"][0]) if len(rows) else None
 
 
 @dataclass(frozen=True, slots=True)

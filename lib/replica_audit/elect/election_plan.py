@@ -165,8 +165,8 @@ def plan_elections(
     tails = {place: some for place, some in tails.items() if place in about or holding & matrix.replicas[place].keys()}
     names = tuple(map(str, asked))
     # One plan for all, unless a candidate was asked for, who is to lead no other partition.
-    again = CopiedAgain.of(matrix, state, tails, held if tails else ())._replace(
-        options=tuple(made_with), partitions=() if candidate_id is None else names
+    again = CopiedAgain.of(
+        matrix, state, tails, held if tails else (), made_with, () if candidate_id is None else names
     )
     first = [
         *(

@@ -65,9 +65,16 @@ class Tools(NamedTuple):
             (2, 2), since, [shlex.join(["kafka-topics.sh", "--zookeeper", ZOOKEEPER, *one]) for one in asked]
         )
 
-    def forbid_unclean(self, topic: str, way: str) -> list[str]:
-        """Commands that turn unclean elections off for a topic, in the `way` that `way_to_configure` found."""
-        return self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way)
+    def set_unclean(self, topic: str, value: bool | None, way: str = BROKER) -> list[str]:
+        """Commands that allow or forbid unclean elections of a topic, in the `way` that `way_to_configure` found; a `value` of None
+        removes its setting."""
+        change = ("--delete-config", UNCLEAN) if value is None else ("--add-config", f"{UNCLEAN}={str(value).lower()}")
+        arguments = _of_topic(topic, "--alter", *change)
+        before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        if way == ZOOKEEPER_ITSELF:
+            return [before]
+        since = [self._configs(way, *arguments)]
+        return since if way == CONTROLLER else self._by_version((2, 5), since, [before])
 
     def keep_remote(self, topic: str, way: str | None) -> list[str]:
         """Commands that show the topic's settings, then turn off its retention: neither age nor size moves its log start.
@@ -87,12 +94,6 @@ class Tools(NamedTuple):
         if self.mode == "kraft" and self._since((3, 7)):
             return CONTROLLER
         return BROKER if is_any_up is None else None
-
-    def restore_unclean(self, topic: str, value: bool | None) -> list[str]:
-        """Commands that restore the topic's setting; a `value` of None removes it."""
-        if value is None:
-            return self._configure(topic, "--delete-config", UNCLEAN)
-        return self._configure(topic, "--add-config", f"{UNCLEAN}={str(value).lower()}")
 
     def elect(self, kind: str, file: str) -> list[str]:
         """Commands for an election, unclean or preferred, of the partitions in `file`."""
@@ -189,14 +190,6 @@ class Tools(NamedTuple):
         """Commands that stop a node cleanly, whatever options it was started with, and start it with its usual properties."""
         # kafka-server-stop.sh does not find a node started with such options.
         return [f"kill -TERM PID_OF_{node_id}", f"tail --pid=PID_OF_{node_id} -f /dev/null", Tools.start(node_id)]
-
-    def _configure(self, topic: str, *change: str, way: str = "") -> list[str]:
-        arguments = _of_topic(topic, "--alter", *change)
-        before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
-        if way == ZOOKEEPER_ITSELF:
-            return [before]
-        since = [self._configs(way, *arguments)]
-        return since if way == CONTROLLER else self._by_version((2, 5), since, [before])
 
     def _configs(self, way: str | None, *arguments: str) -> str:
         server = _TO_A_CONTROLLER if way == CONTROLLER else None

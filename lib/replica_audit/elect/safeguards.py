@@ -299,9 +299,9 @@ class CopiedAgain(NamedTuple):
     tails: Mapping[TopicPartition, Sequence[UnseenTail]]
     brokers: tuple[int, ...]
     """In the order in which they are to be copied: who leads most of these partitions comes last (C.2)."""
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...]
     """Of the command that makes the plan from them."""
-    partitions: tuple[str, ...] = ()
+    partitions: tuple[str, ...]
     """Those that it is made for; empty: all that need a decision."""
 
     @classmethod
@@ -311,12 +311,15 @@ class CopiedAgain(NamedTuple):
         state: PresentState,
         tails: Mapping[TopicPartition, Sequence[UnseenTail]],
         waiting: Iterable[TopicPartition],
+        options: Iterable[str],
+        partitions: Iterable[str],
     ) -> CopiedAgain:
         """Of partitions with open `tails`, and of those `waiting` for them, for which the next plan needs all copies, too."""
         places = {*tails, *waiting}
         led = Counter(map(state.registered_leader, places))
         brokers = {broker for place in places for broker in matrix.replicas[place]}
-        return cls(tails, tuple(sorted(brokers, key=lambda broker: (led[broker], broker))))
+        in_order = tuple(sorted(brokers, key=lambda broker: (led[broker], broker)))
+        return cls(tails, in_order, tuple(options), tuple(partitions))
 
     def step(self, results: Results, state: PresentState) -> Step:
         """Copies of the brokers, and the plan made from them."""

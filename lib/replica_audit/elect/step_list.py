@@ -56,7 +56,7 @@ class StepTexts:
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
         allowed = list_names(sorted(set(topics) & said))
         commands, files = for_names(
-            sorted(topics), "forbid-unclean.txt", lambda topic: self._tools.forbid_unclean(topic, way)
+            sorted(topics), "forbid-unclean.txt", partial(self._tools.set_unclean, value=False, way=way)
         )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
         return Step(
@@ -267,7 +267,7 @@ class StepTexts:
         for alike in filter(None, groups):
             value = said[alike[0]]
             of_value, file = for_names(
-                alike, f"unclean-{str(value).lower()}.txt", partial(self._tools.restore_unclean, value=value)
+                alike, f"unclean-{str(value).lower()}.txt", partial(self._tools.set_unclean, value=value)
             )
             commands += of_value
             files |= file
