@@ -22,7 +22,7 @@ from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Plan, SalvageSource, parse_plan, plan_object
 from replica_audit.elect.premises import ChangedPremise, moved_since
 from replica_audit.elect.safeguards import copy_put_aside
-from replica_audit.elect.simulation import Scenarios
+from replica_audit.elect.simulation import Kinds, Scenarios, Transitions
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
@@ -554,7 +554,8 @@ def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible(
     state = PresentState(
         {place: registration}, {place: False}, frozenset(), frozenset(), frozenset(), True, "kraft", frozenset()
     )
-    assert {way.partitions[place].last_known for way in Scenarios.of(state)} == {(0,), (1,)}
+    kinds = Kinds(state, lambda place: place, Transitions())
+    assert {way.partitions[place].last_known for way in Scenarios.of(state, kinds)} == {(0,), (1,)}
 
 
 #: (who is in sync, who is up) while the registered leader, broker 1, is down; with what broker 2 is elected by.

@@ -15,7 +15,7 @@ from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Decision, KeepStopped, Step
-from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, Transitions, order_rounds
+from replica_audit.elect.simulation import Kinds, LeaderChange, Round, Scenario, Scenarios, Transitions, order_rounds
 from replica_audit.elect.step_list import AFTER_STOP, SimulatedStep, StepTexts, list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import place_of
@@ -30,13 +30,6 @@ def chosen_first(state: PresentState, decision: Decision) -> tuple[int, ...]:
     """The assignment with the chosen replica first."""
     choice = decision.candidate_id
     return (choice, *(one for one in state.partitions[place_of(decision)].replicas if one != choice))
-
-
-def _by_leader(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for leader, follower in pairs:
-        found[leader].append(follower)
-    return dict(found)
 
 
 class PlanAttempt:
@@ -61,8 +54,8 @@ class PlanAttempt:
         self._forbidden = forbidden
         self._way = way
         self._texts = StepTexts(state, matrix, self.decisions, tools)
-        self._begin = self._now = Scenarios.of(state, self._treatment, transitions)
-        self._kinds = self._begin.kinds
+        self._kinds = Kinds(state, self._treatment, transitions)
+        self._now = Scenarios.of(state, self._kinds)
         self._list: list[SimulatedStep] = []
         self._copies = Copies(AFTER_STOP)
         self.unserved: dict[TopicPartition, str] = {}
@@ -75,12 +68,7 @@ class PlanAttempt:
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, TopicPartition]] = set()
         """`outrun` of `Try`."""
-        self._cut_by = {
-            place: _by_leader(self._harmful[place])
-            for place in self._kinds.one_of_each(self._harmful)
-            if place in state.partitions
-        }
-        """Followers harmed by each leader, by representative partition."""
+        self._harmed = [place for place in self._kinds.one_of_each(self._harmful) if place in state.partitions]
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[TopicPartition] = set()
         self._stopped: set[int] = set()
@@ -109,7 +97,7 @@ class PlanAttempt:
 
     def steps(self) -> Iterator[Step]:
         """All steps, in order."""
-        return self._texts.complete(self._list, self._begin)
+        return self._texts.complete(self._list)
 
     def _add(self, *steps: Step) -> None:
         self._list += [SimulatedStep(step, self._now) for step in steps]
@@ -426,11 +414,12 @@ class PlanAttempt:
 
     def _harm(self, way: Scenario) -> Iterator[tuple[TopicPartition, int, int]]:
         """Partition, leader, and a follower that is cut and loses the last copy of records, though the choice would keep them."""
-        for place, followers in self._cut_by.items():
+        for place in self._harmed:
             leader = way.partitions[place].leader_id
+            cut = [follower for one, follower in self._harmful[place] if one == leader and follower in way.up]
             # A leader after a reassignment has followed the chosen replica, which the reassignment removed.
-            if leader in followers and not (place in self._done and self._is_removed(way, place)):
-                yield from ((place, leader, follower) for follower in followers[leader] if follower in way.up)
+            if leader is not None and cut and not (place in self._done and self._is_removed(way, place)):
+                yield from ((place, leader, follower) for follower in cut)
 
     def _is_removed(self, way: Scenario, place: TopicPartition) -> bool:
         """True if a reassignment removed the chosen replica, after the added replicas were in sync with it."""

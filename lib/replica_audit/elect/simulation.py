@@ -277,15 +277,8 @@ class Scenarios:
     """Leader epochs of the snapshot, by the representative of each kind."""
 
     @classmethod
-    def of(
-        cls,
-        state: PresentState,
-        treatment: Callable[[TopicPartition], Hashable] = lambda place: place,
-        transitions: Transitions | None = None,
-    ) -> Scenarios:
-        """`treatment` as in `Kinds`; without it every partition is of its own kind. `transitions`: those that are known already."""
+    def of(cls, state: PresentState, kinds: Kinds) -> Scenarios:
         said = state.unclean_said
-        kinds = Kinds(state, treatment, transitions or Transitions())
         ways: list[Scenario] = []
         eligible = (True, False) if state.has_elr is None else (state.has_elr,)
         for has_elr in eligible:

@@ -285,12 +285,11 @@ class StepTexts:
             commands=("replica-audit verify BEFORE AFTER --plan plan.json",),
         )
 
-    def complete(self, steps: Iterable[SimulatedStep], begin: Scenarios) -> Iterator[Step]:
-        """The steps in a row, numbered, with the leaders after each and the logs that follow the planned leader from then on. `begin`: the
-        cluster before the first."""
+    def complete(self, steps: Iterable[SimulatedStep]) -> Iterator[Step]:
+        """The steps in a row, numbered, with the leaders after each and the logs that follow the planned leader from then on."""
         planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
         told: set[tuple[TopicPartition, int]] = set()
-        reassigned = begin.reassigned
+        reassigned: frozenset[TopicPartition] = frozenset()
         for number, (step, after) in enumerate(steps, 1):
             predicted: tuple[Prediction, ...] = ()
             if step.action in ("start", "elect", "reorder"):

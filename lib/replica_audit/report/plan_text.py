@@ -321,8 +321,8 @@ def _brokers(plan: Plan) -> Iterator[str]:
         )
 
 
-def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
-    """Yield steps to show, each with the number of following steps left out that do the same for other partitions."""
+def split_steps(steps: Sequence[Step]) -> list[tuple[Step, int]]:
+    """Steps to show, each with the number of following steps left out that do the same for other partitions."""
     runs: list[tuple[Step, int]] = []
     told: Counter[str] = Counter()
     for step in steps:
@@ -331,7 +331,7 @@ def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
             runs.append((step, 0))
-    yield from runs
+    return runs
 
 
 def tell_left_out(step: Step, number: int) -> str:

@@ -121,7 +121,7 @@ def first_steps(plan: Plan) -> list[Step]:
     found = []
     for step in plan.steps:
         told[step.action] += 1
-        if step.action in (*SAFE, *AFTERWARDS) and told[step.action] <= LIMITS[step.action]:
+        if told[step.action] <= LIMITS.get(step.action, 0):
             found.append(step)
     return found
 

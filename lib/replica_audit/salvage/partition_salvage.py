@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,17 +271,17 @@ def salvage_partition(
     `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas and of what is put aside.
     """
     case, files = audit.case, tuple(files)
+    unknown = partial(PartitionSalvage, audit, planned=planned)
     if case is None:
-        return PartitionSalvage(audit, planned=planned, problem="no replica of it can be read")
+        return unknown(problem="no replica of it can be read")
     compared = present_log(audit) if planned is None else planned_log(audit, planned.candidate_id)
     if compared is None:
-        return PartitionSalvage(audit, planned=planned, problem="the leader that the plan chose has no log of it here")
+        return unknown(problem="the leader that the plan chose has no log of it here")
     facts = compared.reference.facts
     if facts.second_hand:
         is_leaders = planned is not None or case.reference.leader_id == facts.broker_id
         whose = "its leader's log" if is_leaders else "the log that it is compared with"
-        problem = f"{whose} is {_known_from(facts)}"
-        return PartitionSalvage(audit, planned=planned, problem=problem)
+        return unknown(problem=f"{whose} is {_known_from(facts)}")
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
     holes = case.remote.holes_below(facts)
@@ -313,9 +314,7 @@ def salvage_partition(
     later = _later_values(reference, selection) if facts.compacted and len(selection.rows) else None
     if later is not None and reference.not_captured:
         problem = "records of its leader's log that may be later values of the same keys are not part of the evidence"
-        return PartitionSalvage(
-            audit, planned=planned, problem=f"{problem}: bring what --wanted names, or copy that log"
-        )
+        return unknown(problem=f"{problem}: bring what --wanted names, or copy that log")
     return PartitionSalvage(
         audit=audit,
         reference=compared.reference,
