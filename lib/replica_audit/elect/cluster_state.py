@@ -371,8 +371,8 @@ def _controllers(
     found_up: Mapping[int, bool],
     is_up: Set[int],
 ) -> Controllers:
-    """`registered`: brokers with partitions; `accused`: nodes whose metadata log is in doubt, None for all of them. One that is
-    neither a voter nor a broker counts as a controller."""
+    """`registered`: brokers with partitions. `accused`: nodes whose metadata log is in doubt, None where it is not known whose; one
+    that is neither a voter nor a broker counts as a controller."""
     voters = frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
     brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     controllers = sorted((voters | {node for node in accused if node is not None}) - brokers)

@@ -183,9 +183,8 @@ def decide(
 
 def _check_candidate(matrix: Matrix, asked: Collection[TopicPartition], candidate_id: int) -> None:
     places = sorted(asked or matrix.rows)
-    having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
-    lacking = [place for place in asked if place in matrix.rows and place not in having]
-    if lacking or (places and not having):
+    lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
+    if lacking or (places and not any(candidate_id in matrix.rows.get(place, ()) for place in places)):
         place = (lacking or places)[0]
         known = ", ".join(map(str, sorted(matrix.rows.get(place, ())))) or "none"
         raise UsageError(f"--candidate {candidate_id}: {place} has no such replica in the snapshot, but {known}")

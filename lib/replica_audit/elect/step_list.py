@@ -171,12 +171,12 @@ class StepTexts:
         }
         cuts = ((place, self._matrix.cut(place, leader, broker)) for place, leader in led.items())
         gone = [place for place, cut in cuts if cut is not None and cut.dropped_records]
-        assigned = (place for place, one in self._state.partitions.items() if broker in one.replicas)
+        registered = ((place, self._state.partitions.get(place)) for place in sorted(self._decisions))
         return Step(
             action="start",
             text=text,
             brokers=(broker,),
-            partitions=tuple(sorted(self._decisions.keys() & assigned)),
+            partitions=tuple(place for place, one in registered if one is not None and broker in one.replicas),
             commands=(self._tools.start(broker),),
             before=tuple(before),
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
