@@ -12,6 +12,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, Prediction, Step
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.verify.verification import Verification, outcomes_of, verify_snapshots, with_plan
+from replica_audit.verify.verified_partition import PartitionVerification
 
 _CUT_TO_20 = Prediction(
     "t", 0, broker_id=1, leader_id=2, leader_epoch=5, truncate_to=20, dropped_records=5, log_end_offset=30
@@ -34,8 +35,15 @@ def _row(broker: int, **more: Any) -> VerificationRow:
 CUT = {"end_before": 25, "kept_to": 20, "expected": 20, "verdict": "lost_committed", "lost_committed": 5}
 
 
-def _verified(*rows: VerificationRow, leader: int | None = 2, epoch: int = 6, gone: tuple = ()) -> Verification:
-    return with_plan(Verification({"partitions": 1}, list(rows), gone, (), {("t", 0): (leader, epoch)}), PLAN)
+def _found(
+    *rows: VerificationRow, leader: int | None = 2, epoch: int = 6, gone: tuple = (), **known: Any
+) -> Verification:
+    of_partition = PartitionVerification(leader=(leader, epoch), **known)
+    return Verification({"partitions": 1}, rows, gone, (), {("t", 0): of_partition})
+
+
+def _verified(*rows: VerificationRow, **known: Any) -> Verification:
+    return with_plan(_found(*rows, **known), PLAN)
 
 
 def test_the_end_that_a_plan_predicts() -> None:
@@ -96,16 +104,14 @@ def test_a_preferred_leader_that_took_over_cleanly_since_is_no_surprise() -> Non
 def test_a_reassignment_that_goes_on_has_not_moved_its_leader_yet() -> None:
     """Replication of what it adds may be throttled: the plan predicts the leader of its end."""
     rows = [_row(1), _row(2)]
-    found = Verification({"partitions": 1}, rows, (), (), {("t", 0): (1, 6)}, moving=frozenset({("t", 0)}))
     plan = Plan(steps=(Step(action="start", text="", leaders=(("t", 0, 3),), after=(replace(_LEADS, leader_id=3),)),))
-    assert with_plan(found, plan).surprises == []
-    assert [one.what for one in with_plan(replace(found, moving=frozenset()), plan).surprises] == ["leader"]
+    assert with_plan(_found(*rows, leader=1, is_moving=True), plan).surprises == []
+    assert [one.what for one in with_plan(_found(*rows, leader=1), plan).surprises] == ["leader"]
 
 
 def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:
-    found = Verification({"partitions": 1}, [_row(2)], (), (), {("t", 0): (2, 6)}, {("t", 0): frozenset({1})})
-    assert with_plan(found, PLAN).surprises == []
-    (other,) = with_plan(replace(found, awaited={}), PLAN).surprises
+    assert _verified(_row(2), awaited=frozenset({1})).surprises == []
+    (other,) = _verified(_row(2)).surprises
     assert (other.broker_id, other.what) == (1, "replica")
 
 
@@ -113,10 +119,9 @@ def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:
 def test_a_log_start_that_passed_the_cut_is_no_surprise(floor: int) -> None:
     """Retention since, or a tiered follower that ended below its leader's local start and began there."""
     row = _row(1, **{**CUT, "kept_to": floor, "expected": floor, "verdict": "correct", "lost_committed": 0})
-    found = Verification({"partitions": 1}, [row, _row(2)], (), (), {("t", 0): (2, 6)})
-    assert [one.what for one in with_plan(found, PLAN).surprises] == ["kept to"]
-    assert with_plan(replace(found, floors={("t", 0): {1: floor}}), PLAN).surprises == []
-    (other,) = with_plan(replace(found, floors={("t", 0): {1: floor - 1}}), PLAN).surprises
+    assert [one.what for one in _verified(row, _row(2)).surprises] == ["kept to"]
+    assert _verified(row, _row(2), floors={1: floor}).surprises == []
+    (other,) = _verified(row, _row(2), floors={1: floor - 1}).surprises
     assert (other.what, other.found) == ("kept to", str(floor))
 
 

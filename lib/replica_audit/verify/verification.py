@@ -49,14 +49,8 @@ class Verification:
     verifications: Sequence[VerificationRow]
     gone_records: Sequence[GoneRecordsRow]
     not_verified: Sequence[NotVerifiedRow] = ()
-    leaders: Mapping[TopicPartition, tuple[int | None, int | None]] = field(default_factory=dict)
-    """(leader id, leader epoch) of each partition in the later snapshot."""
-    awaited: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
-    """Brokers of each partition without a verdict, since bytes that had to be checked were not collected."""
-    moving: frozenset[TopicPartition] = frozenset()
-    """Partitions that are still being reassigned in the later snapshot."""
-    floors: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
-    """By partition and broker, the offset below which nothing shows how far the log was kept."""
+    of_partitions: Mapping[TopicPartition, PartitionVerification] = field(default_factory=dict)
+    """Each partition that both snapshots have."""
     surprises: Sequence[SurpriseRow] = ()
     """Differences from a plan's predictions."""
     planned: bool = False
@@ -160,8 +154,7 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
     surprises = [
         one
         for place, outcome in sorted(outcomes.items())
-        for one in _surprises(found, replicas.get(place, {}), place, outcome)
-        if one.broker_id not in found.awaited.get(place, ())
+        for one in _surprises(found.of_partitions.get(place), replicas.get(place, {}), place, outcome)
     ]
     return replace(found, verifications=rows, surprises=surprises, planned=True)
 
@@ -175,19 +168,21 @@ def _with_prediction(row: VerificationRow, outcome: PredictedPartition | None) -
 
 
 def _surprises(
-    found: Verification, replicas: Mapping[int, VerificationRow], place: TopicPartition, outcome: PredictedPartition
+    found: PartitionVerification | None,
+    replicas: Mapping[int, VerificationRow],
+    place: TopicPartition,
+    outcome: PredictedPartition,
 ) -> Iterator[SurpriseRow]:
     def told(broker_id: int | None, what: str, predicted: object, now: object) -> SurpriseRow:
         return SurpriseRow(*place, broker_id, what, _text(predicted), _text(now))
 
-    leader = found.leaders.get(place)
-    if leader is None:
+    if found is None:
         yield told(None, "partition", "in the later snapshot", "not in it")
         return
-    leader_id, epoch = leader
+    leader_id, epoch = found.leader
     # The controller moves leadership to the preferred replica, cleanly, as soon as that is in sync (auto.leader.rebalance.enable), and
     # to one that a reassignment adds only when that is, which a throttle puts off.
-    holder = leader_id if place in found.moving else outcome.leader_id
+    holder = leader_id if found.is_moving else outcome.leader_id
     row = None if leader_id is None or holder is None else replicas.get(holder)
     has_all = row is not None and row.verdict == "correct" and row.kept_to == row.end_before
     if leader_id != outcome.leader_id and not has_all:
@@ -195,13 +190,14 @@ def _surprises(
     if epoch is not None and outcome.leader_epoch is not None and epoch < outcome.leader_epoch:
         yield told(None, "leader epoch", f"{outcome.leader_epoch} or more", epoch)
     for broker_id, (_, end) in sorted(outcome.replicas.items()):
+        if broker_id in found.awaited:
+            continue
         row = replicas.get(broker_id)
         if row is None or row.end_after is None:
             yield told(broker_id, "replica", f"its log ends at {end}", "its log is not in both snapshots")
             continue
         # Below its floor retention, or a restart at the leader's local start, may have removed the rest.
-        floor = found.floors.get(place, {}).get(broker_id, 0)
-        if row.kept_to != max(row.predicted or 0, floor):
+        if row.kept_to != max(row.predicted or 0, found.floors.get(broker_id, 0)):
             yield told(broker_id, "kept to", row.predicted, row.kept_to)
         # Records written since then make a log longer, which no plan predicts.
         if row.end_after < end:
@@ -255,10 +251,7 @@ def verify_snapshots(
         tuple(sort_rows([row for one in results.values() for row in one.verifications])),
         tuple(sort_rows([row for one in results.values() for row in one.gone])),
         tuple(sort_rows(left)),
-        {place_of(one): result.leader for one, result in results.items()},
-        {place_of(one): result.awaited for one, result in results.items()},
-        frozenset(place_of(one) for one, result in results.items() if result.is_moving),
-        {place_of(one): result.floors for one, result in results.items()},
+        results,
     )
     return verified if plan is None else with_plan(verified, plan)
 

@@ -266,7 +266,7 @@ class PartitionVerification:
 
     verifications: tuple[VerificationRow, ...] = ()
     gone: tuple[GoneRecordsRow, ...] = ()
-    unjudged: tuple[str, ...] = field(default=())
+    unjudged: tuple[str, ...] = ()
     """Clauses; if there are any, the partition's rows are incomplete."""
     awaited: frozenset[int] = frozenset()
     """Brokers without a verdict, since bytes that had to be checked or compared were not collected."""
