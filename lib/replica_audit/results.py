@@ -25,6 +25,7 @@ from replica_audit.schema import (
     HighWatermarkRow,
     HighWatermarkTimelineRow,
     LostProducerRow,
+    PartitionRow,
     PartitionStateRow,
     RemoteSegmentRow,
     ReplicaRow,
@@ -246,14 +247,18 @@ class Results(ReportRows):
             yield from self.stored.map(partial(_worked, work, self.audit, self.location), tables, given)
 
     def states(self) -> Iterator[tuple[TopicPartition, KnownState]]:
-        """All rows of `partition_states` that are held, and the `further` states."""
+        """All rows of `partition_states` that are held, and the `further` states; those of one partition side by side, in order."""
         yield from ((place_of(row), KnownState._make(_known_state(row))) for row in self.partition_states)
         yield from zip(self.further.places, self.further.states)
 
+    @cached_property
+    def partition_of(self) -> Mapping[TopicPartition, PartitionRow]:
+        """The row of each audited partition."""
+        return {place_of(row): row for row in self.partitions}
+
     def unplaced(self, tables: Iterable[str]) -> dict[str, list[Any]]:
         """Rows of `tables` without an audited partition, all of which are held."""
-        audited = set(map(place_of, self.partitions))
-        return {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
+        return {table: [row for row in self.table(table) if place_of(row) not in self.partition_of] for table in tables}
 
     def gather(self, places: Iterable[FindingPlace]) -> None:
         """Find the rows of `places` for `at`, which otherwise finds those of all partitions."""

@@ -22,7 +22,7 @@ from replica_audit.redaction import redact
 from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
 from replica_audit.report.whole_files import write_file
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import REPORT_ROWS
 
@@ -135,13 +135,12 @@ def elect_snapshot(
     if before is not None:
         asked = [TopicPartition(one.topic, one.partition) for one in before.rests_on]
     results = audit_all(path, settings, progress, asked, choices.up)
-    known = {place_of(row) for row in results.partitions}
-    missing = [one for one in asked if one not in known]
+    missing = [one for one in asked if one not in results.partition_of]
     if missing and before is None:
         raise UsageError(f"{missing[0]} is not in {path}")
     plan = plan_elections(
         results,
-        asked=[one for one in asked if one in known],
+        asked=[one for one in asked if one in results.partition_of],
         candidate_id=choices.candidate,
         up=choices.up,
         stopped_cleanly=choices.stopped_cleanly,

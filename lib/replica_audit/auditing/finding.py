@@ -433,8 +433,9 @@ def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
     """Bytes of each replica that findings want, each counted once."""
     found: dict[tuple[TopicPartition, int], list[Evidence]] = defaultdict(list)
     for row in findings:
-        if row.topic is not None and row.partition is not None and row.broker_id is not None:
-            found[TopicPartition(row.topic, row.partition), row.broker_id] += row.evidence
+        wanted = [one for one in row.evidence if one.kind == WANTED]
+        if wanted and row.topic is not None and row.partition is not None and row.broker_id is not None:
+            found[TopicPartition(row.topic, row.partition), row.broker_id] += wanted
     for (place, broker_id), evidence in found.items():
         if size := sum(end - start for _, start, end in wanted_ranges(evidence)):
             yield Wanted(place, broker_id, size)

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
@@ -20,7 +22,7 @@ from replica_audit.protocol.versions import (
     parse_kafka_version,
     runs_without_zookeeper,
 )
-from replica_audit.results import KnownState, Results, place_of, present, with_places
+from replica_audit.results import KnownState, Results, present, with_places
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.text import count, listed
@@ -44,10 +46,9 @@ def states_of_source(states: Iterable[_State]) -> list[_State]:
 
 def newest_states(results: Results) -> dict[TopicPartition, KnownState]:
     """The newest state of each partition, from any source."""
-    of_place: dict[TopicPartition, list[KnownState]] = defaultdict(list)
-    for place, state in results.states():
-        of_place[place].append(state)
-    return {place: states[-1] for place, found in of_place.items() if (states := states_of_source(found))}
+    neighbours = groupby(results.states(), itemgetter(0))
+    found = ((place, states_of_source(state for _, state in states)) for place, states in neighbours)
+    return {place: states[-1] for place, states in found if states}
 
 
 def deleted_places(newest: Mapping[TopicPartition, KnownState]) -> frozenset[TopicPartition]:
@@ -258,11 +259,13 @@ def present_state(
 ) -> PresentState:
     """The state that `results` show; `up` and `stopped_cleanly`, if given, override fencing and flags."""
     newest = newest_states(results)
-    leaders = {place_of(row): row for row in results.partitions}
+    leaders = results.partition_of
     version = parse_kafka_version(results.options.get("kafka_version"))
     mode = _mode({row.source for row in newest.values()}, version)
     has_elr = _has_elr(results, mode, version)
-    partitions = {}
+    partitions: dict[TopicPartition, Registration] = {}
+    # Of equal ones one is held.
+    known: dict[Registration, Registration] = {}
     said = {}
     # Its row is the last one, which may be uncommitted.
     offline = {place: tuple(state.offline) for place, state in results.states() if state.offline}
@@ -280,9 +283,8 @@ def present_state(
             continue
         value = state.configs.get(UNCLEAN)
         said[place] = None if value is None else value == "true"
-        partitions[place] = _registration(
-            state, leaders.get(place), has_elr=bool(has_elr), offline=offline.get(place, ())
-        )
+        registration = _registration(state, leaders.get(place), has_elr=bool(has_elr), offline=offline.get(place, ()))
+        partitions[place] = known.setdefault(registration, registration)
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     brokers |= {
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None

@@ -170,7 +170,7 @@ class Matrix:
         else:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
             self.cuts = _cuts_by_candidate(map(Cut._make, map(_cut, results.elections)))
-        self.partitions = {place_of(row): row for row in results.partitions}
+        self.partitions = results.partition_of
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
         self.other_logs: set[tuple[TopicPartition, int]] = set()

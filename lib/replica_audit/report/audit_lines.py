@@ -73,7 +73,7 @@ def _numbered(advice: Plan) -> Callable[[Sequence[TopicPartition]], _Decisions]:
 
 
 def _write(path: str, results: Results, advice: Plan, parts: Iterable[Iterable[bytes]]) -> None:
-    write_file(path, chain(_pack([_head(results, advice)]), chain.from_iterable(parts)))
+    write_file(path, chain(_pack(_head(results, advice)), chain.from_iterable(parts)))
 
 
 class _Refusal(NamedTuple):
@@ -168,8 +168,9 @@ def _pack(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _head(results: Results, advice: Plan) -> bytes:
-    """The line with the rows that belong to no audited partition."""
+def _head(results: Results, advice: Plan) -> Iterator[bytes]:
+    """The line with the rows that belong to no audited partition, and the steps, of which each may name every partition: they are
+    given one after the other."""
     members = {
         "schema_version": render_value(SCHEMA_VERSION, "schema_version"),
         "audit": render_value(told_audit(results), "audit"),
@@ -177,8 +178,10 @@ def _head(results: Results, advice: Plan) -> bytes:
     members.update(
         (table, _in_one(in_order(table, rows))) for table, rows in results.unplaced(REPORT_TABLES).items() if rows
     )
-    # A step may name every partition several times: no two are objects of JSON at once.
-    return _line({**members, "steps": _in_one(render_value(to_object(step), "steps") for step in advice.steps)})
+    yield f'{{{_joined(members)}, "steps": ['.encode()
+    for number, step in enumerate(advice.steps):
+        yield ((", " if number else "") + render_value(to_object(step), "steps")).encode()
+    yield b"]" + _END
 
 
 def _lines(part: Results) -> Iterator[bytes]:
@@ -196,7 +199,11 @@ def _lines(part: Results) -> Iterator[bytes]:
 
 
 def _line(members: Mapping[str, str]) -> bytes:
-    return ("{" + ", ".join(f'"{name}": {text}' for name, text in members.items())).encode() + _END
+    return f"{{{_joined(members)}".encode() + _END
+
+
+def _joined(members: Mapping[str, str]) -> str:
+    return ", ".join(f'"{name}": {text}' for name, text in members.items())
 
 
 def _in_one(texts: Iterable[str]) -> str:

@@ -43,12 +43,12 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
     def key(row: FindingRow) -> tuple[object, ...]:
         confidence = row.confidence
-        place = (row.topic or "", -1 if row.partition is None else row.partition)
+        partition = -1 if row.partition is None else row.partition
         broker = -1 if row.broker_id is None else row.broker_id
         start = -1 if row.start_offset is None else row.start_offset
         rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
         lacked = row.code in codes_with("held")
-        return SEVERITIES.index(row.severity), rank, place, not lacked, broker, start, row.code
+        return SEVERITIES.index(row.severity), rank, row.topic or "", partition, not lacked, broker, start, row.code
 
     return sorted(findings, key=key)
 

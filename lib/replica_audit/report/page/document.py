@@ -212,11 +212,15 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
     isr_known = sum(row.isr is not None for row in partitions)
     findings = count_findings(results)
     placed = by_place(results.findings)
-    changes = [
-        (row, compare_place(place_of(row), placed.get(place_of(row), ()), earlier)) for row in worst_partitions(results)
-    ]
     unplaced = compare_place((None, None), placed.get((None, None), ()), earlier)
-    moves = find_moves(changes)
+    new, known, resolved = unplaced.new, unplaced.known, unplaced.resolved
+    audited_before = []
+    for row in worst_partitions(results):
+        change = compare_place(place_of(row), placed.get(place_of(row), ()), earlier)
+        new, known, resolved = new + change.new, known + change.known, resolved + change.resolved
+        if change.before is not None:
+            audited_before.append((row, change))
+    moves = find_moves(audited_before)
     return {
         "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
         "severities": [(name, findings[name]["new"], findings[name]["known"]) for name in SEVERITIES],
@@ -226,9 +230,9 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
         "compared": is_compared(results, earlier),
         "earlier": earlier.finished[:16].replace("T", " ") if earlier and earlier.finished else None,
         "marked": has_baseline(results),
-        "new": unplaced.new + sum(change.new for _, change in changes),
-        "known": unplaced.known + sum(change.known for _, change in changes),
-        "resolved": unplaced.resolved + sum(change.resolved for _, change in changes),
+        "new": new,
+        "known": known,
+        "resolved": resolved,
         "worsened": sum(len(one.places) for one in moves if one.is_worse),
         "improved": sum(len(one.places) for one in moves if not one.is_worse),
         "moves": moves,
