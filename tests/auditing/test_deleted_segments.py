@@ -11,7 +11,7 @@ from tests.support import metadata_log as write
 from tests.support.captures import EXPECTED, FIXTURES
 from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
-from tests.support.scenario import Answer, written
+from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, beside, change, scene
 from tests.support.snapshots import TOPIC, Listed, Replica, write_snapshot
 from tests.support.some import some
@@ -145,6 +145,64 @@ def test_segments_that_retention_removed_are_no_loss(tmp_path: Path) -> None:
     purged = Replica([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
     answer = healed(tmp_path, COMMON, CUT, new=purged)
     assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-EPOCH"), answer
+
+
+#: [0, 80) of epoch 0, five records a batch; the new leader has [0, 50) of it.
+LED = [*COMMON, *written(50, 80, 0, "old ")]
+
+
+def expired(path: Path, batches: Sequence[bytes], *segments: Sequence[bytes], start: int, **log) -> Answer:
+    """The old leader has deleted what lies below `start`, which is above the fork, and goes on with `batches`."""
+    old = Replica(batches, high_watermark=max(start, 75), log_start=start, first_base_offset=start, **log)
+    return scene(path, {1: with_deleted(old, *segments), 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+
+
+@pytest.mark.parametrize("start", [70, 80])
+@pytest.mark.parametrize("before", [0, 40, 50, 60])
+def test_what_the_old_leaders_retention_deleted_before_the_election_is_no_loss(
+    tmp_path: Path, start: int, before: int
+) -> None:
+    """It lies above the new leader's log start. With nothing left of it, the log's epoch file goes on at its start."""
+    rest, deleted = LED[start // 5 :], LED[before // 5 : start // 5]
+    answer = expired(tmp_path, rest, deleted, start=start, epochs=((0, start),))
+    (row,) = answer.tables["partitions"]
+    assert (row["lost_records"], deleted_rows(answer)[0][2:]) == (80 - start, (0, 0)), answer
+    assert not any(one["start_offset"] < start for one in answer.found("HWM-LOSS", 1)), answer
+
+
+@pytest.mark.parametrize(
+    ("batches", "segments", "epochs"),
+    [
+        (written(70, 80, 1, "new "), [LED[14:]], ((1, 70),)),
+        ((), [LED[14:]], ()),
+        ((), [LED[14:]], ((1, 70),)),
+        (written(70, 80, 1, "new "), [[*COMMON[8:], *written(50, 60, 0, "old ")]], ((1, 70),)),
+        (written(70, 80, 1, "new "), [LED[10:12], written(65, 70, 1, "new ")], ((1, 70),)),
+        (written(70, 80, 1, "new "), [LED[10:14], written(60, 70, 1, "new ")], ((1, 70),)),
+    ],
+    ids=["followed anew", "emptied", "elected empty", "cut and begun anew", "not consecutive", "cut, then expired"],
+)
+def test_what_a_truncation_cut_is_a_loss_wherever_the_log_begins_now(
+    tmp_path: Path, batches: Sequence[bytes], segments: list[list[bytes]], epochs: tuple
+) -> None:
+    answer = expired(tmp_path, batches, *segments, start=70, epochs=epochs)
+    assert deleted_rows(answer)[0][2] > 0, answer
+
+
+@pytest.mark.parametrize(
+    ("said", "start"),
+    [
+        ({"source": "user", "leader_epoch": 1}, 70),
+        ({"source": "topics_describe", "configs": {"remote.storage.enable": "true"}}, 0),
+    ],
+    ids=["by nobody's word", "tiered"],
+)
+def test_what_may_only_have_left_the_disk_for_remote_storage_is_held(tmp_path: Path, said: dict, start: int) -> None:
+    """Unless the topic is known not to be tiered; broker 2's log shows neither where its configs are unknown."""
+    old = Replica(LED[14:], ((0, start),), high_watermark=75, log_start=start, first_base_offset=70)
+    new = replace(NEW, batches=NEW.batches[4:], epochs=((0, 10), (1, 50)), log_start=10)
+    answer = audit(tmp_path, {1: with_deleted(old, LED[10:14]), 2: new}, leader=2, isr=(2,), **said)
+    assert deleted_rows(answer)[0][2] == 20, answer
 
 
 def test_two_that_hold_the_same_are_counted_once(tmp_path: Path) -> None:

@@ -213,6 +213,16 @@ def test_deleted_segments_of_the_leader_itself_are_a_source(tmp_path: Path) -> N
     assert found == _values("cut", range(10, 13), 10)
 
 
+def test_segments_that_the_followers_retention_deleted_are_no_source(tmp_path: Path) -> None:
+    follower = replica([encode_batch(14, 4, 0, mark="old")], ((0, 14),), log_start=14)
+    snapshot = led_by_first(tmp_path / "s", LEADER, follower)
+    deleted = snapshot / "broker-2" / "orders-0" / f"{10:020}.log.deleted"
+    deleted.write_bytes(encode_batch(10, 4, 0, mark="expired"))
+    manifest, found = salvaged(snapshot)
+    assert found == _values("old", range(14, 18), 14)
+    assert manifest["partitions"][0]["left_out"] == {"below_log_start": 4}
+
+
 def test_a_directory_of_another_topic_id_is_left_alone_and_told(tmp_path: Path) -> None:
     aside = replica(
         [encode_batch(0, 3, 0, mark="other")], ((0, 0),), topic_id=make_uuid("another life"), suffix=f".{HEX}-stray"

@@ -119,8 +119,36 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
     others = tuple(facts for facts in kept if facts is not reference.facts)
     set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
     followers = tuple(facts for facts in others if facts not in set_aside)
-    put_aside = tuple(beside_known(_facts_of(evidence, evidence.put_aside, rot)))
+    aside = _facts_of(evidence, evidence.put_aside, rot)
+    logs = {(one.broker_id, one.directory.path): one for one in (*copies, *before, *aside) if not one.is_about_to_go}
+    if evidence.tiering is not None:
+        aside = [_from_log_start(one, logs.get((one.broker_id, one.directory.path))) for one in aside]
+    put_aside = tuple(beside_known(aside))
     return ReplicaGrouping(evidence, reference, followers, foreign, tuple(duplicates), put_aside, set_aside)
+
+
+def _from_log_start(facts: ReplicaFacts, log: ReplicaFacts | None) -> ReplicaFacts:
+    """`.deleted` segments without what the log that they are from went past, since retention or DeleteRecords deleted that (F.0).
+
+    An epoch has one leader, so a log that goes on with an epoch at its start had all of that epoch below it; a truncation lets it
+    go on with another. Earlier epochs count where the files lead up to this one without a break.
+    """
+    if not facts.is_about_to_go or log is None or log.unread is not None or facts.unread is not None:
+        return facts
+    start = log.log_start_offset
+    entries = log.lineage.entries if log.log_end_offset > start else log.file_entries
+    goes_on = {epoch for epoch, offset in entries[:1] if offset == start}
+    last = [epoch for epoch, offset in facts.epoch_starts if offset < start][-1:]
+    is_broken = (
+        any(item.base_offset < start for _, item in facts.irregularities)
+        or any(part.end_offset < start for part in facts.missing)
+        or any(part.start_offset < start for part in facts.unreadable)
+    )
+    if is_broken or not goes_on.intersection(last):
+        return facts
+    directory = facts.directory._replace(log_start_checkpoint=min(start, facts.log_end_offset))
+    begun = replica_facts(directory, facts.segments, known_epoch=facts.known_epoch, rot=facts.rot)
+    return replace(begun, was_down=facts.was_down, in_any_order=facts.in_any_order, is_live=facts.is_live)
 
 
 def _facts_of(
