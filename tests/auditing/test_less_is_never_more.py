@@ -35,7 +35,7 @@ def names(part: Results, place: TopicPartition) -> bool:
         return True
     rows = rows_of(part, "captures").get(place, ())
     lacks = any(row["needed"] or (row["missing"] and row["state"] == "partial") for row in rows)
-    return lacks or place in dict(find_compared(part, ()).unassigned)
+    return lacks or place in find_compared(part, ()).unassigned
 
 
 def names_for_election(part: Results, place: TopicPartition, candidate: int) -> bool:

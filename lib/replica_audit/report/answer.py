@@ -350,11 +350,9 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
     if compared.single and kind != "single":
         yield say(f"There is one replica of {name_partitions(compared.single)}, and nothing to compare with it.")
     if compared.unassigned:
-        numbers = [number for _, number in compared.unassigned]
-        least = min(numbers)
-        most = max(numbers)
+        least, most = min(compared.copies), max(compared.copies)
         copies = f"{least} copies" if least == most else f"{least} to {most} copies"
-        places = name_partitions([place for place, _ in compared.unassigned])
+        places = name_partitions(compared.unassigned)
         yield say(
             f"No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
         )

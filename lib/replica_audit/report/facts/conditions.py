@@ -45,8 +45,10 @@ class Compared(NamedTuple):
     """Partitions with one copy in the snapshot that have, or may have, other replicas."""
     single: tuple[TopicPartition, ...]
     """Partitions with one copy in the snapshot and one replica."""
-    unassigned: tuple[tuple[TopicPartition, int], ...]
-    """Partitions with several copies, and their number, whose number of replicas is unknown."""
+    unassigned: tuple[TopicPartition, ...]
+    """Partitions with several copies whose number of replicas is unknown."""
+    copies: tuple[int, ...]
+    """Numbers of copies that these have."""
     second_copies: tuple[tuple[TopicPartition, int], ...]
     """Partition and broker of a copy on another disk of the same broker, which does not count as its replica."""
 
@@ -77,7 +79,7 @@ def find_compared(results: Results, waiting: Collection[TopicPartition]) -> Comp
     copies = Counter(place_of(row) for row in results.replicas if row.role in COMPARED)
     alone: list[TopicPartition] = []
     single: list[TopicPartition] = []
-    unassigned: list[tuple[TopicPartition, int]] = []
+    unassigned: list[TopicPartition] = []
     for row in results.partitions:
         place = place_of(row)
         replicas = assigned.get(place)
@@ -87,9 +89,10 @@ def find_compared(results: Results, waiting: Collection[TopicPartition]) -> Comp
         if count == 1:
             (single if replicas is not None and len(replicas) == 1 else alone).append(place)
         elif count and replicas is None:
-            unassigned.append((place, count))
+            unassigned.append(place)
     second = [(place_of(row), row.broker_id) for row in results.replicas if row.role == "duplicate"]
-    return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
+    numbers = {copies[place] for place in unassigned}
+    return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(numbers), tuple(second))
 
 
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
