@@ -201,6 +201,14 @@ def _read_structs(struct: Any, value: object) -> object:
 
 
 def sort_rows(rows: Sequence[AnyRow]) -> list[AnyRow]:
-    """Rows of one table in the order of `SORT_KEYS`."""
-    keys = sort_keys(rows)
-    return [rows[number] for number in sorted(range(len(rows)), key=keys.__getitem__)]
+    """Rows of one table in the order of their `sort_keys`."""
+    found = list(rows)
+    # By one column after the other, the last one first: of many rows the keys would take more memory than they do.
+    for name in reversed(SORT_KEYS):
+        if found and name in found[0]._fields:
+            value = attrgetter(name)
+            if any(value(row) is None for row in found):
+                found.sort(key=lambda row: _LACKING if value(row) is None else (True, value(row)))
+            else:
+                found.sort(key=value)
+    return found

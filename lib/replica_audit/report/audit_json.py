@@ -20,7 +20,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, place_of
-from replica_audit.row_classes import Row, SortKey, render_column, sort_keys
+from replica_audit.row_classes import Row, SortKey, render_column, sort_keys, sort_rows
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.typed_json import to_object
 
@@ -163,11 +163,10 @@ def texts_by_place(table: str, rows: Sequence[Row]) -> Mapping[TopicPartition, S
 
 
 def _keyed(table: str, rows: Sequence[Row]) -> Iterator[tuple[SortKey, str]]:
-    keys = sort_keys(rows)
-    order = sorted(range(len(rows)), key=keys.__getitem__)
-    steps = (order[start : start + _STEP] for start in range(0, len(order), _STEP))
-    texts = chain.from_iterable(_render_rows(table, [rows[number] for number in step]) for step in steps)
-    for _, same in groupby(zip((keys[number] for number in order), texts), key=itemgetter(0)):
+    ordered = sort_rows(rows)
+    steps = (ordered[start : start + _STEP] for start in range(0, len(ordered), _STEP))
+    keyed = chain.from_iterable(zip(sort_keys(step), _render_rows(table, step)) for step in steps)
+    for _, same in groupby(keyed, key=itemgetter(0)):
         yield from sorted(same)
 
 
