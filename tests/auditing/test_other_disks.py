@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -119,6 +119,21 @@ def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
         plan.steps[0].action == "capture"
         and f"{new} is empty. What it had of orders-0 is on another disk" in plan.steps[0].text
     )
+
+
+def test_nor_on_a_disk_with_less(tmp_path: Path) -> None:
+    """The metadata log is of before the broker began an empty log on the new one."""
+    new, old = make_uuid("new"), make_uuid("old")
+    begin = (*_BEGIN[:-1], write.partition(TOPIC_ID, (1, 2, 3), 1, directories=(old, new, new)))
+    fenced = write.registration_change(1, 1)
+    metadata = {100: write.history(begin, _ALONE, write.change(TOPIC_ID, leader=-1), fenced)}
+    write_snapshot(tmp_path, {2: BEHIND, 3: BEHIND}, metadata=metadata)
+    write_log_dir(tmp_path / "broker-1" / "a", 1, [Replica(written(0, 20, 0))], directory_id=old)
+    write_log_dir(tmp_path / "broker-1" / "b", 1, [EMPTY], directory_id=new)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
+    told = "has as broker-1/a, or with a copy of it, in its place: with broker-1/b there instead it leads with less"
+    assert any(told in one for one in start.before), start.before
 
 
 def _add_disk(snapshot: Path, files: Iterable[str] = ()) -> str:

@@ -4,6 +4,7 @@ older copy of the same disk has."""
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,17 @@ def test_an_older_copy_of_a_disk_is_not_used(tmp_path: Path, given: dict) -> Non
     assert answer.verdict in ("CONSISTENT", "LAGGING") and answer.replica(2)["log_end_offset"] == 50, answer
     assert answer.codes("medium") == {"META-DUP-DIR"}
     assert asked_costs(tmp_path) == {1: (0, 0, 0), 2: (0, 0, 0)}
+
+
+@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+def test_of_three_disks_the_order_of_their_names_says_nothing(tmp_path: Path, order: tuple[int, ...]) -> None:
+    logs = [Replica(LED[:2]), Replica(LED[:4]), Replica([], epochs=[(1, 0)])]
+    for number, one in enumerate(order):
+        write_log_dir(tmp_path / f"broker-2-{number}", 2, [logs[one]])
+    write_snapshot(tmp_path, {1: Replica(LED)}, [Listed(1, (1, 2), (1,))])
+    answer = Answer(tables_of(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings())))
+    told = sorted(answer.messages("META-DUP-DIR"))
+    assert answer.replica(2)["log_end_offset"] == 0 and not any("nothing says" in one for one in told), told
 
 
 def test_an_older_copy_of_the_only_long_log_is_no_loss(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -101,15 +102,16 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
         return [with_cleaning([*known, facts], leadership, at_rest)[-1] for facts in of_topic(some)]
 
     foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
-    chosen: dict[int, ReplicaFacts] = {}
-    duplicates: list[ReplicaFacts] = []
+    of_brokers: dict[int, list[ReplicaFacts]] = defaultdict(list)
     for facts in known:
-        other = chosen.setdefault(facts.broker_id, facts)
-        if other is not facts:
-            chosen[facts.broker_id], second = _in_use(other, facts, known, evidence)
-            duplicates.append(second)
+        of_brokers[facts.broker_id].append(facts)
+    kept: tuple[ReplicaFacts, ...] = ()
+    duplicates: list[ReplicaFacts] = []
+    for own in of_brokers.values():
+        used, *seconds = own if len(own) == 1 else _in_use_first(own, known, evidence)
+        kept += (used,)
+        duplicates += seconds
     duplicates += beside_known(before)
-    kept = tuple(chosen.values())
     # A log with unreadable files counts as missing: their content is unknown.
     reference = choose_reference(
         [facts for facts in kept if facts.unread is None], leadership, at_rest=at_rest, is_later=times.is_later
@@ -209,10 +211,10 @@ def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
     return later.compacted or earlier.compacted or not differing_chunks(later, earlier)
 
 
-def _in_use(
-    one: ReplicaFacts, other: ReplicaFacts, copies: Iterable[ReplicaFacts], evidence: PartitionEvidence
-) -> tuple[ReplicaFacts, ReplicaFacts]:
-    """The one of two copies of a broker that it uses, then the other, by the first line that fits.
+def _in_use_first(
+    own: Sequence[ReplicaFacts], copies: Iterable[ReplicaFacts], evidence: PartitionEvidence
+) -> list[ReplicaFacts]:
+    """A broker's copies, the one that it uses first: of each two by the first line that fits.
 
     | what is known | it uses |
     |---|---|
@@ -224,28 +226,33 @@ def _in_use(
     | anything else: the shorter is an older copy, or the longer an older disk (`may_be_in_use`) | the shorter: the broker has as much at least |
     """
     now = None if evidence.leadership is None else evidence.leadership.believed
-    named = _named_directory(now, one.broker_id)
+    named = _named_directory(now, own[0].broker_id)
 
     def known(facts: ReplicaFacts) -> tuple[bool, bool, bool]:
         is_named = facts.directory.directory_id == named is not None
         return is_named, facts.unread is None, evidence.options.times.was_live(*facts.key)
 
-    first, second = sorted(
-        (one, other), key=lambda facts: (known(facts), known_epoch(facts), facts.log_end_offset), reverse=True
+    first, *others = sorted(
+        own, key=lambda facts: (known(facts), known_epoch(facts), facts.log_end_offset), reverse=True
     )
-    end = second.log_end_offset
     reached = [facts.log_end_offset for facts in copies if now is not None and facts.broker_id == now.leader_id]
     in_sync = now is not None and first.broker_id in (*(now.isr or ()), *now.elr)
-    if (
-        known(first) > known(second)
-        or first.log_end_offset <= end
-        or (second.lineage and first.lineage.shared_with(second.lineage, end) < end)
-        or first.directory.directory_id == second.directory.directory_id is not None
-        or (now is not None and now.leader_id == first.broker_id)
-        or (in_sync and max(reached, default=0) >= first.log_end_offset)
-    ):
-        return first, second
-    return second, replace(first, may_be_in_use=True)
+    seconds = []
+    for second in others:
+        end = second.log_end_offset
+        if (
+            known(first) > known(second)
+            or first.log_end_offset <= end
+            or (second.lineage and first.lineage.shared_with(second.lineage, end) < end)
+            or first.directory.directory_id == second.directory.directory_id is not None
+            or (now is not None and now.leader_id == first.broker_id)
+            or (in_sync and max(reached, default=0) >= first.log_end_offset)
+        ):
+            seconds.append(second)
+        else:
+            seconds.append(replace(first, may_be_in_use=True))
+            first = second
+    return [first, *seconds]
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:

@@ -170,6 +170,11 @@ class Matrix:
         else:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
             self.cuts = _cuts_by_candidate(map(Cut._make, map(_cut, results.elections)))
+        self.second: dict[tuple[TopicPartition, int], list[ReplicaRow]] = defaultdict(list)
+        """Rows of copies on other disks of a replica's broker, by partition and broker."""
+        for copy in results.replicas:
+            if copy.role == "duplicate":
+                self.second[place_of(copy), copy.broker_id].append(copy)
         self.partitions = results.partition_of
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""

@@ -403,7 +403,10 @@ def _find_log(
 ) -> Step:
     """Step to find the log with which a broker led last, of which another was captured, or only an empty log dir."""
     if blank := state.blank.get(broker):
-        what = f"{list_names(blank)} is empty. What it had of {list_places(places)} is on another disk, perhaps one that was replaced since"
+        what = (
+            f"{list_names(blank)} {verb(len(blank), 'is', 'are')} empty. What it had of {list_places(places)} is on another disk, perhaps "
+            "one that was replaced since"
+        )
     else:
         what = (
             f"what was captured of {list_places(places)} is not the log with which it led last. That was on a disk that has been "
@@ -544,9 +547,11 @@ def check_disks(matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[Step]
         for broker, row in matrix.replicas.get(place_of(one), {}).items()
         if row.clean_shutdown is not None
     }
-    named = {log_dir: broker_of_folders(log_dir.split("/")) for log_dir in owners}
+    known = {*owners.values()}
     wrong = {
-        log_dir: broker for log_dir, broker in sorted(owners.items()) if named[log_dir] in {*owners.values()} - {broker}
+        log_dir: broker
+        for log_dir, broker in sorted(owners.items())
+        if broker_of_folders(log_dir.split("/")) in known - {broker}
     }
     if wrong:
         brokers = sorted({*wrong.values()})

@@ -184,14 +184,21 @@ class StepTexts:
 
     def disk_back(self, one: Round) -> Iterator[str]:
         """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
-        an empty one."""
+        an empty one, or by one with less."""
         candidate = one.candidate_id
+        logs = {place: self._matrix.replicas[place][candidate] for place in one.places}
+        shorter = {
+            row.log_dir: place
+            for place, own in logs.items()
+            for row in self._matrix.second.get((place, candidate), ())
+            if (row.log_end_offset or 0) < (own.log_end_offset or 0)
+        }
+        held = list_names(sorted({f"{row.log_dir}" for row in logs.values()}))
+        start = f"Broker {candidate} starts with the log directory that the snapshot has as {held}, or with a copy of it, in its place: with"
         if blank := self._state.blank.get(candidate):
-            held = sorted({f"{self._matrix.replicas[place][candidate].log_dir}" for place in one.places})
-            yield (
-                f"Broker {candidate} starts with the log directory that the snapshot has as {list_names(held)}, or with a copy of it, in "
-                f"its place: with {list_names(blank)} there instead, which is empty, it begins empty logs and leads with them"
-            )
+            yield f"{start} {list_names(blank)} there instead, empty as in the snapshot, it begins empty logs and leads with them"
+        for log_dir, place in sorted(shorter.items()):
+            yield f"{start} {log_dir} there instead it leads with less, such as a shorter log of {place}"
         if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
             yield (
                 f"The log directory of broker {candidate} with {list_places(offline)}, which is offline, is back in its place, readable "
