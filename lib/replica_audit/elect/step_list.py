@@ -193,7 +193,7 @@ class StepTexts:
             for row in self._matrix.second.get((place, candidate), ())
             if (row.log_end_offset or 0) < (own.log_end_offset or 0)
         }
-        held = list_names(sorted({f"{row.log_dir}" for row in logs.values()}))
+        held = list_names(sorted({row.log_dir for row in logs.values()}))
         start = f"Broker {candidate} starts with the log directory that the snapshot has as {held}, or with a copy of it, in its place: with"
         if blank := self._state.blank.get(candidate):
             yield f"{start} {list_names(blank)} there instead, empty as in the snapshot, it begins empty logs and leads with them"
