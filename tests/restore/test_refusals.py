@@ -11,7 +11,7 @@ from tests.support.encoder import Record
 from tests.support.fake_cluster import FakeCluster
 from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
-from replica_audit.errors import UsageError
+from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restore.checking import check_partition
 from replica_audit.restore.cluster import ConsumedRecord, Topic
@@ -61,6 +61,31 @@ def test_too_few_partitions(records: SalvagedRecords) -> None:
 def test_a_target_that_would_not_keep_them(settings: dict[str, str], text: str, records: SalvagedRecords) -> None:
     cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 1)}, settings={"orders.salvaged": settings})
     _refused(records, cluster, RestoreOptions(), text)
+
+
+@pytest.mark.parametrize("topic", ["orders.salvaged", "__consumer_offsets"])
+@pytest.mark.parametrize("version", ["0.10.2-IV0", "0.9.0.0"])
+def test_a_message_format_without_transactions(topic: str, version: str, records: SalvagedRecords) -> None:
+    """Topics were created, and then nothing could be produced; brokers of 3.0 and later show the setting without heeding it."""
+    cluster = FakeCluster(topics={topic: Topic(2, 1)}, settings={topic: {"message.format.version": version}})
+    _refused(records, cluster, RestoreOptions(), f"topic {topic} has the message format of {version} ")
+    cluster.settings[topic]["message.format.version"] = "0.11.0-IV0"
+    plan_restore(records, cluster, RestoreOptions())
+    cluster.settings[topic]["message.format.version"] = version
+    cluster.protocol = "3.0-IV1"
+    plan_restore(records, cluster, RestoreOptions())
+
+
+def test_configs_of_the_groups_topic_that_may_not_be_read_are_told(
+    records: SalvagedRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(topics={"__consumer_offsets": Topic(1, 1)})
+
+    def deny(name: str) -> dict[str, str]:
+        raise EngineError(f"the configuration of topic {name}: denied")
+
+    monkeypatch.setattr(cluster, "configs", deny)
+    assert "__consumer_offsets: denied" in plan_restore(records, cluster, RestoreOptions()).notes[-1]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ class FakeCluster:
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], RestoreProgress] = field(default_factory=dict)
     steps: int = 0
+    protocol: str = "2.8-IV1"
     epoch: int = 0
     """In which every partition is led."""
     kill_at: int | None = None
@@ -43,6 +44,9 @@ class FakeCluster:
 
     def configs(self, name: str) -> dict[str, str]:
         return {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime", **self.settings.get(name, {})}
+
+    def protocol_version(self) -> str:
+        return self.protocol
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
         self.step()

@@ -80,9 +80,19 @@ class Contact:
         return Topic(len(own), max((len(one.replicas) for one in own), default=1), leaderless)
 
     def configs(self, name: str) -> dict[str, str]:
-        resource = self._admin_module.ConfigResource(self._admin_module.ResourceType.TOPIC, name)
+        return self._configs(self._admin_module.ResourceType.TOPIC, name, f"the configuration of topic {name}")
+
+    def protocol_version(self) -> str:
+        """inter.broker.protocol.version of one broker; 4.0 and later have none."""
+        brokers = self._ask("the cluster", lambda: self._admin.list_topics(timeout=_REQUEST_SECONDS)).brokers
+        broker = str(min(brokers))
+        found = self._configs(self._admin_module.ResourceType.BROKER, broker, f"the configuration of broker {broker}")
+        return found.get("inter.broker.protocol.version", "")
+
+    def _configs(self, kind: Any, name: str, what: str) -> dict[str, str]:
+        resource = self._admin_module.ConfigResource(kind, name)
         futures = self._admin.describe_configs([resource], request_timeout=_REQUEST_SECONDS)
-        found = self._ask(f"the configuration of topic {name}", futures[resource].result)
+        found = self._ask(what, futures[resource].result)
         return {key: entry.value for key, entry in found.items()}
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replica_audit.errors import UsageError
+from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, Topic, WritableCluster
 from replica_audit.restore.salvaged_records import (
@@ -38,6 +38,10 @@ _LIMITS_OF_TIMESTAMPS = {
     "later": ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms"),
 }
 _NO_LIMIT = (1 << 63) - 1
+#: Its message format is the brokers' default, as a new topic's; each transaction writes its progress there.
+_OFFSETS = "__consumer_offsets"
+#: What comes before 0.11 has message format 0 or 1, without transactions and headers.
+_OLD_FORMATS = ("0.8.", "0.9.", "0.10.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
     extremes = {place: _check_records(records.of_partition(place)) for place in places}
     new_topics = []
+    formats: dict[str, Mapping[str, str]] = {}
     batch_bytes = MOST_BATCH_BYTES
     for topic in sorted({target.topic for target in targets.values()}):
         own = [place for place, target in targets.items() if target.topic == topic]
@@ -113,7 +118,16 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
             continue
         configs = cluster.configs(topic)
         _check_topic(topic, found, configs, own, extreme, options, notes)
+        formats[topic] = configs
         batch_bytes = min(batch_bytes, *(int(configs.get(name, batch_bytes)) for name in _LIMITS_OF_BATCHES))
+    try:
+        _check_formats(formats, cluster)
+        if cluster.topic(_OFFSETS) is not None:
+            _check_formats({_OFFSETS: cluster.configs(_OFFSETS)}, cluster)
+    except EngineError as error:
+        notes.append(
+            f"Nothing tells whether all topics take transactions, also {_OFFSETS} (message.format.version): {error}."
+        )
     present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
     notes += [
         f"Nobody leads {place} now, so that nothing tells whether its log holds these records."
@@ -242,6 +256,17 @@ def _check_topic(
             )
         else:
             raise UsageError(f"topic {topic} {deletes}, and there is one of {render_time(extreme.earliest_ms)}")
+
+
+def _check_formats(configs_of: Mapping[str, Mapping[str, str]], cluster: Cluster) -> None:
+    said = {topic: configs.get("message.format.version", "") for topic, configs in configs_of.items()}
+    old = [topic for topic, version in said.items() if version.startswith(_OLD_FORMATS)]
+    # Brokers heed it up to protocol 2.8, and go on showing it up to 3.9.
+    if old and not cluster.protocol_version().startswith("3."):
+        raise UsageError(
+            f"topic {old[0]} has the message format of {said[old[0]]} (message.format.version), which has no transactions: they "
+            "need 0.11.0 or later"
+        )
 
 
 def _check_keys(
