@@ -55,6 +55,7 @@ def test_names_that_are_no_other_broker_s_say_nothing(tmp_path: Path) -> None:
             {1: "broker-1", 2: "broker-2/a", 3: "broker-3"},
             {1: "a", 2: "b", 3: "c"},
             {1: "broker-11", 2: "x/broker-12", 3: "d"},
+            {1: "broker-0", 2: "broker-1", 3: "broker-2"},
         )
     ):
         found, plan = audit_named(tmp_path / str(number), names)

@@ -179,7 +179,7 @@ def plan_elections(
         *salvage_steps(results, outcome.decisions, made_with, names),
     ]
     if first or outcome.steps:
-        first = [*check_disks(matrix, outcome.decisions), *first]
+        first = [*check_disks(results, matrix, outcome.decisions), *first]
     return Plan(
         cluster_id=results.audit["cluster_id"],
         tool_version=__version__,

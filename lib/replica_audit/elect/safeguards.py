@@ -10,6 +10,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from typing import NamedTuple
 
 from replica_audit.auditing.finding import Code, UnseenTail
+from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, newest_states, tell_voteless
@@ -22,7 +23,7 @@ from replica_audit.literals import CaptureKind
 from replica_audit.model import TopicPartition
 from replica_audit.results import COPIED_AGAIN, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
-from replica_audit.snapshot.log_dir_names import broker_of_folders, directory_of_deleted, parse_directory_name
+from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
 from replica_audit.text import count, listed, name_brokers, name_source, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
@@ -539,23 +540,21 @@ def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | Non
         yield copies.of_partitions(broker, some)
 
 
-def check_disks(matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[Step]:
+def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[Step]:
     """A step that says whose the log dirs are whose directory in the snapshot is named for another broker."""
-    owners = {
+    named = [row for row in present(results.findings) if row.code == META_FOREIGN_DIR.code]
+    misnamed = {item.path for row in named for item in row.evidence}
+    wrong = {
         row.log_dir: broker
         for one in decisions
-        for broker, row in matrix.replicas.get(place_of(one), {}).items()
-        if row.clean_shutdown is not None
-    }
-    known = {*owners.values()}
-    wrong = {
-        log_dir: broker
-        for log_dir, broker in sorted(owners.items())
-        if broker_of_folders(log_dir.split("/")) in known - {broker}
+        for broker, row in (matrix.replicas.get(place_of(one), {}) if misnamed else {}).items()
+        if row.log_dir in misnamed
     }
     if wrong:
         brokers = sorted({*wrong.values()})
-        found = "; ".join(f"{log_dir} in this snapshot is of broker {broker}" for log_dir, broker in wrong.items())
+        found = "; ".join(
+            f"{log_dir} in this snapshot is of broker {broker}" for log_dir, broker in sorted(wrong.items())
+        )
         yield Step(
             action="check_disks",
             text=f"See that {name_brokers(brokers)} have their own disks, and put them back where they were swapped, before anything else: by "

@@ -131,10 +131,14 @@ def _named_id(snapshot: Snapshot, path: str) -> int | None:
 
 
 def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[QuarantineRow]:
-    """A row for each log dir in a directory that is named for another node of the snapshot than its meta.properties says."""
+    """A row for each log dir in a directory that is named for another node of the snapshot than its meta.properties says; none where
+    names count hosts, so that no name is its node's and some match none."""
     owners = {one.broker_id for one in log_dirs}
-    for one in log_dirs:
-        named = _named_id(snapshot, one.path)
+    names = [_named_id(snapshot, one.path) for one in log_dirs]
+    pairs = list(zip(log_dirs, names))
+    if owners != {*names} and not any(one.broker_id == named for one, named in pairs):
+        return
+    for one, named in pairs:
         if named != one.broker_id and named in owners:
             reason = (
                 f"a log dir of {one.kind} {one.broker_id} by its meta.properties, in a directory that is named for {one.kind} {named}: what "
