@@ -33,6 +33,7 @@ class Part:
     removing: tuple[int, ...] = ()
     equals: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+    fenced: tuple[int, ...] | None = None
 
 
 def scattered(count: int, seed: int) -> list[Part]:
@@ -68,6 +69,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
             "adding": part.adding,
             "removing": part.removing,
             "offline": part.offline,
+            "fenced": part.fenced,
             "configs": configs,
             "source": source,
             "elr": (),

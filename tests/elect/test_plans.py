@@ -475,6 +475,25 @@ def test_the_least_epoch_is_that_of_the_order_in_which_least_changes() -> None:
     assert {one.leader_epoch for step in plan.steps for one in step.after} == {7}
 
 
+@pytest.mark.parametrize("unclean", ["true", "false", None])
+@pytest.mark.parametrize(("leader", "first"), [(1, 2), (2, 1)])
+def test_the_least_epoch_allows_for_the_last_in_sync_to_go_last(leader: int, first: int, unclean: str | None) -> None:
+    """Whether the others were fenced before is not known, and with unclean elections they may have led meanwhile, or not."""
+    part = Part("a", replicas=(first, leader, 0), leader=leader, isr=(leader,), choice=leader, unclean=unclean)
+    plan = plan_of(part, up=(), version="3.9.1")
+    assert {one.leader_epoch for step in plan.steps for one in step.after} == {7}
+
+
+def test_a_broker_that_was_fenced_before_the_last_leader_went_is_not_elected_in_its_place() -> None:
+    part = Part("a", replicas=(2, 1, 0), leader=1, isr=(1,), choice=1, unclean="true")
+    seen = plan_of(replace(part, fenced=(0, 2)), up=(), version="4.3.1")
+    assert ("elect", (1,)) not in outline(seen)
+    (start,) = [step for step in seen.steps if (step.action, step.brokers) == ("start", (1,))]
+    assert [(one.broker_id, one.leader_epoch) for one in start.after] == [(1, 7)]
+    unseen = plan_of(part, up=(), version="4.3.1")
+    assert ("elect", (1,)) in outline(unseen)
+
+
 def test_each_log_dir_of_a_broker_is_copied_by_a_command_of_its_own() -> None:
     parts = [Part(topic, replicas=(2, 1), leader=2, isr=(1, 2), choice=1) for topic in ("a", "b", "c")]
     results = results_of(parts, "4.3.1", "metadata_log")

@@ -171,6 +171,8 @@ class PresentState:
     """Brokers with replicas here that are assigned no partition, and may be up or down."""
     contradicted: frozenset[int] = frozenset()
     """Brokers of `unknown` that are up by the metadata log, though one of their logs ends below its own checkpoints."""
+    fenced: frozenset[int] = frozenset()
+    """Brokers that the controller had fenced already: it elects none of them as others go down."""
     deleted: frozenset[TopicPartition] = frozenset()
     """Partitions of deleted topics."""
     blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
@@ -313,6 +315,7 @@ def present_state(
         epoch_said=frozenset(place for place, state in newest.items() if state.leader_epoch is not None),
         overtaken=frozenset(overtaken),
         unheard=frozenset(others & silent),
+        fenced=frozenset(one for one, is_up_there in registered.items() if not is_up_there),
         deleted=deleted_places(newest),
         contradicted=frozenset(one for one in brokers & silent & _cut_short(results) if registered.get(one)),
         blank=_blank(results),

@@ -285,7 +285,7 @@ class Scenarios:
             for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False):
                 for also_up in {frozenset[int](), state.unknown}:
                     up = state.up | also_up
-                    for fenced in _orders(state, sorted(state.brokers - up)):
+                    for fenced in _orders(state, state.brokers - up):
                         way = Scenario.of(state, kinds, has_elr=has_elr, unclean=unclean, up=up, fenced=fenced)
                         if not any(way.is_like(other) for other in ways):
                             ways.append(way)
@@ -352,19 +352,29 @@ def takers(partition: Registration) -> set[int]:
 _FEW = 3
 
 
-def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Orders in which the controller may fence the brokers that are down; a single one if no partition has two of them in sync
-    or eligible."""
-    gone = frozenset(down)
-    if not any(len((one.isr | one.elr) & gone) > 1 for one in state.partitions.values()):
-        yield tuple(down)
-    elif len(down) <= _FEW:
-        yield from permutations(down)
+def _orders(state: PresentState, down: frozenset[int]) -> Iterator[tuple[int, ...]]:
+    """Orders in which the controller may fence the brokers that are down, after those that it has fenced already; a single one if
+    the rest's order decides for no partition who leads or stays in sync."""
+    first = tuple(sorted(down & state.fenced))
+    gone = down - state.fenced
+    rest = sorted(gone)
+    if not any(_depends(one, state.unclean_said[place], gone) for place, one in state.partitions.items()):
+        yield (*first, *rest)
+    elif len(rest) <= _FEW:
+        yield from ((*first, *order) for order in permutations(rest))
     else:
-        for number in range(len(down)):
-            order = (*down[number:], *down[:number])
-            yield order
-            yield order[::-1]
+        for number in range(len(rest)):
+            order = (*rest[number:], *rest[:number])
+            yield (*first, *order)
+            yield (*first, *order[::-1])
+
+
+def _depends(one: Registration, unclean: bool | None, gone: frozenset[int]) -> bool:
+    """True if the order in which brokers are fenced matters: two are in sync or eligible, or one may be elected uncleanly in place of
+    the leader before it is fenced itself."""
+    if len((one.isr | one.elr) & gone) > 1:
+        return True
+    return unclean is not False and one.leader_id in gone and len(gone.intersection(one.replicas)) > 1
 
 
 def _begun(one: Registration, _: frozenset[int], *, has_elr: bool, unclean: bool) -> Registration:
