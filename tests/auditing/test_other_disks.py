@@ -119,6 +119,22 @@ def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
         plan.steps[0].action == "capture"
         and f"{new} is empty. What it had of orders-0 is on another disk" in plan.steps[0].text
     )
+    assert "or for a later backup, which LOG_DIR_OF_1 is here, wherever it is mounted" in plan.steps[0].text
+
+
+@pytest.mark.parametrize("new_has", [(), ("recovery-point-offset-checkpoint",)], ids=["a new disk", "an old one"])
+@pytest.mark.parametrize("leader", [1, 2])
+def test_what_an_old_disk_holds_is_copied_from_that_one(tmp_path: Path, leader: int, new_has) -> None:
+    metadata = _ALONE_AND_GONE
+    if leader == 2:
+        metadata = {100: write.history(_BEGIN, _ALONE, write.change(TOPIC_ID, isr=(2,), leader=2))}
+    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=metadata)
+    new = _add_disk(tmp_path, new_has)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
+    told = f". LOG_DIR_OF_1 is here what the snapshot has as broker-1, wherever it is mounted, not {new}, which is empty"
+    assert copied and all((told in one.text) is not bool(new_has) for one in copied), copied
+    assert not any("LOG_DIR_OF_" in one.text for one in plan.steps if one not in copied)
 
 
 def test_nor_on_a_disk_with_less(tmp_path: Path) -> None:

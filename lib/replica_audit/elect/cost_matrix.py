@@ -219,6 +219,11 @@ class Matrix:
         for place in sorted(self.replicas):
             yield from (row for _, row in sorted(self.replicas[place].items()) if row.lost_held)
 
+    def log_dirs(self, places: Iterable[TopicPartition], broker_id: int) -> set[str]:
+        """The log dirs here in which a broker has any of the partitions."""
+        rows = (self.replicas.get(place, {}).get(broker_id) for place in places)
+        return {row.log_dir for row in rows if row is not None}
+
     def row(self, place: TopicPartition, candidate_id: int | None) -> ElectionRow | None:
         """The candidate's own row; None if there is none."""
         return None if candidate_id is None else self.rows.get(place, {}).get(candidate_id)

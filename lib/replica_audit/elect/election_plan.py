@@ -16,7 +16,7 @@ from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import CopiedAgain, check_disks, copy_of_outrun, safeguard_steps, unread_records
+from replica_audit.elect.safeguards import CopiedAgain, check_disks, copy_of_outrun, name_disk, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of
@@ -191,7 +191,10 @@ def plan_elections(
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown | state.unheard)),
         decisions=outcome.decisions,
-        steps=tuple(replace(step, number=number) for number, step in enumerate((*first, *outcome.steps, *last), 1)),
+        steps=tuple(
+            name_disk(replace(step, number=number), matrix, state)
+            for number, step in enumerate((*first, *outcome.steps, *last), 1)
+        ),
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.auditing.finding import Code, UnseenTail
@@ -415,8 +416,9 @@ def _find_log(
         )
     return Step(
         action="capture",
-        text=f"{_hold([broker], state)}: {what}, and may hold committed records: look for that disk, or for a later backup. Add a copy "
-        "of it to the snapshot, in a log directory of its own, and audit again. If there is none, "
+        text=f"{_hold([broker], state)}: {what}, and may hold committed records: look for that disk, or for a later backup, which "
+        f"LOG_DIR_OF_{broker} is here, wherever it is mounted. Add a copy of it to the snapshot, in a log directory of its own, and audit "
+        "again. If there is none, "
         f"{_go_on_without(places, candidate_id)}",
         brokers=(broker,),
         partitions=places,
@@ -562,6 +564,22 @@ def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision])
             f"{brokers[0]}'s by that file, wherever it is mounted",
             brokers=tuple(brokers),
         )
+
+
+def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
+    """The step; one that copies from a broker of which an empty log dir was captured too says which one LOG_DIR_OF_N is: the other
+    may be mounted no more."""
+    if step.action not in ("copy", "recopy"):
+        return step
+    told = []
+    for broker in sorted(state.blank.keys() & set(step.brokers)):
+        held = {one.rpartition("/")[0] for one in step.snapshot} or matrix.log_dirs(step.partitions, broker)
+        if held and any(f" LOG_DIR_OF_{broker} " in one for one in step.commands):
+            told.append(
+                f". LOG_DIR_OF_{broker} is here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
+                f"wherever it is mounted, not {list_names(state.blank[broker])}, which is empty"
+            )
+    return replace(step, text="".join((step.text, *told)))
 
 
 def copy_of_outrun(outrun: Sequence[tuple[int, TopicPartition]]) -> list[Step]:
