@@ -544,6 +544,8 @@ class PartitionState(NamedTuple):
     crashed: tuple[int, ...] = ()
     """Replicas that registered again since the state before without having announced their stop: they may have lost the end of
     their log."""
+    inherits_unclean: bool = False
+    """True if `configs` have unclean.leader.election.enable as the cluster's, and the topic no value of its own."""
     lacked_by: tuple[int, ...] = ()
     """Controllers whose copies lack this record, though it was committed before they were made (META-STALE)."""
 

@@ -196,6 +196,7 @@ class KnownState(NamedTuple):
     configs: Mapping[str, str]
     perhaps_down: Sequence[Int] | None
     offline: Sequence[Int] | None
+    inherits_unclean: bool | None
 
 
 _known_state = attrgetter(*KnownState._fields)

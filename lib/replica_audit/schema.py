@@ -306,6 +306,8 @@ class PartitionStateRow(NamedTuple):
     """brokers that are not fenced and of which nothing shows that they ran when they were copied; in the last state only"""
     offline: Sequence[Int] | None
     """brokers whose log dir with the partition is offline or lost, so that they are not elected (KIP-858); in the last state only"""
+    inherits_unclean: bool | None
+    """true if unclean.leader.election.enable in `configs` is the cluster's, and the topic has no value of its own"""
 
 
 class HighWatermarkTimelineRow(NamedTuple):

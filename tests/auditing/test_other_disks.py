@@ -132,7 +132,9 @@ def test_what_an_old_disk_holds_is_copied_from_that_one(tmp_path: Path, leader: 
     new = _add_disk(tmp_path, new_has)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
-    told = f". LOG_DIR_OF_1 is here what the snapshot has as broker-1, wherever it is mounted, not {new}, which is empty"
+    told = (
+        f". LOG_DIR_OF_1 is here what the snapshot has as broker-1, wherever it is mounted, not {new}, which is empty"
+    )
     assert copied and all((told in one.text) is not bool(new_has) for one in copied), copied
     assert not any("LOG_DIR_OF_" in one.text for one in plan.steps if one not in copied)
 

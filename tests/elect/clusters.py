@@ -34,6 +34,7 @@ class Part:
     equals: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
     fenced: tuple[int, ...] | None = None
+    inherits_unclean: bool | None = None
 
 
 def scattered(count: int, seed: int) -> list[Part]:
@@ -70,6 +71,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
             "removing": part.removing,
             "offline": part.offline,
             "fenced": part.fenced,
+            "inherits_unclean": part.inherits_unclean,
             "configs": configs,
             "source": source,
             "elr": (),

@@ -434,7 +434,7 @@ def test_with_every_broker_down_elections_are_forbidden_in_another_way(
         source=mode,
     )
     steps = [step for step in plan.steps if step.action == "forbid_unclean"]
-    assert [step.commands[0].startswith(said) for step in steps] == ([True] if said else [])
+    assert [step.commands[-1].startswith(said) for step in steps] == ([True] if said else [])
     # Where there is no way, it is told that the other topic would have a wrong leader.
     assert [one.topic for one in plan.conflicts] == ([] if said else ["other"])
 
@@ -492,6 +492,36 @@ def test_a_broker_that_was_fenced_before_the_last_leader_went_is_not_elected_in_
     assert [(one.broker_id, one.leader_epoch) for one in start.after] == [(1, 7)]
     unseen = plan_of(part, up=(), version="4.3.1")
     assert ("elect", (1,)) in outline(unseen)
+
+
+_SET, _REMOVE = "--add-config unclean.leader.election.enable=true", "--delete-config unclean.leader.election.enable"
+
+
+@pytest.mark.parametrize(
+    ("source", "unclean", "inherits", "does", "is_known"),
+    [
+        ("metadata_log", "true", None, _SET, True),
+        ("metadata_log", "true", True, _REMOVE, True),
+        ("metadata_log", None, None, _REMOVE, True),
+        ("topics_describe", "true", None, _REMOVE, False),
+        ("topics_describe", None, None, _REMOVE, True),
+        ("user", None, None, _REMOVE, False),
+    ],
+)
+def test_a_topic_that_inherits_unclean_elections_gets_no_value_of_its_own(source, unclean, inherits, does, is_known):
+    """With one it would miss what is set for the cluster later."""
+    other = Part("a", (1, 3), None, (3,), choice=3, unclean=unclean, inherits_unclean=inherits, calm=True)
+    plan = plan_of(Part("b", (1, 2), None, (2,), choice=1), other, up=(), version="4.3.1", source=source)
+    steps = {step.action: step for step in plan.steps}
+    (command,) = steps["restore_config"].commands
+    assert command.endswith(does)
+    told = (
+        "Of a nothing shows whether it was the topic's own: if --describe showed it before it was set to false, set it"
+    )
+    assert (told in steps["restore_config"].text) is not is_known
+    *shown, forbid = steps["forbid_unclean"].commands
+    assert forbid.endswith("--add-config unclean.leader.election.enable=false")
+    assert [" --describe " in one for one in shown] == ([] if is_known else [True])
 
 
 def test_each_log_dir_of_a_broker_is_copied_by_a_command_of_its_own() -> None:

@@ -171,6 +171,8 @@ class PresentState:
     """Brokers with replicas here that are assigned no partition, and may be up or down."""
     contradicted: frozenset[int] = frozenset()
     """Brokers of `unknown` that are up by the metadata log, though one of their logs ends below its own checkpoints."""
+    own_unclean: Mapping[str, bool | None] = field(default_factory=dict)
+    """True for a topic with a value of its own for unclean.leader.election.enable; None if it may be the cluster's."""
     fenced: frozenset[int] = frozenset()
     """Brokers that the controller had fenced already: it elects none of them as others go down."""
     deleted: frozenset[TopicPartition] = frozenset()
@@ -269,6 +271,7 @@ def present_state(
     # Of equal ones one is held.
     known: dict[Registration, Registration] = {}
     said = {}
+    own = {}
     # Its row is the last one, which may be uncommitted.
     offline = {place: tuple(state.offline) for place, state in results.states() if state.offline}
     doubted = _found(results, "quorum")
@@ -285,6 +288,7 @@ def present_state(
             continue
         value = state.configs.get(UNCLEAN)
         said[place] = None if value is None else value == "true"
+        own[place[0]] = _is_own_unclean(state)
         registration = _registration(state, leaders.get(place), has_elr=bool(has_elr), offline=offline.get(place, ()))
         partitions[place] = known.setdefault(registration, registration)
     brokers = {broker for one in partitions.values() for broker in one.replicas}
@@ -307,6 +311,7 @@ def present_state(
     return PresentState(
         partitions=partitions,
         unclean_said=said,
+        own_unclean=own,
         up=frozenset(is_up),
         clean=frozenset(stopped_cleanly) - is_up - failed,
         unknown=frozenset(brokers & silent),
@@ -322,6 +327,14 @@ def present_state(
         controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
     )
+
+
+def _is_own_unclean(state: KnownState) -> bool | None:
+    """`own_unclean` of a partition's topic: a listing shows what the topic inherits, too, unless it is Kafka's default."""
+    is_said = UNCLEAN in state.configs
+    if state.source == "metadata_log":
+        return is_said and not state.inherits_unclean
+    return None if is_said or state.source != "topics_describe" else False
 
 
 def _blank(results: Results) -> dict[int, list[str]]:

@@ -16,7 +16,14 @@ from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import CopiedAgain, check_disks, copy_of_outrun, name_disk, safeguard_steps, unread_records
+from replica_audit.elect.safeguards import (
+    CopiedAgain,
+    check_disks,
+    copy_of_outrun,
+    name_disk,
+    safeguard_steps,
+    unread_records,
+)
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of

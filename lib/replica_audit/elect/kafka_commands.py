@@ -65,16 +65,17 @@ class Tools(NamedTuple):
             (2, 2), since, [shlex.join(["kafka-topics.sh", "--zookeeper", ZOOKEEPER, *one]) for one in asked]
         )
 
-    def set_unclean(self, topic: str, value: bool | None, way: str = BROKER) -> list[str]:
+    def set_unclean(self, topic: str, value: bool | None, way: str = BROKER, *, is_shown: bool = False) -> list[str]:
         """Commands that allow or forbid unclean elections of a topic, in the `way` that `way_to_configure` found; a `value` of None
-        removes its setting."""
+        removes its setting. `is_shown`: the topic's own settings are shown first."""
         change = ("--delete-config", UNCLEAN) if value is None else ("--add-config", f"{UNCLEAN}={str(value).lower()}")
-        arguments = _of_topic(topic, "--alter", *change)
-        before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        calls = [_of_topic(topic, "--describe")] if is_shown else []
+        calls.append(_of_topic(topic, "--alter", *change))
+        before = [shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments]) for arguments in calls]
         if way == ZOOKEEPER_ITSELF:
-            return [before]
-        since = [self._configs(way, *arguments)]
-        return since if way == CONTROLLER else self._by_version((2, 5), since, [before])
+            return before
+        since = [self._configs(way, *arguments) for arguments in calls]
+        return since if way == CONTROLLER else self._by_version((2, 5), since, before)
 
     def keep_remote(self, topic: str, way: str | None) -> list[str]:
         """Commands that show the topic's settings, then turn off its retention: neither age nor size moves its log start.

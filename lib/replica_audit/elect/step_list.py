@@ -56,7 +56,9 @@ class StepTexts:
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
         allowed = list_names(sorted(set(topics) & said))
         commands, files = for_names(
-            sorted(topics), "forbid-unclean.txt", partial(self._tools.set_unclean, value=False, way=way)
+            sorted(topics),
+            "forbid-unclean.txt",
+            partial(self._tools.set_unclean, value=False, way=way, is_shown=bool(self._perhaps_own(topics))),
         )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
         return Step(
@@ -264,26 +266,33 @@ class StepTexts:
         )
 
     def restore_config(self, topics: Collection[str]) -> Step:
+        """Where a topic has, or may have, no value of its own, its value is removed: the cluster's is in force then, and stays so."""
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
         names = sorted(topics)
+        before = {topic: said[topic] if self._state.own_unclean.get(topic) else None for topic in names}
         groups = [[topic] for topic in names]
         if len(topics) > MOST_NAMES:
-            groups = [[topic for topic in names if said[topic] is value] for value in (False, None, True)]
+            groups = [[topic for topic in names if before[topic] is value] for value in (False, None, True)]
         commands: list[str] = []
         files: dict[str, str] = {}
         for alike in filter(None, groups):
-            value = said[alike[0]]
+            value = before[alike[0]]
             of_value, file = for_names(
                 alike, f"unclean-{str(value).lower()}.txt", partial(self._tools.set_unclean, value=value)
             )
             commands += of_value
             files |= file
-        return Step(
-            action="restore_config",
-            text=f"Put unclean.leader.election.enable of {list_names(names)} back to what it was, if you want it so",
-            commands=tuple(commands),
-            files=files,
-        )
+        text = f"Put unclean.leader.election.enable of {list_names(names)} back to what it was, if you want it so"
+        if doubtful := self._perhaps_own(topics):
+            text += (
+                f". Of {list_names(doubtful)} nothing shows whether it was the topic's own: if --describe showed it before it was set to "
+                "false, set it to that value with --add-config; if not, the topic inherits it again by --delete-config, as printed"
+            )
+        return Step(action="restore_config", text=text, commands=tuple(commands), files=files)
+
+    def _perhaps_own(self, topics: Collection[str]) -> list[str]:
+        """Topics of which nothing shows whether they have a value of their own for unclean.leader.election.enable."""
+        return [topic for topic in sorted(topics) if self._state.own_unclean.get(topic) is None]
 
     def verify(self) -> Step:
         return Step(

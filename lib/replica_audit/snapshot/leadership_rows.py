@@ -30,6 +30,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
             # Null if false, so that snapshot ids stay stable.
             leader_stopped=state.leader_stopped or None,
             crashed=state.crashed or None,
+            inherits_unclean=state.inherits_unclean or None,
         )
         if entry == len(leadership.history) - 1:
             since = {str(one): at for one, at in leadership.fenced_since.items()}
@@ -102,6 +103,7 @@ def _state(row: PartitionStateRow) -> PartitionState:
     values = {name: getattr(row, name) for name in _STATE_FIELDS}
     values |= {name: tuple(values[name] or ()) for name in _STATE_LISTS}
     values |= {"configs": dict(row.configs), "leader_stopped": bool(row.leader_stopped)}
+    values |= {"inherits_unclean": bool(row.inherits_unclean)}
     return PartitionState(**values)
 
 

@@ -97,6 +97,7 @@ def test_a_leader_does_not_say_whether_unclean_elections_are_allowed(tmp_path):
     )["t", 0]
     assert found.leader_id == 1
     assert [state.configs.get(name) for state in found.history[1:]] == ["true", None, "false", None, "true"]
+    assert [state.inherits_unclean for state in found.history] == [False, True, False, False, False, True]
 
 
 def test_a_topic_that_is_created_again_has_no_past(tmp_path):

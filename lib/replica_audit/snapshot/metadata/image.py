@@ -254,6 +254,7 @@ class MetadataImage:
                 directories=message.directories,
                 recovering=message.recovering,
                 configs=self._effective(self._names[message.topic_id], leader),
+                inherits_unclean=self._inherits_unclean(self._names[message.topic_id]),
                 uncommitted=self._uncommitted,
                 batch_end=entry.batch_end,
             )
@@ -290,6 +291,7 @@ class MetadataImage:
                 directories=_given(message.directories, last.directories),
                 recovering=_given(message.recovering, last.recovering),
                 configs=self._effective(self._names[message.topic_id], leader),
+                inherits_unclean=self._inherits_unclean(self._names[message.topic_id]),
                 uncommitted=self._uncommitted,
                 batch_end=entry.batch_end,
             )
@@ -322,8 +324,11 @@ class MetadataImage:
                 message.resource
             )
         for topic, states in self._histories(message.resource if is_topic else None):
-            configs = self._effective(topic, states[-1].leader_id)
-            self._restate(entry, states, "configured", states[-1]._replace(configs=configs))
+            last = states[-1]
+            configured = last._replace(
+                configs=self._effective(topic, last.leader_id), inherits_unclean=self._inherits_unclean(topic)
+            )
+            self._restate(entry, states, "configured", configured)
 
     def _clear_elr(self, entry: MetadataEntry, message: ElrCleared) -> None:
         for _, states in self._histories(message.topic or None):
@@ -371,6 +376,11 @@ class MetadataImage:
         if self._nodes_with_unclean:
             found.pop(_UNCLEAN, None)
         return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}
+
+    def _inherits_unclean(self, topic: str) -> bool:
+        of_cluster = self._configs.get((BROKER_RESOURCE, _CLUSTER), {})
+        own = self._configs.get((TOPIC_RESOURCE, topic), {})
+        return _UNCLEAN in of_cluster and _UNCLEAN not in own and not self._nodes_with_unclean
 
 
 _Value = TypeVar("_Value")
