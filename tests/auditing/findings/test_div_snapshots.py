@@ -168,6 +168,10 @@ def test_a_cut_inside_a_batch_takes_the_whole_of_it(tmp_path):
     answer = audit(tmp_path, brokers, isr=(1,), protocol="kip-101")
     assert answer.one("TRN-MID-BATCH", 2)[:3] == ("medium", "proven", 17)
     assert answer.cut(2, "kip-101")["dropped_records"] == 9
+    assert answer.messages("TRN-REPLAY-GAP") == [
+        "broker 2 keeps everything below 12 under kip-101, but agrees with broker 1 only up to 12: a hole stays at offsets 12 to 16"
+    ]
+    assert "stays for good" not in str(answer) and "so this stays" not in str(answer)
 
 
 @pytest.mark.parametrize(("leader_start", "severity"), [(0, "low"), (15, "medium")])

@@ -184,6 +184,8 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         fate = f"they are deleted as broker {follower.broker_id} takes over that beginning"
     elif run.start_offset >= replay.kept_to:
         fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}"
+    elif run.start_offset >= item.drops_from(item.protocol):
+        fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}, inside a batch that goes whole: a hole stays"
     elif run.survives:
         fate = f"the {item.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     elif case.were_at_rest(*case.replicas):

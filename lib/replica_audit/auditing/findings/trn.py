@@ -202,10 +202,15 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome.truncate_to > prefix:
         if keeps_committed(item.protocol) and not any(run.survives for run in item.runs):
             return  # by an older copy of the leader's log
+        dropped = min(item.drops_from(item.protocol), outcome.truncate_to)
+        stays = "the difference stays for good"
+        if dropped < outcome.truncate_to:  # TRN-MID-BATCH
+            stays = f"a hole stays at {name_offsets(dropped, outcome.truncate_to)}"
+            stays += "" if dropped <= prefix else ", and the difference below"
         yield finding(
             TRN_REPLAY_GAP,
-            f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {item.protocol}, but agrees with broker "
-            f"{case.reference.facts.broker_id} only up to {prefix}: the difference stays for good",
+            f"broker {follower.broker_id} keeps everything below {dropped} under {item.protocol}, but agrees with broker "
+            f"{case.reference.facts.broker_id} only up to {prefix}: {stays}",
             broker_id=follower.broker_id,
             offsets=(prefix, outcome.truncate_to),
             evidence=[replay_evidence(item)],
