@@ -25,8 +25,6 @@ class LogDir(NamedTuple):
     clean_shutdown: bool
     kind: str
     """broker or controller."""
-    problem: str | None = None
-    """Set if meta.properties cannot be read, or names another node than the directory's name."""
     is_blank: bool = False
     """True if it has no more than a disk that was formatted and never used."""
 

@@ -97,20 +97,16 @@ def _is_log_dir(folder: Folder) -> bool:
 def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[QuarantineRow]]:
     """A log dir with its owner, and rows for an unreadable meta.properties and for a log dir without broker id."""
     rows = []
-    node_id = cluster_id = directory_id = problem = None
+    node_id = cluster_id = directory_id = None
     path = posixpath.join(folder.path, META_PROPERTIES)
     if META_PROPERTIES in folder.files:
         try:
             properties = parse_meta_properties(snapshot.read_bytes(path), path)
             node_id, cluster_id, directory_id = properties.node_id, properties.cluster_id, properties.directory_id
         except (FormatError, OSError) as error:
-            problem = str(error)
             rows.append(QuarantineRow.of("CAP-UNREADABLE", path, error))
-    named = _named_id(snapshot, folder.path)
     if node_id is None:
-        node_id = named
-    elif named is not None and named != node_id:
-        problem = f"meta.properties is of node {node_id}, the directory's name is of {named}"
+        node_id = _named_id(snapshot, folder.path)
     current = [parse_directory_name(name).kind for name in (*folder.folders, *islice(folder.unlisted, 1))]
     is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
     if node_id is None:
@@ -119,7 +115,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
     kind = "controller" if is_controller else "broker"
     is_blank = not (folder.folders or folder.unlisted or folder.files.keys() - _FORMATTED)
     is_clean = CLEAN_SHUTDOWN in folder.files
-    return LogDir(folder.path, node_id, cluster_id, directory_id, is_clean, kind, problem, is_blank), rows
+    return LogDir(folder.path, node_id, cluster_id, directory_id, is_clean, kind, is_blank), rows
 
 
 def _named_id(snapshot: Snapshot, path: str) -> int | None:
