@@ -152,6 +152,9 @@ def test_nor_on_a_disk_with_less(tmp_path: Path) -> None:
     (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
     told = "has as broker-1/a, or with a copy of it, in its place: with broker-1/b there instead it leads with less"
     assert any(told in one for one in start.before), start.before
+    copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
+    named = ". LOG_DIR_OF_1 is here what the snapshot has as broker-1/a, wherever it is mounted, not broker-1/b, which has another log"
+    assert copied and all(one.text.endswith(named) for one in copied), copied
 
 
 def _add_disk(snapshot: Path, files: Iterable[str] = ()) -> str:

@@ -567,17 +567,23 @@ def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision])
 
 
 def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
-    """The step; one that copies from a broker of which an empty log dir was captured too says which one LOG_DIR_OF_N is: the other
-    may be mounted no more."""
+    """The step; one that copies from a broker of which another log dir with these partitions, or an empty one, was captured too says
+    which one LOG_DIR_OF_N is: it may be mounted no more."""
     if step.action not in ("copy", "recopy"):
         return step
     told = []
-    for broker in sorted(state.blank.keys() & set(step.brokers)):
-        held = {one.rpartition("/")[0] for one in step.snapshot} or matrix.log_dirs(step.partitions, broker)
-        if held and any(f" LOG_DIR_OF_{broker} " in one for one in step.commands):
+    for broker in sorted(step.brokers):
+        of_broker = matrix.log_dirs(step.partitions, broker)
+        held = {one.rpartition("/")[0] for one in step.snapshot} or of_broker
+        second = of_broker.union(
+            row.log_dir for place in step.partitions for row in matrix.second.get((place, broker), ())
+        )
+        others = [f"{list_names(blank)}, which is empty"] if (blank := state.blank.get(broker)) else []
+        others += [f"{list_names(names)}, which has another log"] if (names := sorted(second - held)) else []
+        if held and others and any(f" LOG_DIR_OF_{broker} " in one for one in step.commands):
             told.append(
                 f". LOG_DIR_OF_{broker} is here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
-                f"wherever it is mounted, not {list_names(state.blank[broker])}, which is empty"
+                f"wherever it is mounted, not {' or '.join(others)}"
             )
     return replace(step, text="".join((step.text, *told)))
 
