@@ -97,7 +97,7 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     monkeypatch.setattr("replica_audit.auditing.opened_snapshot.plan_of", fail)
     of_attempt = {"snapshot_id": "s"}, {"ingest_id": ["i"]}
     evidence = EvidenceRows({table: PlacedFiles(table, "nowhere", {}, *of_attempt) for table in EVIDENCE_TABLES})
-    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence, None, None)
+    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence, None)
     for transactions in (None, {}):
         work = PartitionWork(reader, Outlet(), transactions=transactions)
         (answer,) = audit_partitions([PartitionTask(BAD)], work)
