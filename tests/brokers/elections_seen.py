@@ -36,7 +36,7 @@ def entry(capture: str, kafka: str, candidate: int, up: list[int], found: Verifi
     """Record of one run: leaders, and for each replica its log end before, the offset it kept, and its log end after."""
     partitions: dict[str, dict[str, Any]] = {}
     for row in found.verifications:
-        leader, _ = found.leaders[row.topic, row.partition]
+        leader, _ = found.of_partitions[row.topic, row.partition].leader
         one = partitions.setdefault(f"{row.topic}-{row.partition}", {"leader": leader, "replicas": {}})
         one["replicas"][str(row.broker_id)] = [row.end_before, row.kept_to, row.end_after]
     return {"capture": capture, "kafka": kafka, "candidate": candidate, "up": up, "partitions": partitions}
