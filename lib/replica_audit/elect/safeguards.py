@@ -569,7 +569,7 @@ def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision])
 def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
     """The step; one that copies from a broker of which another log dir with these partitions, or an empty one, was captured too says
     which one LOG_DIR_OF_N is: it may be mounted no more."""
-    if step.action not in ("copy", "recopy"):
+    if step.action not in ("copy", "recopy") or not (state.blank or matrix.second):
         return step
     told = []
     for broker in sorted(step.brokers):
