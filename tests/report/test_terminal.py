@@ -252,6 +252,12 @@ def test_the_worst_partition_is_first_also_when_the_list_is_cut() -> None:
     assert lines[head + 1].startswith("z ")
 
 
+def test_of_equal_verdicts_what_lost_most_is_first_as_on_the_page() -> None:
+    rows = [partition("t", number, "COMMITTED_LOSS", lost_records=number % 7) for number in range(PARTITION_LIMIT + 5)]
+    shown = render_summary(results(rows)).split("Findings")[0]
+    assert re.findall(r"^t +(\d+) ", shown, re.MULTILINE)[:3] == ["6", "13", "20"]
+
+
 def test_the_partition_page_shows_every_section() -> None:
     text = render_partition(_loss())
     for part in (

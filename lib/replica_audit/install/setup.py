@@ -27,7 +27,7 @@ from replica_audit.install.session_settings import WORKER_DAEMON, archive_path, 
 #: on a higher step.
 TRAINING = "replica_audit.spark.class_training"
 
-_TRAINING_SECONDS = 300
+_TRAINING_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)

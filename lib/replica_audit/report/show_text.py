@@ -9,7 +9,7 @@ from replica_audit.literals import UNSEEN, VERDICTS
 from replica_audit.model import OffsetRange, joined
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import rows_by_partition, worst_first
+from replica_audit.report.facts.by_partition import rows_by_partition, worst_first, worst_partitions
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.report.layout import (
@@ -68,7 +68,7 @@ _GIVE_WAY = (6, 7, 5, 4)
 
 
 def render_summary(results: Results) -> str:
-    """Header, answer, partitions (worst verdict first) and findings; no line is longer than `text_width()` on the screen."""
+    """Header, answer, partitions (worst first) and findings; no line is longer than `text_width()` on the screen."""
     audit = results.audit
     what = f"Audit {audit['audit_id']} of snapshot {audit['snapshot_id']}"
     if audit["audit_id"] is None:
@@ -114,7 +114,7 @@ def _captures(results: Results) -> list[str]:
 
 
 def _partition_table(results: Results) -> list[str]:
-    partitions = sorted(results.partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
+    partitions = worst_partitions(results)
     if not partitions:
         return ["no partitions"]
     rows = []

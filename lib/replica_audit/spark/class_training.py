@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-_END_SECONDS = 300
+_END_SECONDS = 900
 
 
 def train(target: Path) -> None:
