@@ -30,6 +30,8 @@ class SnapshotRow(NamedTuple):
     remote_logs: Sequence[Sequence[str]] | None = None
     """for each partition of `__remote_log_metadata` the log dirs of brokers that lead it or are in sync, up to the first
     unknown partition; null if the topic is unknown"""
+    blank: Mapping[str, Int] | None = None
+    """log dirs of brokers that have nothing, each with its broker; null in an ingest of before this column"""
 
 
 class ReplicaDirRow(NamedTuple):

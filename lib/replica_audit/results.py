@@ -77,7 +77,7 @@ class InputsObject(TypedDict, total=False):
     copied: Sequence[CopiedBroker]
     """Left out if the manifest has no times."""
     blank: Sequence[BlankLogDir]
-    """Left out if there are none, and by an audit of a warehouse."""
+    """Left out if there are none, or an earlier version made the ingest."""
     quarantined_bytes: int
     padding_bytes: int
     observations: int

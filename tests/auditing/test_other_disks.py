@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.new_disks import BEHIND, add_disk
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir, write_snapshot
 
@@ -17,7 +17,6 @@ from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
 
 EMPTY = Replica([], epochs=[])
-BEHIND = Replica(written(0, 10, 0))
 STOPPED = Replica(written(0, 20, 0), clean_shutdown=True)
 
 _BEGIN = (
@@ -103,7 +102,7 @@ def test_a_follower_on_an_empty_disk_is_behind(tmp_path: Path) -> None:
 def test_a_broker_is_not_started_on_an_empty_disk_for_the_log_of_the_old_one(tmp_path: Path, new_has) -> None:
     """Both disks of broker 1 were captured, and only the old one has the log that it is started for."""
     write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)
-    new = _add_disk(tmp_path, new_has)
+    new = add_disk(tmp_path, new_has)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
     told = f"with the log directory that the snapshot has as broker-1, or with a copy of it, in its place: with {new} there"
@@ -112,7 +111,7 @@ def test_a_broker_is_not_started_on_an_empty_disk_for_the_log_of_the_old_one(tmp
 
 def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
     write_snapshot(tmp_path, {2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)
-    new = _add_disk(tmp_path)
+    new = add_disk(tmp_path)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     assert [one.procedure for one in plan.decisions] == ["unplanned"]
     assert (
@@ -129,7 +128,7 @@ def test_what_an_old_disk_holds_is_copied_from_that_one(tmp_path: Path, leader: 
     if leader == 2:
         metadata = {100: write.history(_BEGIN, _ALONE, write.change(TOPIC_ID, isr=(2,), leader=2))}
     write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=metadata)
-    new = _add_disk(tmp_path, new_has)
+    new = add_disk(tmp_path, new_has)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
     told = (
@@ -155,13 +154,3 @@ def test_nor_on_a_disk_with_less(tmp_path: Path) -> None:
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
     named = ". LOG_DIR_OF_1 is here what the snapshot has as broker-1/a, wherever it is mounted, not broker-1/b, which has another log"
     assert copied and all(one.text.endswith(named) for one in copied), copied
-
-
-def _add_disk(snapshot: Path, files: Iterable[str] = ()) -> str:
-    """A log dir of broker 1 without any partition."""
-    new = snapshot / "broker-1-new"
-    new.mkdir()
-    (new / "meta.properties").write_text("version=1\nnode.id=1\n")
-    for name in files:
-        (new / name).write_text("0\n0\n")
-    return new.name

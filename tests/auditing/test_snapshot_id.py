@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import FIXTURES
 from tests.support.identity import identify
+from tests.support.new_disks import add_disk
 from tests.support.observations import observed, write_observations
 
 from replica_audit.auditing import snapshot_id
@@ -86,7 +87,11 @@ def _observe(copy: Path) -> None:
     write_observations(copy, observed(0, {1: 5}, [1], 5))
 
 
-@pytest.mark.parametrize("change", [_flip, _checkpoint, _clean_flag, _epochs, _manifest, _cut, _observe])
+def _new_disk(copy: Path) -> None:
+    add_disk(copy)
+
+
+@pytest.mark.parametrize("change", [_flip, _checkpoint, _clean_flag, _epochs, _manifest, _cut, _observe, _new_disk])
 def test_what_differs_in_what_is_kept_has_another_id(copy, change):
     change(copy)
     assert identify(copy) != identify(SAMPLE)

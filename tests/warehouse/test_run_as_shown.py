@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from tests.support.answering_brokers import write_observed
 from tests.support.captures_with_more import with_groups, with_logs
 from tests.support.encoder import Record, encode_batch
@@ -21,6 +22,7 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
 from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
+from tests.support.new_disks import write_new_disks
 from tests.support.remote_log import LEADS, copied, with_remote
 from tests.support.remote_stores import plain_path, put, segment_id, write_listing
 from tests.support.samples import SAMPLES, TEXTBOOK, write_cluster
@@ -31,11 +33,15 @@ from tests.support.stored_rows import stored
 
 from replica_audit.auditing import stored_contents
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import advise
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.snapshot.storage import Snapshot
+from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.table_layout import key_of
 
 _LATER = 3_600_000_000_000
 #: The suites' checks run over the tables, and show has none.
@@ -79,6 +85,7 @@ SNAPSHOTS: dict[str, Callable[[Path], Path]] = {
     "an uncommitted end of the metadata log": lambda path: FIXTURES / "quorum3-3-uncommitted",
     "a broker that is not captured": lambda path: without(FIXTURES / "diverged-unclean", path / "part", brokers=[0]),
     "what brokers answered": lambda path: write_observed(path / "observed"),
+    "a new, empty disk": lambda path: write_new_disks(path / "disks"),
     "observations": lambda path: ATTACKS / "07-timeline" / "first-hw-unknown",
 }
 
@@ -89,6 +96,19 @@ def test_run_tells_what_show_tells(tmp_path: Path, run_of: Callable[[Path], Ran]
     ran = run_of(snapshot)
     _check(ran, audit_all(str(snapshot), Settings()))
     assert ran.results.rows("captures")
+
+
+def test_an_ingest_of_before_a_column_answers_without_it(tmp_path: Path) -> None:
+    ran = run_stages(write_new_disks(tmp_path / "disks"), tmp_path / "warehouse")
+    place = str(tmp_path / "warehouse" / "snapshots")
+    rows = DeltaTable(place).to_pyarrow_table().drop_columns(["blank"])
+    write_deltalake(place, rows, mode="overwrite", schema_mode="overwrite", partition_by=[key_of("snapshots")])
+    found = load_results(Warehouse(str(tmp_path / "warehouse")), None, "high")
+    inputs = dict(ran.results.inputs)
+    assert inputs.pop("blank") and found.inputs == inputs
+    assert [one.procedure for one in advise(found).decisions] == [
+        one.procedure for one in advise(ran.results).decisions
+    ]
 
 
 def test_of_consumer_groups(tmp_path: Path) -> None:

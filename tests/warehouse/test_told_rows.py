@@ -19,6 +19,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.held_objects import count_held, only_new_objects
 from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
+from tests.support.new_disks import write_new_disks
 from tests.support.report_rows import orders_row, results
 from tests.support.scenario import written
 from tests.support.snapshots import Listed, Replica, write_snapshot
@@ -38,6 +39,7 @@ from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import KnownState, PartitionRows, Results, place_of
 from replica_audit.row_classes import to_dict
+from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, PartitionStateRow, ReportRows
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_parts, table_reads
@@ -108,6 +110,19 @@ def test_every_number_is_that_of_all_rows(
     capture: str, run_of: Callable[[Path], Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_alike(*whole_and_told(run_of(FIXTURES / capture), monkeypatch), tmp_path)
+
+
+def test_other_disks_of_partitions_without_details_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detailed_partitions, "DETAILED", 1)
+    monkeypatch.setattr(detailed_partitions, "NAMED", 0)
+    snapshot = write_new_disks(tmp_path / "disks")
+    whole, told = whole_and_told(run_stages(snapshot, tmp_path / "warehouse"), monkeypatch)
+    check_alike(whole, told, tmp_path)
+    shown, found = (plan_object(advise(one)) for one in (audit_all(str(snapshot), Settings()), told))
+    assert len(told.partitions) == 3 and found["steps"] == shown["steps"]
+    before = [text for one in found["steps"] if one["action"] == "start" for text in one["before"]]
+    for name in ("broker-1-new", "broker-1-less", "broker-2-new", "broker-2-less"):
+        assert any(f"{name} there instead" in one for one in before), (name, before)
 
 
 def test_partitions_without_a_leader_are_counted_whichever_are_told(

@@ -7,7 +7,7 @@ from typing import cast
 
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with, unplaced_codes
 from replica_audit.errors import EngineError
-from replica_audit.results import AuditObject, Results
+from replica_audit.results import AuditObject, BlankLogDir, Results
 from replica_audit.schema import AttemptRow, FindingRow, InputRow, PartitionRow, ReportRows
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
@@ -16,6 +16,7 @@ _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "fin
 def audit_results(
     run: AttemptRow,
     inputs: Mapping[str, object],
+    blank: Mapping[str, int],
     options: Mapping[str, object] | None,
     rows: ReportRows,
     observations: int,
@@ -23,8 +24,9 @@ def audit_results(
 ) -> Results:
     """Make the results of a finished attempt.
 
-    `run` is the attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files, brokers), `options`
-    the result of `options_row`, `observations` the timeline's number of observations. Raises EngineError if a loss has no finding.
+    `run` is the attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files, brokers), `blank`
+    the brokers of log dirs that have nothing (`Inventory.blank`), `options` the result of `options_row`, `observations` the timeline's
+    number of observations. Raises EngineError if a loss has no finding.
     """
     audit: dict[str, object] = {
         **{name: getattr(run, name) for name in _RUN},
@@ -36,7 +38,13 @@ def audit_results(
     check_losses(results.partitions, results.findings)
     audit["verdict"] = audit_verdict([row.verdict for row in results.partitions], unplaced_codes(results.findings))
     observed = {"observations": observations} if observations else {}
-    audit["inputs"] = {**inputs, **account_for_input(results.quarantine), **observed}
+    empty = [BlankLogDir(broker_id=broker, log_dir=path) for path, broker in sorted(blank.items())]
+    audit["inputs"] = {
+        **inputs,
+        **({"blank": empty} if empty else {}),
+        **account_for_input(results.quarantine),
+        **observed,
+    }
     return results
 
 

@@ -6,6 +6,7 @@ and everything beyond ASCII escaped, and each ended by a newline:
 - ``["cluster", cluster_id]``, ``["manifest", {…}]`` where there is one, and ``["topics", [pattern…]]`` where there are observations:
   of other topics none are kept;
 - ``["groups", [{…}…]]``: offsets of consumer groups that brokers answered `observe`;
+- ``["blank", {log_dir: broker_id…}]`` where log dirs have nothing;
 - ``["voters", [row…]]`` where a voter's copy of the metadata log is missing;
 - ``[table, row]`` for each row of the bronze tables `replica_dirs`, `leader_epochs`, `offset_checkpoints`, `partition_states`
   and `quarantine` that is known before the scan: what checkpoints, metadata and listings say; without `reason`, and without
@@ -73,6 +74,8 @@ def inventory_lines(
     lines = [_line("cluster", inventory.cluster_id)]
     if inventory.manifest is not None:
         lines.append(_line("manifest", _of_manifest(inventory.manifest)))
+    if inventory.blank:
+        lines.append(_line("blank", inventory.blank))
     if any(one.state != "whole" for one in inventory.voters):
         lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
     if inventory.observation is not None and inventory.observation.groups:

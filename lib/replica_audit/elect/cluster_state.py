@@ -338,12 +338,10 @@ def _is_own_unclean(state: KnownState) -> bool | None:
 
 
 def _blank(results: Results) -> dict[int, list[str]]:
-    """Log dirs that have nothing, by broker. Where a text or table stands for the log, its log dir may be among them."""
-    filled = {row.log_dir for row in results.replicas}
+    """Log dirs that have nothing, by broker."""
     found: dict[int, list[str]] = defaultdict(list)
     for one in results.inputs.get("blank", ()):
-        if one["log_dir"] not in filled:
-            found[one["broker_id"]].append(one["log_dir"])
+        found[one["broker_id"]].append(one["log_dir"])
     return dict(found)
 
 

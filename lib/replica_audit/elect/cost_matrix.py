@@ -38,6 +38,18 @@ class Cut(NamedTuple):
     lost_from: int | None
 
 
+class OtherLog(NamedTuple):
+    """The log of a partition on another disk of its broker."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    log_dir: str
+    log_end_offset: int | None
+
+
+_other_log = attrgetter(*OtherLog._fields)
+
 #: A row of `elections` as a `Cut`.
 _cut = attrgetter(*Cut._fields)
 
@@ -54,6 +66,8 @@ class PackedCosts(NamedTuple):
     cuts: bytes
     replicas: bytes
     """Rows of compared replicas."""
+    second: bytes
+    """Logs on other disks; empty if there are none."""
     earlier: tuple[str, ...]
     """Directories in the snapshot whose contents, collected earlier, the brokers no longer have."""
 
@@ -63,9 +77,14 @@ def pack_costs(part: ReportRows, _: None) -> PackedCosts:
     places = dict.fromkeys(map(place_of, part.elections))
     replicas = [row for row in part.replicas if row.role in COMPARED and place_of(row) in places]
     own = [row for row in part.elections if row.broker_id == row.candidate_id]
-    earlier = tuple(_earlier(row for row in part.replicas if place_of(row) in places))
+    second = [one for one in _other_logs(part.replicas) if place_of(one) in places]
     return PackedCosts(
-        tuple(places), pack_rows(own), pack_rows(map(_cut, part.elections)), pack_rows(replicas), earlier
+        tuple(places),
+        pack_rows(own),
+        pack_rows(map(_cut, part.elections)),
+        pack_rows(replicas),
+        pack_rows(second) if second else b"",
+        tuple(_earlier(row for row in part.replicas if place_of(row) in places)),
     )
 
 
@@ -135,6 +154,17 @@ def _by_broker(rows: Iterable[ReplicaRow]) -> dict[TopicPartition, dict[int, Rep
     return found
 
 
+def _other_logs(replicas: Iterable[ReplicaRow]) -> Iterator[OtherLog]:
+    return (OtherLog._make(_other_log(row)) for row in replicas if row.role == "duplicate")
+
+
+def _others_by_broker(logs: Iterable[OtherLog]) -> dict[TopicPartition, dict[int, list[OtherLog]]]:
+    found: dict[TopicPartition, dict[int, list[OtherLog]]] = defaultdict(lambda: defaultdict(list))
+    for one in logs:
+        found[place_of(one)][one.broker_id].append(one)
+    return dict(found)
+
+
 def _earlier(replicas: Iterable[ReplicaRow]) -> Iterator[str]:
     return (f"{row.log_dir}/{row.topic}-{row.partition}" for row in replicas if row.role == "earlier")
 
@@ -148,6 +178,8 @@ class Matrix:
         self.cuts: Mapping[TopicPartition, _Cuts]
         self.replicas: Mapping[TopicPartition, dict[int, ReplicaRow]]
         """Rows of partitions with costs, and of others as far as they are reported."""
+        self.second: Mapping[TopicPartition, dict[int, list[OtherLog]]]
+        """Logs on other disks of a replica's broker, by partition and broker."""
         self.earlier = {*_earlier(results.replicas)}
         """`PackedCosts.earlier`, of all parts."""
         if results.stored is not None:
@@ -167,14 +199,16 @@ class Matrix:
             self.replicas = _Packed(
                 numbers, [part.replicas for part in parts], lambda one: _by_broker(unpack_rows(one, ReplicaRow)), told
             )
+            self.second = _Packed(
+                {place: number for place, number in numbers.items() if parts[number].second},
+                [part.second for part in parts],
+                lambda one: _others_by_broker(unpack_rows(one, OtherLog)),
+                _others_by_broker(one for one in _other_logs(results.replicas) if place_of(one) not in numbers),
+            )
         else:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
             self.cuts = _cuts_by_candidate(map(Cut._make, map(_cut, results.elections)))
-        self.second: dict[tuple[TopicPartition, int], list[ReplicaRow]] = defaultdict(list)
-        """Rows of copies on other disks of a replica's broker, by partition and broker."""
-        for copy in results.replicas:
-            if copy.role == "duplicate":
-                self.second[place_of(copy), copy.broker_id].append(copy)
+            self.second = _others_by_broker(_other_logs(results.replicas))
         self.partitions = results.partition_of
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
@@ -218,6 +252,10 @@ class Matrix:
         """Rows of the replicas that hold records which the reference lacks, by partition and broker."""
         for place in sorted(self.replicas):
             yield from (row for _, row in sorted(self.replicas[place].items()) if row.lost_held)
+
+    def other_disks(self, place: TopicPartition, broker_id: int) -> Sequence[OtherLog]:
+        """Logs of a partition on other disks of the broker."""
+        return self.second.get(place, {}).get(broker_id, ())
 
     def log_dirs(self, places: Iterable[TopicPartition], broker_id: int) -> set[str]:
         """The log dirs here in which a broker has any of the partitions."""

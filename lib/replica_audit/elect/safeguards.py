@@ -575,15 +575,13 @@ def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
     for broker in sorted(step.brokers):
         of_broker = matrix.log_dirs(step.partitions, broker)
         held = {one.rpartition("/")[0] for one in step.snapshot} or of_broker
-        second = of_broker.union(
-            row.log_dir for place in step.partitions for row in matrix.second.get((place, broker), ())
-        )
+        second = of_broker.union(one.log_dir for place in step.partitions for one in matrix.other_disks(place, broker))
         others = [f"{list_names(blank)}, which is empty"] if (blank := state.blank.get(broker)) else []
         others += [f"{list_names(names)}, which has another log"] if (names := sorted(second - held)) else []
         if held and others and any(f" LOG_DIR_OF_{broker} " in one for one in step.commands):
             told.append(
                 f". LOG_DIR_OF_{broker} is here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
-                f"wherever it is mounted, not {' or '.join(others)}"
+                f"wherever it is mounted, not {', or '.join(others)}"
             )
     return replace(step, text="".join((step.text, *told)))
 

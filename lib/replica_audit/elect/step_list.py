@@ -192,7 +192,7 @@ class StepTexts:
         shorter = {
             row.log_dir: place
             for place, own in logs.items()
-            for row in self._matrix.second.get((place, candidate), ())
+            for row in self._matrix.other_disks(place, candidate)
             if (row.log_end_offset or 0) < (own.log_end_offset or 0)
         }
         held = list_names(sorted({row.log_dir for row in logs.values()}))

@@ -13,7 +13,7 @@ from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Pro
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition, TransactionState
-from replica_audit.results import BlankLogDir, Results
+from replica_audit.results import Results
 from replica_audit.runner.audit_stage import AuditAnswers, audit
 from replica_audit.runner.executor import Executor, InProcess
 from replica_audit.runner.partition_tasks import Outlet, PartitionTask, to_read
@@ -162,12 +162,6 @@ class InMemory:
             "files": dict(opened.inventory.counts),
             **opened.options.times.as_inputs(),
         }
-        if blank := [
-            BlankLogDir(broker_id=one.broker_id, log_dir=one.path)
-            for one in opened.inventory.log_dirs
-            if one.is_blank and one.broker_id is not None
-        ]:
-            inputs["blank"] = blank
         run = AttemptRow(
             cluster_id=opened.inventory.cluster_id,
             snapshot_id=None,
@@ -186,4 +180,5 @@ class InMemory:
         rows = replace(answers.rows, quarantine=[*answers.rows.quarantine, *refused])
         options = options_row(opened.options, self._settings)
         observations = len(rows.high_watermark_timeline)
-        return audit_results(run, inputs, options, rows, observations, opened.snapshot.uri)
+        blank = opened.inventory.blank
+        return audit_results(run, inputs, blank, options, rows, observations, opened.snapshot.uri)

@@ -255,4 +255,5 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         voters=inventory.voters,
         metadata_logs=inventory.metadata_copies,
         remote_logs=inventory.remote_logs,
+        blank=inventory.blank,
     )

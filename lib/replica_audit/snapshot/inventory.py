@@ -170,6 +170,19 @@ class Inventory(NamedTuple):
         return sum(file.size_bytes for file in self.all_segments) + self.spread.segment_bytes
 
     @property
+    def blank(self) -> dict[str, int]:
+        """Log dirs of the cluster that have nothing, not even a text or table in place of a log, with the ids of their nodes."""
+        used = {one.log_dir for one in self.replicas}
+        return {
+            one.path: one.broker_id
+            for one in self.log_dirs
+            if one.is_blank
+            and one.broker_id is not None
+            and one.cluster_id in (None, self.cluster_id)
+            and one.path not in used
+        }
+
+    @property
     def brokers(self) -> list[int]:
         """Brokers with a log dir, or a text or table in its place, in the snapshot, in order."""
         of_dirs = {one.broker_id for one in self.log_dirs if one.kind == "broker" and one.broker_id is not None}

@@ -362,7 +362,8 @@ def assemble_results(
     }
     options = json.loads(finished.options) if finished.options else None
     answers = replace(answers, high_watermark_timeline=rows)
-    results = audit_results(finished, inputs, options, answers, observations, snapshot and snapshot.location)
+    blank = (snapshot and snapshot.blank) or {}
+    results = audit_results(finished, inputs, blank, options, answers, observations, snapshot and snapshot.location)
     return replace(results, audit={**results.audit, "table_versions": dict(finished.table_versions or {}) or None})
 
 
