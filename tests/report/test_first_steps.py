@@ -216,6 +216,15 @@ def test_a_remedy_in_a_plan_is_a_sentence_and_names_brokers_that_no_partition_is
     assert not [step for step in steps if "This snapshot" in step or ": None" in step]
 
 
+def test_who_is_started_last_is_said_of_no_broker_that_the_plan_starts() -> None:
+    whole = audit_whole(FIXTURES / "elr-leaderless")
+    lacks = [finding("CHK-MISSING", "medium", topic=None, number=None, broker_id=broker) for broker in (0, 1, 2, 7)]
+    plan = advise(replace(whole, findings=[*whole.findings, *objects("findings", lacks)]))
+    started = {broker for step in plan.steps if step.action == "start" for broker in step.brokers}
+    (told,) = (step for step in plan.steps if "CHK-MISSING" in step.text)
+    assert started and {0, 1, 2, 7} - set(told.brokers) == started
+
+
 def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None:
     whole = audit_whole(FIXTURES / "diverged-unclean")
     unread = partition("other", verdict="INCONCLUSIVE")

@@ -43,6 +43,7 @@ TRAITS = {
     "copied_first": "names in its remedy the copy to make first where it is undecided",
     "decided": "has a remedy that is part of every decision on a leader: copy the records first, then start replicas in order",
     "own_step": "has a step of its own in a plan, with or without a decision",
+    "start_order": "has a remedy that says when its broker is started, unless the plan starts it",
     "brought": "is about evidence that is missing, or logs that are not compared because of it",
     "two_sides": "leaves it to people which of two replicas is right, before either is fetched again",
     "no_files": "says that files of an assigned replica are missing or could not be read",

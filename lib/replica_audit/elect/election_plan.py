@@ -162,9 +162,10 @@ def plan_elections(
         conflicts += [Conflict(*place, held[place]) for place in sorted(held)]
         outcome = Search(state, matrix, tools).best([one for one in decisions if place_of(one) not in held])
         outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
+    started = {broker for step in outcome.steps if step.action == "start" for broker in step.brokers}
     last = [
         *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
-        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted),
+        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted, started),
     ]
     # Who mends a replica restarts its broker.
     holding = {broker for step in last if step.action == "mend" for broker in step.brokers}

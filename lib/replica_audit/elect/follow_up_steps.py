@@ -27,8 +27,10 @@ def mending_steps(
     tools: Tools,
     about: Container[TopicPartition],
     deleted: Container[FindingPlace],
+    started: Container[int | None],
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none."""
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none. Before them
+    the plan has `started` brokers, in its own order."""
     found = [row for row in present(results.findings) if (place := place_of(row)) in about and place not in deleted]
     decided = {place_of(one) for one in decisions}
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
@@ -41,6 +43,7 @@ def mending_steps(
         if not (row.code in codes_with("no_files") and place_of(row) in matrix.needed)
         and not (row.code in codes_with("brought") and place_of(row) in waiting)
         and not (place_of(row) not in decided and find_unseen_tails([row]))
+        and not (row.code in codes_with("start_order") and row.broker_id in started)
     ]
     yield from _remedies(captured, results, decided, moving)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
-CHK_MISSING = Code("CHK-MISSING", ("medium", "low", "info"))
+CHK_MISSING = Code("CHK-MISSING", ("medium", "low", "info"), traits=("start_order",))
 CHK_MALFORMED = Code("CHK-MALFORMED", ("high",), ("INCONCLUSIVE",), traits=("unreadable",))
 CHK_START_ABOVE_HW = Code("CHK-START-ABOVE-HW", ("low",))
 CHK_ORPHAN_ENTRY = Code("CHK-ORPHAN-ENTRY", ("info",))
