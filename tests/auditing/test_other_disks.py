@@ -8,10 +8,11 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.new_disks import BEHIND, add_disk
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, make_uuid, write_log_dir, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.model import TopicPartition
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
@@ -107,6 +108,34 @@ def test_a_broker_is_not_started_on_an_empty_disk_for_the_log_of_the_old_one(tmp
     (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
     told = f"with the log directory that the snapshot has as broker-1, or with a copy of it, in its place: with {new} there"
     assert any(told in one for one in start.before) is not bool(new_has), start.before
+
+
+@pytest.mark.parametrize("new_has", [(), ("recovery-point-offset-checkpoint",)], ids=["a new disk", "an old one"])
+@pytest.mark.parametrize(
+    ("changes", "up", "first"),
+    [
+        ((_ALONE, write.change(TOPIC_ID, leader=-1)), (1,), "elect"),
+        ((_ALONE, write.change(TOPIC_ID, leader=-1)), (1, 2, 3), "stop"),
+        ((write.change(TOPIC_ID, isr=(1, 2), leader=2),), (1, 2, 3), "reorder"),
+        ((write.change(TOPIC_ID, isr=(2, 3), leader=-1), write.registration_change(1, 0)), (1,), "elect"),
+        ((), None, "check"),
+    ],
+    ids=["alone", "beside others", "in sync", "out of sync", "leads perhaps"],
+)
+def test_a_broker_that_runs_may_run_on_the_empty_disk(tmp_path: Path, changes, up, first: str, new_has) -> None:
+    write_snapshot(
+        tmp_path,
+        {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND},
+        [Listed(1, (1, 2, 3), (1,))] if up is None else (),
+        metadata=None if up is None else {100: write.history(_BEGIN, *changes)},
+    )
+    new = add_disk(tmp_path, new_has)
+    at = TopicPartition(TOPIC, 0)
+    plan = plan_elections(audit_all(str(tmp_path), Settings(), asked=[at]), asked=[at], candidate_id=1, up=up)
+    step = next(one for one in plan.steps if one.action != "copy")
+    told = f"as broker-1, or with a copy of it, in its place: with {new} there instead, empty as in the snapshot"
+    assert step.action == first and any(told in one for one in step.before) is not bool(new_has), plan.steps
+    assert sum(told in one for one in [text for step in plan.steps for text in step.before]) == (0 if new_has else 1)
 
 
 def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:

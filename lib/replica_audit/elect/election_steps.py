@@ -164,7 +164,11 @@ class PlanAttempt:
         led: dict[int, list[TopicPartition]] = defaultdict(list)
         for place in places:
             led[self._choice(place)].append(place)
-        uncut = [text for choice, some in sorted(led.items()) for text in self._still_uncut(choice, some)]
+        uncut = [
+            text
+            for choice, some in sorted(led.items())
+            for text in (*self._still_uncut(choice, some), *self._texts.disk_in_use(Round(choice, tuple(some))))
+        ]
         for place in self._kinds.one_of_each(orders):
             self._now = self._now.after(partial(Scenario.reordered, place=place, replicas=orders[place]))
         self._done |= set(places)
@@ -173,7 +177,8 @@ class PlanAttempt:
 
     def _round(self, one: Round, later: Collection[TopicPartition]) -> None:
         """Start a candidate alone, elect it and check the result. `later` are the partitions of the rounds that follow."""
-        candidate = one.candidate_id
+        candidate, number = one.candidate_id, len(self._list)
+        disk: tuple[str, ...] = ()
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
@@ -182,7 +187,10 @@ class PlanAttempt:
             self._look_for_quorum(one.places)
         else:
             uncut = self._still_uncut(candidate, one.places)
-            if rivals := self._rivals(one, taken):
+            rivals = self._rivals(one, taken)
+            if candidate in (self._now.up & self._state.up).difference(rivals):
+                disk = tuple(self._texts.disk_in_use(one))
+            if rivals:
                 self._stop(rivals, one, uncut)
             if candidate not in self._now.up:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
@@ -197,6 +205,8 @@ class PlanAttempt:
                 self._add(self._texts.elect(one, by_itself=by_itself))
         self._done |= set(one.places)
         self._add(self._texts.check(one))
+        step, after = self._list[number]
+        self._list[number] = SimulatedStep(replace(step, before=(*step.before, *disk)), after)
 
     def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:
         """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.

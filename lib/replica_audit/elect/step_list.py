@@ -188,6 +188,28 @@ class StepTexts:
         """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
         an empty one, or by one with less."""
         candidate = one.candidate_id
+        starts = "starts" if candidate in self._state.up | self._state.down else "starts, or runs where it is up,"
+        yield from (f"Broker {candidate} {starts} with {what}" for what in self._right_disk(one))
+        if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
+            yield (
+                f"The log directory of broker {candidate} with {list_places(offline)}, which is offline, is back in its place, readable "
+                "and with all its files, meta.properties too: if it is empty, the broker begins empty logs there and leads with them. If "
+                "it is lost, follow the plan of elect with --candidate instead"
+            )
+
+    def disk_in_use(self, one: Round) -> Iterator[str]:
+        """Conditions for a candidate that is up, or may be: nothing shows that it runs with the log dir that has its log."""
+        candidate = one.candidate_id
+        runs = "runs" if candidate in self._state.up else "runs, or is started,"
+        yield from (
+            f"Broker {candidate} {runs} with {what}. If it does not, stop it, copy all brokers again into a new snapshot, and "
+            "follow the plan that comes of it"
+            for what in self._right_disk(one)
+        )
+
+    def _right_disk(self, one: Round) -> Iterator[str]:
+        """For each other log dir of a candidate that is empty, or has less: the one that it has to use, and what happens otherwise."""
+        candidate = one.candidate_id
         logs = {place: self._matrix.replicas[place][candidate] for place in one.places}
         shorter = {
             row.log_dir: place
@@ -196,17 +218,11 @@ class StepTexts:
             if (row.log_end_offset or 0) < (own.log_end_offset or 0)
         }
         held = list_names(sorted({row.log_dir for row in logs.values()}))
-        start = f"Broker {candidate} starts with the log directory that the snapshot has as {held}, or with a copy of it, in its place: with"
+        start = f"the log directory that the snapshot has as {held}, or with a copy of it, in its place: with"
         if blank := self._state.blank.get(candidate):
             yield f"{start} {list_names(blank)} there instead, empty as in the snapshot, it begins empty logs and leads with them"
         for log_dir, place in sorted(shorter.items()):
             yield f"{start} {log_dir} there instead it leads with less, such as a shorter log of {place}"
-        if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
-            yield (
-                f"The log directory of broker {candidate} with {list_places(offline)}, which is offline, is back in its place, readable "
-                "and with all its files, meta.properties too: if it is empty, the broker begins empty logs there and leads with them. If "
-                "it is lost, follow the plan of elect with --candidate instead"
-            )
 
     def elect(self, one: Round, *, by_itself: bool) -> Step:
         """`by_itself`: the broker may lead already, which cannot be known beforehand."""
@@ -253,6 +269,7 @@ class StepTexts:
                 text=f"See that broker {broker} leads {list_places(led)}. {otherwise}",
                 brokers=(broker,),
                 partitions=tuple(led),
+                before=tuple(self.disk_in_use(Round(broker, tuple(led)))),
                 commands=tuple(self._tools.describe((place[0] for place in led), is_any_version=True)),
             )
 
