@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeGuard
 
@@ -20,14 +20,27 @@ _DIGITS = re.compile(r"-?[0-9]+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
-def parse_json(data: bytes | str, path: str, hint: str) -> Any:
-    """The value of a JSON text.
+def parse_json(data: bytes | str, path: str, hint: str, read: Callable[[dict[str, Any]], object] | None = None) -> Any:
+    """The value of a JSON text. With `read` each object is replaced by what that makes of it before the next one is parsed.
 
     Raises FormatError for anything else, for deeper nesting and longer numbers than Kafka ever writes, and for values that no
     file could hold: half a character, NaN, Infinity.
     """
+
+    def read_object(found: dict[str, Any]) -> object:
+        _check(found, path, hint)
+        return found if read is None else read(found)
+
     try:
-        value = json.loads(data, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_constant)
+        value = json.loads(
+            data,
+            object_hook=None if read is None else read_object,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
+            parse_constant=_parse_constant,
+        )
+    except FormatError:
+        raise
     except RecursionError:
         raise FormatError(path, None, f"JSON that is nested at most {_DEEPEST} deep", "more", hint) from None
     except ValueError as error:

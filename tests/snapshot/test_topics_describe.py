@@ -113,14 +113,14 @@ def test_leadership_of_a_user():
     ]
 
 
-def test_a_list_of_very_many_partitions_is_not_held_twice():
+def test_of_a_list_of_very_many_partitions_one_entry_is_held_as_json():
     few = {"leader": 0, "leader_epoch": 1, "isr": [0, 1]}
     text = json.dumps([{"topic": "orders", "partition": number, **few} for number in range(5_000)])
     tracemalloc.start()
     found = parse_leadership(text, "leadership.json")
     held, peak = (size / len(found) for size in tracemalloc.get_traced_memory())
     tracemalloc.stop()
-    assert held < 330 and peak < 2 * held
+    assert held < 330 and peak < 1.5 * held
     assert len({id(one.configs) for one in found} | {id(one.topic) for one in found}) == 2
 
 

@@ -6,11 +6,12 @@ import fnmatch
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, takewhile
+from operator import attrgetter
 from sys import intern
 from typing import TypeVar
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, TopicPartition
+from replica_audit.model import Leadership
 from replica_audit.parsing import is_whole, parse_json, show_value
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
@@ -33,19 +34,26 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     `leader` is a broker id, or -1 or null for no leader; without `isr` the ISR is unknown. Raises FormatError, which names the
     entry, for anything else, an unknown key or a duplicate partition included.
     """
-    entries = parse_json(data, path, _HINT)
+
+    def read(entry: dict[str, object]) -> object:
+        try:
+            return _parse_entry(entry, 0, path)
+        except FormatError:
+            return entry
+
+    # Of a million partitions only one entry is held as JSON.
+    entries = parse_json(data, path, _HINT, read)
     if not isinstance(entries, list):
-        raise FormatError(path, None, "a list", type(entries).__name__, _HINT)
-    found: dict[TopicPartition, Leadership] = {}
-    entries.reverse()
-    for number in range(1, len(entries) + 1):
-        # Each entry goes as its leadership comes: a list of a million partitions is not held twice.
-        leadership = _parse_entry(entries.pop(), number, path)
-        at = leadership.topic_partition
-        if at in found:
-            raise FormatError(path, None, f"in entry {number} a new partition", f"{at} again", _HINT)
-        found[at] = leadership
-    return tuple(found.values())
+        raise FormatError(path, None, "a list", "one value", _HINT)
+    seen: dict[str, set[int]] = defaultdict(set)
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, Leadership):
+            _parse_entry(entry, number, path)
+        if entry.partition in seen[entry.topic]:
+            found = f"{entry.topic_partition} again"
+            raise FormatError(path, None, f"in entry {number} a new partition", found, _HINT)
+        seen[entry.topic].add(entry.partition)
+    return tuple(entries)
 
 
 def _parse_entry(entry: object, number: int, path: str) -> Leadership:
@@ -144,8 +152,10 @@ def read_leaderships(
     listed = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(_by_place(one for one in metadata.leaderships if one.topic_partition not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
-    leaderships = tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source)))
-    return leaderships, tuple(paths), _in_sync(found.values(), counts.get(REMOTE_SEGMENTS.name))
+    # By one column after the other, the last one first: keys of all columns take more memory.
+    for column in ("source", "partition", "topic"):
+        wanted.sort(key=attrgetter(column))
+    return tuple(wanted), tuple(paths), _in_sync(found.values(), counts.get(REMOTE_SEGMENTS.name))
 
 
 def _having_all(one: Leadership) -> set[int]:
@@ -171,8 +181,8 @@ def _in_sync(found: Iterable[Leadership], listed: int | None) -> tuple[frozenset
     return tuple(frozenset(group) for group in groups)
 
 
-def _by_place(leaderships: Iterable[Leadership]) -> _Found:
-    return {(one.source, one.topic, one.partition): one for one in leaderships}
+def _by_place(leaderships: Iterable[Leadership]) -> Iterator[tuple[tuple[str, str, int], Leadership]]:
+    return (((one.source, one.topic, one.partition), one) for one in leaderships)
 
 
 def _read_listings(root: RootFiles, replicas: HeldCopies, found: _Found, counts: dict[str, int]) -> list[str]:
