@@ -23,8 +23,9 @@ from tests.support.snapshots import (
 )
 
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.model import TopicPartition
-from replica_audit.runner.in_process import audit_one
+from replica_audit.runner.in_process import audit_all, audit_one
 
 LED = written(0, 50, 0)
 LONGER = [*LED, *written(50, 60, 0)]
@@ -155,6 +156,29 @@ def test_an_older_copy_of_the_only_long_log_is_no_loss(tmp_path: Path) -> None:
 def test_an_older_copy_of_a_leaders_disk_is_not_used(tmp_path: Path) -> None:
     answer = audit_disks(tmp_path, Replica(LONGER), Replica(LED[:4]), leader=2, led=Replica(LONGER))
     assert answer.verdict == "CONSISTENT" and answer.codes("medium") == {"META-DUP-DIR"}, answer
+
+
+@pytest.mark.parametrize(
+    ("isr", "shorter", "end"),
+    [
+        ((2,), Replica(LED[:4]), 60),
+        ((2,), Replica(LED[:4], epochs=[(0, 0), (1, 20)]), 20),
+        ((1, 2), Replica(LED[:4]), 20),
+        ((1,), Replica(LED[:4]), 20),
+    ],
+    ids=["alone in sync", "it has led again on the shorter", "not alone", "not in sync"],
+)
+def test_without_a_leader_the_longer_counts_of_the_only_one_in_sync(tmp_path: Path, isr, shorter, end) -> None:
+    """It led last, and would have begun an epoch if it had led again on a disk from a backup."""
+    answer = audit_disks(tmp_path, shorter, Replica(LONGER), led=Replica(LED[:6]), leader=None, isr=isr)
+    assert answer.replica(2)["log_end_offset"] == end, answer
+    if end == 60:
+        plan = plan_elections(audit_all(str(tmp_path), Settings()))
+        (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (2,))
+        assert any(
+            "has as broker-2-old, or with a copy" in one and "broker-2 there instead" in one for one in start.before
+        )
+        assert asked_costs(tmp_path)[2] == (0, 0, 0) and "CAP-SKEW" not in answer.codes("medium"), answer
 
 
 def test_one_disk_copied_twice(tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def _in_use_first(
     | by the manifest the broker ran with one only | that |
     | the shorter has a later epoch, or is not the beginning of the longer, by their epochs | the one of the later epoch |
     | both are of one directory.id, copied twice; or the broker leads; or it is in sync, and the leader's log reaches as far | the longer |
+    | nobody leads, and it alone is in sync, or eligible | the longer |
     | anything else: the shorter is an older copy, or the longer an older disk (`may_be_in_use`) | the shorter: the broker has as much at least |
     """
     now = None if evidence.leadership is None else evidence.leadership.believed
@@ -236,6 +237,10 @@ def _in_use_first(
         own, key=lambda facts: (known(facts), known_epoch(facts), facts.log_end_offset), reverse=True
     )
     reached = [facts.log_end_offset for facts in copies if now is not None and facts.broker_id == now.leader_id]
+    # The only one in sync led last. It would have begun a later epoch if it had led again on a shorter disk.
+    leads = now is not None and (
+        now.leader_id == first.broker_id or (now.leader_id is None and tuple(now.isr or now.elr) == (first.broker_id,))
+    )
     in_sync = now is not None and first.broker_id in (*(now.isr or ()), *now.elr)
     seconds = []
     for second in others:
@@ -245,7 +250,7 @@ def _in_use_first(
             or first.log_end_offset <= end
             or (second.lineage and first.lineage.shared_with(second.lineage, end) < end)
             or first.directory.directory_id == second.directory.directory_id is not None
-            or (now is not None and now.leader_id == first.broker_id)
+            or leads
             or (in_sync and max(reached, default=0) >= first.log_end_offset)
         ):
             seconds.append(second)
