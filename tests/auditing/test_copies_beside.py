@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.report_rows import answers_of
-from tests.support.scenario import Answer, audit, written
+from tests.support.scenario import Answer, asked_costs, audit, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, UNIQUE, beside, change, scene
 from tests.support.snapshots import TOPIC, Replica, make_uuid, manifest_text
 
@@ -201,6 +201,35 @@ def test_a_copy_that_goes_past_the_end_of_a_leader_that_was_down_shows_a_lost_ta
         (own,) = [row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"] == 1]
         assert (own["lost_records"], own["lost_committed"]) == (6, checkpoint - 50)
         assert [(one["start_offset"], one["lost_held"]) for one in own["beside"]] == [(50, 6)]
+
+
+@pytest.mark.parametrize("kind", ["live", None])
+@pytest.mark.parametrize(("place", "severity"), [("stray", "medium"), ("delete", "info")])
+def test_a_copy_that_goes_past_the_end_of_a_running_leader_is_told(
+    tmp_path: Path, kind: str | None, place: str, severity: str
+) -> None:
+    """A broker sets a stray aside as it starts, and wrote what it has before; a directory that is deleted was written a minute ago."""
+    beside(tmp_path, 2, place, [*COMMON, *written(50, 56, 0)])()
+
+    def manifest() -> None:
+        if kind is not None:
+            said = manifest_text({1: "broker-1", 2: "broker-2"}, kind=kind)
+            (tmp_path / "manifest.json").write_text(said)
+
+    named = {"source": "user", "leader_epoch": 0, "isr": (1,), "before_audit": manifest}
+    answer = audit(tmp_path, {1: Replica(COMMON), 2: Replica(COMMON)}, **named)
+    assert answer.verdict == ("INCONCLUSIVE" if place == "stray" else "CONSISTENT"), answer
+    (told,) = answer.found("CAP-SKEW", 2)
+    assert (told["severity"], told["start_offset"], told["end_offset"]) == (severity, 50, 56), told
+    assert f"-{place} of broker 2 has offsets 50 to 55, past the end of broker 1 at 50" in told["message"], told
+    assert asked_costs(tmp_path)[1] == ((6, 0, 6) if place == "stray" else (0, 0, 0))
+
+
+@pytest.mark.parametrize("place", ["stray", "delete"])
+def test_a_copy_that_ends_where_its_leader_does_is_not_told(tmp_path: Path, place: str) -> None:
+    beside(tmp_path, 2, place, COMMON)()
+    answer = audit(tmp_path, {1: Replica(COMMON), 2: Replica(COMMON)}, source="user", leader_epoch=0, isr=(1,))
+    assert answer.verdict == "CONSISTENT" and not answer.found("CAP-SKEW"), answer
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

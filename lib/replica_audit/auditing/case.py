@@ -151,9 +151,16 @@ class Case:
             return self.tail.state == "undecided"
         return self.tail.may_be_lost(item) or (self._is_of_other_disk(item.follower) and self.tail.is_passed_by(item))
 
+    def is_deleted_late(self, item: Comparison) -> bool:
+        """True if a broker may have left a `-delete` directory, which goes past the reference's end, after that was copied."""
+        return item.follower.kind == "delete" and not self._is_removed(item.follower) and self.tail.is_passed_by(item)
+
     def _is_of_other_disk(self, facts: ReplicaFacts) -> bool:
         """True if a second copy may be on a disk that its broker does not use any more: it is neither of the same disk as the replica, nor
-        of one with which the broker ran when it was copied. What such a disk has of a leader's epoch is of before the broker led in it."""
+        of one with which the broker ran when it was copied. What such a disk has of a leader's epoch is of before the broker led in it.
+        So is a stray, which a broker sets aside as it starts."""
+        if facts.kind == "stray":
+            return True
         reference = self.reference
         leads = reference.leader_id == facts.broker_id == reference.facts.broker_id and not reference.predates
         own = {one.directory.directory_id for one in self.replicas if one.broker_id == facts.broker_id} - {None}

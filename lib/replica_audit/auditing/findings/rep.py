@@ -46,8 +46,8 @@ def judge(case: Case) -> Iterator[Finding]:
     for item in case.beside:
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
-        elif case.may_be_lost_tail(item):
-            yield _undecided_tail(case, item)
+        elif (is_undecided := case.may_be_lost_tail(item)) or case.is_deleted_late(item):
+            yield _skewed_tail(case, item, is_undecided=is_undecided)
     yield from _replication(case)
 
 
@@ -77,8 +77,9 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     )
 
 
-def _undecided_tail(case: Case, item: Comparison) -> Finding:
-    """CAP-SKEW for such records if it is undecided whether the leader's broker was down when it was copied, or had them before."""
+def _skewed_tail(case: Case, item: Comparison, *, is_undecided: bool) -> Finding:
+    """CAP-SKEW for such records if it is undecided whether the leader's broker was down when it was copied, or had them before, and if the
+    broker of a `-delete` directory has only just left it."""
     facts = item.follower
     leader = case.reference.facts
     start = item.ahead[0].base_offset
@@ -87,8 +88,9 @@ def _undecided_tail(case: Case, item: Comparison) -> Finding:
         f"{name_copy(facts)} has {name_offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}; "
         f"{fate_of_copy(facts)}"
     )
-    is_state_open = case.is_copied_from_reference(item) or case.tail.may_be_lost(item)
-    return skew(case, facts, text, start, end, is_undecided=True, unsure=leader.broker_id if is_state_open else None)
+    is_state_open = is_undecided and (case.is_copied_from_reference(item) or case.tail.may_be_lost(item))
+    unsure = leader.broker_id if is_state_open else None
+    return skew(case, facts, text, start, end, is_undecided=is_undecided, unsure=unsure)
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
