@@ -138,6 +138,17 @@ def test_a_broker_that_runs_may_run_on_the_empty_disk(tmp_path: Path, changes, u
     assert sum(told in one for one in [text for step in plan.steps for text in step.before]) == (0 if new_has else 1)
 
 
+@pytest.mark.parametrize("has_new", [True, False])
+def test_nor_is_a_controller(tmp_path: Path, has_new: bool) -> None:
+    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)
+    if has_new:
+        add_disk(tmp_path, broker=100)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()), up=())
+    (start,) = (step for step in plan.steps if step.action == "start" and step.controllers == (100,))
+    told = "Controller 100 starts with the log directory that has its metadata log: with broker-100-new there instead"
+    assert any(told in one for one in start.before) is has_new, plan.steps
+
+
 def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
     write_snapshot(tmp_path, {2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)
     new = add_disk(tmp_path)

@@ -16,6 +16,7 @@ from tests.support.controllers import APPLIED, BEGIN, LATE, LATE_ID, TOPIC_ID, V
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
 from tests.support.metadata_log import MetadataLog
+from tests.support.new_disks import add_disk
 from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
@@ -149,6 +150,47 @@ def test_a_blank_disk_and_a_stale_one_are_a_majority_that_must_not_elect(tmp_pat
     assert [step.controllers for step in found.steps if step.action == "seed"] == [(101,), (102,)]
     back = written(tmp_path / "2", {100: WHOLE, 101: WHOLE, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
     assert back.verdict == "agree"
+
+
+@pytest.mark.parametrize(
+    ("node", "has_new"), [(100, True), (102, True), (100, False)], ids=["right log", "gets the log", "no other"]
+)
+def test_a_controller_is_started_with_the_disk_that_has_its_log(tmp_path: Path, node: int, has_new: bool) -> None:
+    """Its disk was replaced by an empty one, and both were captured."""
+    name = f"broker-{node}-new"
+    if has_new:
+        add_disk(tmp_path, broker=node)
+    found = written(tmp_path, {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    (copy,) = (step for step in found.steps if step.action == "copy")
+    told = f"LOG_DIR_OF_{node} is in this plan what the snapshot has as controller-{node}, wherever it is mounted, not {name},"
+    assert (told in copy.text) == has_new, copy.text
+    started = {one: step.before for step in found.steps if step.action == "start" for one in step.controllers}
+    right = f"Node {node} starts with the log directory that the snapshot has as controller-{node}, or with a copy of it, in its place: with "
+    right += f"{name} there instead, empty as in the snapshot, it votes for who lacks what was committed"
+    assert (right in started[node]) == has_new, started
+    assert not any("there instead" in text for one, before in started.items() if one != node for text in before)
+
+
+def test_swapped_disks_of_controllers_are_put_back_first(tmp_path: Path) -> None:
+    metadata = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}
+    found = written(tmp_path / "own", metadata, {1: APPLIED}, clean=(1,))
+    assert "check_disks" not in actions(found)
+    write_snapshot(
+        tmp_path / "swapped",
+        {1: APPLIED},
+        metadata={n: log(one) for n, one in metadata.items()},
+        cluster_id=CLUSTER,
+        clean=(1,),
+    )
+    one, other, between = (tmp_path / "swapped" / name for name in ("controller-100", "controller-101", "between"))
+    for source, target in ((one, between), (other, one), (between, other)):
+        source.rename(target)
+    first = answer(tmp_path / "swapped").steps[0]
+    assert (first.action, first.controllers) == ("check_disks", (100, 101)), first
+    assert (
+        "controller-100 in this snapshot is of node 101; controller-101 in this snapshot is of node 100" in first.text
+    )
 
 
 def test_records_of_partitions_that_would_be_set_aside_are_counted(tmp_path: Path) -> None:

@@ -553,17 +553,19 @@ def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision])
         if row.log_dir in misnamed
     }
     if wrong:
-        brokers = sorted({*wrong.values()})
-        found = "; ".join(
-            f"{log_dir} in this snapshot is of broker {broker}" for log_dir, broker in sorted(wrong.items())
-        )
-        yield Step(
-            action="check_disks",
-            text=f"See that {name_brokers(brokers)} have their own disks, and put them back where they were swapped, before anything else: by "
-            f"meta.properties, {found}. A broker does not start with another's, and LOG_DIR_OF_{brokers[0]} is here what is broker "
-            f"{brokers[0]}'s by that file, wherever it is mounted",
-            brokers=tuple(brokers),
-        )
+        yield Step(action="check_disks", text=tell_swapped(wrong, "broker"), brokers=tuple(sorted({*wrong.values()})))
+
+
+def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
+    """What to do about log dirs whose directory is named for another node; `wrong` has the ids of their nodes, `node` is broker or node."""
+    nodes = sorted({*wrong.values()})
+    found = "; ".join(f"{log_dir} in this snapshot is of {node} {one}" for log_dir, one in sorted(wrong.items()))
+    several = len(nodes) > 1
+    return (
+        f"See that {node}{'s' if several else ''} {listed(nodes)} {'have their own disks' if several else 'has its own disk'}, and put them "
+        f"back where they were swapped, before anything else: by meta.properties, {found}. A {node} does not start with another's, and "
+        f"LOG_DIR_OF_{nodes[0]} is here what is {node} {nodes[0]}'s by that file, wherever it is mounted"
+    )
 
 
 def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:

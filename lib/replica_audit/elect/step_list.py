@@ -150,6 +150,12 @@ class StepTexts:
         if self._state.controllers.lost is not None:
             carried_out = "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers"
             before.append(f"{carried_out}: {tell_voteless(self._state.controllers)}")
+        for node in nodes:
+            if (blank := self._state.blank.get(node)) and node not in self._state.controllers.voteless:
+                before.append(
+                    f"Controller {node} starts with the log directory that has its metadata log: with {list_names(blank)} there instead, "
+                    "empty as in the snapshot, it votes for who lacks what was committed"
+                )
         yield Step(
             action="start",
             text=f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",

@@ -8,11 +8,14 @@ quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id ba
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
 from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Prediction, Step
+from replica_audit.elect.safeguards import tell_swapped
+from replica_audit.elect.step_list import list_names
 from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
@@ -67,6 +70,39 @@ class Planned:
 
 def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
     """The plan for a verdict; no steps for `agree`. `lost` is what the choice loses."""
+    planned = _planned(held, chosen, tools, lost)
+    return replace(planned, steps=(*_check_disks(held), *planned.steps)) if planned.steps else planned
+
+
+def _check_disks(held: HeldMetadata) -> Iterator[Step]:
+    """A step that says whose the log dirs are whose directory in the snapshot is named for another node."""
+    misnamed = {row.path for row in held.inventory.quarantine if row.code == META_FOREIGN_DIR.code}
+    wrong = [
+        (one.path or ".", one.broker_id, one.kind)
+        for one in held.inventory.log_dirs
+        if (one.path or ".") in misnamed and one not in held.foreign and one.broker_id is not None
+    ]
+    if wrong:
+        controllers = {node for _, node, kind in wrong if kind == "controller"}
+        yield Step(
+            action="check_disks",
+            text=tell_swapped({path: node for path, node, _ in wrong}, "node"),
+            controllers=tuple(sorted(controllers)),
+            brokers=tuple(sorted({node for _, node, _ in wrong} - controllers)),
+        )
+
+
+def _empty_disks(held: HeldMetadata) -> Mapping[int, tuple[str, str]]:
+    """By voter of which an empty log dir was captured beside that with its metadata log, the names of both, the empty one last."""
+    empty: dict[int, list[str]] = defaultdict(list)
+    for log_dir, node in held.inventory.blank.items():
+        empty[node].append(log_dir)
+    voters = () if held.voters is None else held.voters.ids
+    used = {one.node_id: one.log.log_dir for one in held.copies if one.node_id in voters}
+    return {node: (used[node], list_names(names)) for node, names in sorted(empty.items()) if node in used}
+
+
+def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
     if chosen.verdict == "agree" or held.voters is None:
         lacking = chosen.verdict != "agree"
         return Planned(tuple(_keep(held)) if lacking else (), "nothing here names the voters" if lacking else None)
@@ -138,10 +174,14 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
         )
     nodes = {one.node_id: held.role(one) for one in held.compared.copies}
     known = {node: role for node, role in nodes.items() if node is not None}
+    told = "".join(
+        f"; LOG_DIR_OF_{node} is in this plan what the snapshot has as {used}, wherever it is mounted, not {empty}, which is empty"
+        for node, (used, empty) in _empty_disks(held).items()
+    )
     yield Step(
         action="copy",
         text="Start nothing before the metadata log of every node is copied: a node that follows cuts its own without a warning. "
-        "LOG_DIR_OF_N is the log directory of node N with __cluster_metadata-0 (metadata.log.dir, else the first of log.dirs); run the "
+        f"LOG_DIR_OF_N is the log directory of node N with __cluster_metadata-0 (metadata.log.dir, else the first of log.dirs){told}; run the "
         "commands as the user that runs Kafka",
         brokers=tuple(sorted(node for node, role in known.items() if role == "broker")),
         controllers=tuple(sorted(node for node, role in known.items() if role != "broker")),
@@ -209,6 +249,7 @@ class _Plan:
 
     def __init__(self, to: Restoration, chosen: Chosen, tools: Tools) -> None:
         self._to, self._tools, self._may_be_skew = to, tools, chosen.may_be_skew
+        self._empty_disks = _empty_disks(to.held)
 
     def steps(self) -> Iterator[Step]:
         """All steps in order, without numbers."""
@@ -491,7 +532,7 @@ class _Plan:
                 text=f"Start {name_nodes(going_on)}, {each}: a majority has the right log",
                 controllers=tuple(going_on),
                 commands=tuple(map(self._tools.start, going_on)),
-                before=(*self._has_partitions(going_on), *self._elect_first),
+                before=(*self._right_disks(going_on), *self._has_partitions(going_on), *self._elect_first),
             )
         lacking = self._to.lacking
         order = sorted(
@@ -509,6 +550,7 @@ class _Plan:
                 controllers=(node,),
                 commands=(self._tools.start_as_controller(node) if is_bare else self._tools.start(node),),
                 before=(
+                    *self._right_disks([node]),
                     *self._has_partitions([node]),
                     *self._elect_first,
                     *self._before_start(node, order),
@@ -528,6 +570,16 @@ class _Plan:
         if number := self._to.in_sync(node):
             return f"the chosen log has it in the ISR of {count(number, 'partition')}, and {_CUT}"
         return f"an unclean election may choose it, though the chosen log has it in no ISR, and {_CUT}"
+
+    def _right_disks(self, nodes: Sequence[int]) -> Iterator[str]:
+        """Conditions for nodes of which an empty log dir was captured too."""
+        for node in nodes:
+            if node in self._empty_disks:
+                used, empty = self._empty_disks[node]
+                yield (
+                    f"Node {node} starts with the log directory that the snapshot has as {used}, or with a copy of it, in its place: with "
+                    f"{empty} there instead, empty as in the snapshot, it votes for who lacks what was committed"
+                )
 
     def _has_partitions(self, nodes: Sequence[int]) -> Iterator[str]:
         """Checks of the log directories of nodes that have no partition here."""
