@@ -7,10 +7,11 @@ with the project sees every record that was put back once. Where the plan ends w
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,18 @@ from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run
 from tests.brokers.disks import copies_of, cut_tail, digests, values_of, write_manifest
 from tests.brokers.elections_seen import brokers_up
+from tests.brokers.printed_plan import PrintedStep
 from tests.brokers.steered_cluster import SteeredCluster
 from tests.brokers.test_elections import JARS, cluster_of
 from tests.support.archives import read_archive, unpack, write_directory
 from tests.support.fixtures import FIXTURES, truth
+from tests.support.in_process import run_stages
 from tests.support.salvaged_captures import acknowledged, short_hash
+from tests.support.snapshots import make_uuid
 from tests.support.some import some
+
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.plan_model import plan_object
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 
@@ -207,6 +214,66 @@ def test_what_one_broker_alone_still_has_is_copied_before_another_partition_is_s
             one["partition"]: one["candidate_id"] for one in _carry_out(cluster, again, "4.3.1", acked)["decisions"]
         }
         assert (leads[0], leads[1]) == (2, 0)
+
+
+class _KnowingDisks(Operator):
+    """Takes the log directories that the steps name; `mounted` has the place of each by its name in the snapshot."""
+
+    def __init__(self, cluster: SteeredCluster, version: str, before: Path, mounted: Mapping[str, Path]) -> None:
+        super().__init__(cluster, version, before)
+        self._mounted, self._copied_from = mounted, ""
+
+    def _take(self, printed: PrintedStep, step: Mapping[str, Any]) -> list[str]:
+        named = re.search(
+            r"LOG_DIR_OF_\d+ is here what the snapshot has as (\S+), wherever it is mounted", step["text"]
+        )
+        self._copied_from = named[1] if named else ""
+        for text in step["before"]:
+            if found := re.match(
+                r"Broker (\d+) starts with the log directory that the snapshot has as (\S+), or", text
+            ):
+                place = self._cluster.directories[int(found[1])]
+                shutil.move(place, place.with_name("put-away"))
+                shutil.move(self._mounted[found[2]], place)
+        return super()._take(printed, step)
+
+    def _log_dir(self, node: int, named: Iterable[str]) -> Path:
+        return self._mounted.get(self._copied_from) or super()._log_dir(node, named)
+
+
+@pytest.mark.slow
+def test_a_broker_whose_disk_was_replaced_is_started_with_its_old_one(tmp_path: Path) -> None:
+    """Broker 0 led alone, and has a new, empty disk in the place of the one with what only it had. The plan is that of `run`."""
+    with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        time.sleep(_SETTLE_SECONDS)
+        cluster.stop(1, 2)
+        produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(20)])
+        acked = {"orders-0": _seen(cluster.bootstrap, "orders-0")}
+        cluster.kill(0)
+        place, old = cluster.directories[0], tmp_path / "old"
+        shutil.move(place, old)
+        place.mkdir()
+        identity = [
+            one for one in (old / "meta.properties").read_text().splitlines() if not one.startswith("directory")
+        ]
+        (place / "meta.properties").write_text(
+            "".join(f"{one}\n" for one in [*identity, f"directory.id={make_uuid('new')}"])
+        )
+        time.sleep(_SETTLE_SECONDS)
+        before = cluster.snapshot("before")
+        shutil.copytree(old, before / "broker-0-old")
+        file = cluster.out / "plan.json"
+        text = run("elect", str(before), "--plan", str(file))
+        plan = json.loads(file.read_text())
+        of_run = plan_object(advise(run_stages(before, tmp_path / "warehouse").results))
+        assert json.loads(json.dumps(of_run["steps"])) == plan["steps"]
+        operator = _KnowingDisks(cluster, "4.3.1", before, {"broker-0-old": old})
+        assert operator.carry_out(text, plan, without={"restore"}) == []
+        assert any("as the plan predicted" in one for one in operator.outputs.values()), operator.outputs
+        assert _seen(cluster.bootstrap, "orders-0") == acked["orders-0"]
+        assert not old.exists() and acked["orders-0"].total() >= 20
 
 
 def test_where_only_copies_come_first_no_disk_changes(snapshots: Path, tmp_path: Path) -> None:
