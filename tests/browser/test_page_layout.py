@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.browser.layout import CLIPPED, LABELS, WRAPPED, settle, write
@@ -16,6 +19,7 @@ from replica_audit.literals import PROTOCOLS, VERDICTS
 from replica_audit.results import Results
 
 WIDTHS = (1280, 1920, 390)
+PAGES = ("sample", "unclean", "lost", "elr", "random", "other")
 #: A4 without the margins of the style sheet, in CSS pixels.
 PAPER = 703
 
@@ -129,7 +133,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "random": random_results(11),
         "other": random_results(12),
     }
-    return {name: write(one, directory / f"{name}.html") for name, one in found.items()}
+    return {name: write(found[name], directory / f"{name}.html") for name in PAGES}
 
 
 def open_all(browser, path: Path, **look) -> None:
@@ -150,25 +154,47 @@ def to_paper(browser) -> None:
     settle(browser)
 
 
-@pytest.mark.parametrize("name", ["sample", "unclean", "lost", "elr", "random", "other"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_labels_lie_on_nothing(browser, pages, name, width):
-    open_all(browser, pages[name], width=width)
-    assert browser.run("return document.querySelectorAll('svg.picture[aria-labelledby] text').length") > 5
-    assert browser.run(LABELS) == []
-    to_paper(browser)
-    assert browser.run(LABELS) == []
-    browser.quiet()
+class Measured(NamedTuple):
+    """A page with all partitions open: texts of its pictures, labels that lie on something, and what is cut off."""
+
+    texts: int
+    labels: list[str]
+    labels_on_paper: list[str]
+    clipped: list[str]
+    clipped_on_paper: list[str]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_cut_off_on_screen_or_on_paper(browser, pages, width):
-    for name in ("unclean", "random"):
+@pytest.fixture(scope="module")
+def measure(browser, pages) -> Callable[[str, int], Measured]:
+    """Opens a page in a window of a width, once for all who ask."""
+
+    @cache
+    def measured(name: str, width: int) -> Measured:
         open_all(browser, pages[name], width=width)
+        texts = browser.run("return document.querySelectorAll('svg.picture[aria-labelledby] text').length")
         # Wide tables of one partition may be scrolled in their own box.
-        assert browser.run(CLIPPED, [".scroll"]) == []
+        on_screen = browser.run(LABELS), browser.run(CLIPPED, [".scroll"])
         to_paper(browser)
-        assert browser.run(CLIPPED, []) == []
+        on_paper = browser.run(LABELS), browser.run(CLIPPED, [])
+        browser.quiet()
+        return Measured(texts, on_screen[0], on_paper[0], on_screen[1], on_paper[1])
+
+    return measured
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_labels_lie_on_nothing(measure, name, width):
+    found = measure(name, width)
+    assert found.texts > 5
+    assert found.labels == found.labels_on_paper == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_off_on_screen_or_on_paper(measure, width):
+    for name in PAGES:
+        found = measure(name, width)
+        assert found.clipped == found.clipped_on_paper == []
 
 
 @pytest.mark.parametrize("width", [1920, 390])
