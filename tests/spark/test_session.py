@@ -244,22 +244,40 @@ def test_spark_submits_settings_are_kept_and_ours_added(submission, tmp_path):
     assert result.stdout == "local[1] 5 given\n4\nTrue\n"
 
 
-@pytest.mark.spark
-def test_spark_submit_without_delta_is_told_which_option_is_missing(submission, tmp_path):
-    result = submit(submission, tmp_path / "table")
-    assert result.returncode == 4, result.stderr
-    assert result.stdout.startswith(f"the session's JVM has no class {DELTA_EXTENSION}; give spark-submit --packages")
+#: What needs no Delta, and after it the job, which does, in a session of its own.
+_PLAIN = """
+import runpy, sys
+from numpy import array, int64
+from replica_audit.spark.session import start_session
+session = start_session("plain")
+print(session.sparkContext.parallelize([1], 1).map(str).collect(), "pandas" in sys.modules)
+session.range(4).write.parquet(sys.argv[1])
+print("rows", session.read.parquet(sys.argv[1]).count())
+from pyspark.sql.functions import lit
+print(*session.range(1).select(lit(int64(7)), lit(array([1, 2]))).first())
+session.stop()
+print("the job:")
+runpy.run_path("job.py", run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def without_delta(submission, tmp_path_factory) -> tuple[list[str], int]:
+    """What _PLAIN and the job print where spark-submit has no JARs of Delta, and the job's exit status."""
+    (submission / "plain.py").write_text(_PLAIN)
+    result = submit(submission, tmp_path_factory.mktemp("plain") / "table", job="plain.py")
+    assert "the job:" in result.stdout, result.stderr
+    return result.stdout.split("the job:\n"), result.returncode
 
 
 @pytest.mark.spark
-def test_jobs_import_no_pandas_and_sql_takes_values_of_numpy_and_needs_no_delta(submission, tmp_path):
-    (submission / "plain.py").write_text(
-        "import sys\nfrom numpy import array, int64\n"
-        "from replica_audit.spark.session import start_session\nsession = start_session('plain')\n"
-        "print(session.sparkContext.parallelize([1], 1).map(str).collect(), 'pandas' in sys.modules)\n"
-        "session.range(4).write.parquet(sys.argv[1])\nprint('rows', session.read.parquet(sys.argv[1]).count())\n"
-        "from pyspark.sql.functions import lit\n"
-        "print(*session.range(1).select(lit(int64(7)), lit(array([1, 2]))).first())\n"
-    )
-    result = submit(submission, tmp_path / "table", job="plain.py")
-    assert (result.returncode, result.stdout) == (0, "['1'] False\nrows 4\n7 [1, 2]\n"), result.stderr
+def test_spark_submit_without_delta_is_told_which_option_is_missing(without_delta):
+    (_, said), status = without_delta
+    assert status == 4
+    assert said.startswith(f"the session's JVM has no class {DELTA_EXTENSION}; give spark-submit --packages")
+
+
+@pytest.mark.spark
+def test_jobs_import_no_pandas_and_sql_takes_values_of_numpy_and_needs_no_delta(without_delta):
+    (printed, _), _ = without_delta
+    assert printed == "['1'] False\nrows 4\n7 [1, 2]\n"
