@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from tests.elect.clusters import Part, outline, plan_of, results_of
+from tests.support.captures import audit_whole
+from tests.support.fixtures import FIXTURES
 
 from replica_audit.elect.cluster_state import present_state
+from replica_audit.elect.election_plan import advise, plan_elections
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.report.plan_text import render_plan
 from replica_audit.results import FurtherStates
@@ -64,3 +70,30 @@ def test_a_large_audit_knows_of_partitions_without_details_which_log_dirs_are_of
     ((place, state),) = whole.states()
     further = replace(whole, partition_states=[], further=FurtherStates([place], [state]))
     assert present_state(further, up=(1,)).partitions[place].offline == {1}
+
+
+def test_a_chosen_replica_that_recovers_its_logs_needs_room_on_its_disk() -> None:
+    """On a full disk 4.3.1 cut 107 acknowledged records to 0, led with that, and the others followed (H20)."""
+
+    def asks_for_room(version: str | None, clean: Sequence[int]) -> list[int]:
+        plan = plan_elections(results_of([LEADERLESS], version, "metadata_log"), up=(), stopped_cleanly=clean)
+        return [
+            broker for step in plan.steps for broker in step.brokers if any("There is room on" in one for one in step.before)
+        ]
+
+    assert asks_for_room("4.3.1", ()) == asks_for_room(None, (2,)) == [1]
+    assert asks_for_room("3.9.1", ()) == []
+    calm = Part("t", (1, 2), None, (1,), choice=1)
+    assert not any("There is room on" in one for one in the(plan_of(calm, up=(), version="4.3.1"), "start", 1).before)
+
+
+def test_files_that_a_broker_cannot_read_are_mended_before_it_starts(tmp_path: Path) -> None:
+    """4.3.1 ended as it became a follower: "Shutdown broker because all log dirs … have failed"."""
+    shutil.copytree(FIXTURES / "elr-leaderless", tmp_path / "s", ignore=shutil.ignore_patterns("dump"))
+    for broker, name in ((0, "replication-offset-checkpoint"), (1, "accounts-0/leader-epoch-checkpoint")):
+        (tmp_path / "s" / f"broker-{broker}" / name).write_text("0\n3\n")
+    plan = advise(audit_whole(tmp_path / "s"))
+    told = {step.brokers: [one for one in step.before if "mended" in one] for step in plan.steps if step.action == "start"}
+    assert len(told) == 3 and told.pop((2,)) == []
+    assert "broker-0/replication-offset-checkpoint of broker 0 is mended as replica-audit explain CHK-MALFORMED" in told[0,][0]
+    assert "explain EPO-FILE-CORRUPT" in told[1,][0]

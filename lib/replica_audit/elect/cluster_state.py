@@ -179,6 +179,8 @@ class PresentState:
     """Partitions of deleted topics."""
     blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Log dirs here that have nothing, by broker: a new disk, perhaps in the place of another one."""
+    refused: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Files that brokers cannot read, by broker: path and code of the finding."""
     controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""
@@ -324,6 +326,7 @@ def present_state(
         deleted=deleted_places(newest),
         contradicted=frozenset(one for one in brokers & silent & _cut_short(results) if registered.get(one)),
         blank=_blank(results),
+        refused=_refused(results),
         controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
     )
@@ -343,6 +346,16 @@ def _blank(results: Results) -> dict[int, list[str]]:
     for one in results.inputs.get("blank", ()):
         found[one["broker_id"]].append(one["log_dir"])
     return dict(found)
+
+
+def _refused(results: Results) -> dict[int, dict[str, str]]:
+    """Path and code of files that a broker cannot read, by broker."""
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    for row in present(results.findings):
+        for item in row.evidence:
+            if item.text == "malformed" and row.broker_id is not None and item.path is not None:
+                found[row.broker_id][item.path] = row.code
+    return found
 
 
 def _registration(

@@ -389,7 +389,7 @@ class PlanAttempt:
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         self._stopped.discard(broker)
         self._look()
-        self._add(self._texts.start(broker, text, self._now, tuple(before)))
+        self._add(self._texts.start(broker, text, self._now, (*before, *self._texts.repaired(broker))))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
         """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds`

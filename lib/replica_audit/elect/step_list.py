@@ -22,6 +22,7 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
+from replica_audit.protocol.versions import empties_unrecovered
 from replica_audit.results import place_of
 from replica_audit.text import listed, name_brokers, verb
 
@@ -190,10 +191,27 @@ class StepTexts:
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
+    def repaired(self, broker: int) -> Iterator[str]:
+        """A condition for the start of a broker that cannot read some of its files."""
+        if refused := self._state.refused.get(broker):
+            codes = sorted(set(refused.values()))
+            them = "it" if len(refused) == 1 else "them"
+            yield (
+                f"{list_names(sorted(refused), 4)} of broker {broker} {verb(len(refused), 'is', 'are')} mended as replica-audit explain "
+                f"{' and '.join(codes)} says: with {them} as found here the broker ends, takes the log directory offline, or goes on as "
+                "without"
+            )
+
     def disk_back(self, one: Round) -> Iterator[str]:
         """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
-        an empty one, or by one with less."""
+        an empty one, or by one with less, or may be full as its logs are recovered."""
         candidate = one.candidate_id
+        if candidate not in self._state.clean and empties_unrecovered(self._state.kafka_version) is not False:
+            since = "" if self._state.kafka_version else ", since Kafka 4.0"
+            yield (
+                f"There is room on the disks of broker {candidate}: on a full one it empties{since} the logs that it recovers after a crash, "
+                "and leads with them"
+            )
         starts = "starts" if candidate in self._state.up | self._state.down else "starts, or runs where it is up,"
         yield from (f"Broker {candidate} {starts} with {what}" for what in self._right_disk(one))
         if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:

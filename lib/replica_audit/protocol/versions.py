@@ -80,6 +80,12 @@ def can_have_elr(version: Version | None) -> bool | None:
     return _since(version, (4,))
 
 
+def empties_unrecovered(version: Version | None) -> bool | None:
+    """True if a broker empties a log that it cannot recover for want of space (4.0, `LogLoader.recoverLog`); before, it takes the log dir
+    offline."""
+    return _since(version, (4,))
+
+
 def _since(version: Version | None, first: Version) -> bool | None:
     return None if version is None else version >= first
 

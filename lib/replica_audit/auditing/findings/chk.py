@@ -61,7 +61,7 @@ def _unusable(facts: ReplicaFacts) -> Iterator[Finding]:
                 CHK_MALFORMED,
                 f"broker {facts.broker_id}: {file.problem}",
                 broker_id=facts.broker_id,
-                evidence=[_file(facts, file.path, None)],
+                evidence=[_file(facts, file.path, None, file.state)],
             )
     file = facts.directory.high_watermark_file
     if file.state == "present" and facts.directory.high_watermark_checkpoint is None:
@@ -74,8 +74,8 @@ def _unusable(facts: ReplicaFacts) -> Iterator[Finding]:
         )
 
 
-def _file(facts: ReplicaFacts, path: str, value: str | None) -> Evidence:
-    return Evidence("checkpoint", text="as found", broker_id=facts.broker_id, path=path, value=value)
+def _file(facts: ReplicaFacts, path: str, value: str | None, text: str = "as found") -> Evidence:
+    return Evidence("checkpoint", text=text, broker_id=facts.broker_id, path=path, value=value)
 
 
 class UnusedCheckpoint(NamedTuple):

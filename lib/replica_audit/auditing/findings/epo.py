@@ -71,7 +71,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             EPO_FILE_CORRUPT,
             f"broker {facts.broker_id}: {file.problem}; a broker refuses to start on it",
             broker_id=facts.broker_id,
-            evidence=[_place(facts)],
+            evidence=[in_epoch_file(facts, file.state)],
         )
         return
     if file.state == "empty" and facts.needed_lineage:
