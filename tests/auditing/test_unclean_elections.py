@@ -8,6 +8,14 @@ from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import advise
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.sentences import plain_text
+from replica_audit.runner.in_process import audit_all
+from replica_audit.text import capitalise
+
 NEW = Replica([*COMMON, *written(50, 60, 1, "new ")])
 NEWER = Replica([*COMMON, *written(50, 60, 2, "new ")])
 #: Broker 3 led alone, went down, and broker 2 was elected.
@@ -134,3 +142,22 @@ CLEAN_TO_3 = (change(isr=(2, 3)), change(leader=3, isr=(2, 3)))
 def test_an_old_leader_that_is_not_as_it_was_or_cannot_be_compared_shows_nothing(tmp_path, old, new, moves):
     answer = scene(tmp_path, {1: old, 2: new, 3: new}, *UNCLEAN_TO_2, *moves)
     assert "it may have lost records" in told(answer)
+
+
+@pytest.mark.parametrize("was_in_sync", [False, True])
+def test_what_was_written_while_the_only_holder_was_out_of_sync_may_be_lost_too(tmp_path, was_in_sync):
+    """Broker 3 dropped out, brokers 1 and 2 went on and came back on empty disks (4.3.1: 60 acknowledged, 40 on broker 3)."""
+    nobody = change(leader=-1, isr=(), elr=(), last_known_elr=(1,))
+    moves = [change(isr=(1, 2, 3) if was_in_sync else (1, 2)), nobody, change(leader=1, isr=(1, 2), last_known_elr=())]
+    empty = Replica([], epochs=((2, 0),))
+    answer = scene(tmp_path, {1: empty, 2: empty, 3: Replica(COMMON)}, *moves)
+    assert "broker 3 still has 50 records from 0 on" in told(answer)
+    assert ("it may have lost more, and these files cannot tell" in told(answer)) != was_in_sync
+    assert reasons(answer)[0].startswith("healed: no" if was_in_sync else "loss: ")
+    whole = audit_all(str(tmp_path), Settings())
+    more = " ".join(map(plain_text, build_answer(whole, build_verdict(whole, "high")).more))
+    assert ("may have lost records in orders-0; these files cannot tell" in more) != was_in_sync, more
+    (choice,) = advise(whole).decisions
+    assert ("Broker 3 loses nothing that the copies here have" in capitalise(choice.reason)) != was_in_sync, (
+        choice.reason
+    )

@@ -78,7 +78,10 @@ def test_a_chosen_replica_that_recovers_its_logs_needs_room_on_its_disk() -> Non
     def asks_for_room(version: str | None, clean: Sequence[int]) -> list[int]:
         plan = plan_elections(results_of([LEADERLESS], version, "metadata_log"), up=(), stopped_cleanly=clean)
         return [
-            broker for step in plan.steps for broker in step.brokers if any("There is room on" in one for one in step.before)
+            broker
+            for step in plan.steps
+            for broker in step.brokers
+            if any("There is room on" in one for one in step.before)
         ]
 
     assert asks_for_room("4.3.1", ()) == asks_for_room(None, (2,)) == [1]
@@ -93,7 +96,12 @@ def test_files_that_a_broker_cannot_read_are_mended_before_it_starts(tmp_path: P
     for broker, name in ((0, "replication-offset-checkpoint"), (1, "accounts-0/leader-epoch-checkpoint")):
         (tmp_path / "s" / f"broker-{broker}" / name).write_text("0\n3\n")
     plan = advise(audit_whole(tmp_path / "s"))
-    told = {step.brokers: [one for one in step.before if "mended" in one] for step in plan.steps if step.action == "start"}
+    told = {
+        step.brokers: [one for one in step.before if "mended" in one] for step in plan.steps if step.action == "start"
+    }
     assert len(told) == 3 and told.pop((2,)) == []
-    assert "broker-0/replication-offset-checkpoint of broker 0 is mended as replica-audit explain CHK-MALFORMED" in told[0,][0]
+    assert (
+        "broker-0/replication-offset-checkpoint of broker 0 is mended as replica-audit explain CHK-MALFORMED"
+        in told[0,][0]
+    )
     assert "explain EPO-FILE-CORRUPT" in told[1,][0]

@@ -14,6 +14,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
+from replica_audit.auditing.findings.meta import may_have_lost_unseen
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
@@ -123,7 +124,8 @@ def choose(
     is_assigned = case.leadership is not None and case.leadership.replicas is not None
     leads = standings[best.broker_id] == "leader"
     unseen = open_tails(unseen, (best.broker_id, best.facts.following_end_offset) if leads else None)
-    said = partial(say_loss, is_all_known=is_assigned and not case.needed_replicas and not unseen)
+    is_all_known = is_assigned and not case.needed_replicas and not unseen and not may_have_lost_unseen(case)
+    said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
     reason = _reason(case, best, ranked[1:], standings, said)
     if unseen:

@@ -27,6 +27,8 @@ class Election(NamedTuple):
     """The most recent leader, even if it had stopped leading before; None where the history does not reach back so far."""
     previous_isr: tuple[int, ...]
     previous_elr: tuple[int, ...]
+    had_all: tuple[int, ...]
+    """Who was in sync or eligible while there was a leader last, and so had all that was committed; empty if unknown."""
     from_last_known: bool
     """True if it was elected as the last known leader, after ISR and eligible leader replicas had become empty."""
     came_back: bool = False
@@ -63,6 +65,7 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
                 previous_leader_id=None if led is None else led.leader_id,
                 previous_isr=before.isr,
                 previous_elr=before.elr,
+                had_all=() if led is None else (*led.isr, *led.elr),
                 from_last_known=not eligible and chosen in before.last_known_elr,
                 came_back=_was_leaderless(before, led)
                 and not (before.leader_stopped or before.elr or before.last_known_elr),

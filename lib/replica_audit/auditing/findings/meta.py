@@ -81,7 +81,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
 
     | what is here | severity | verdict | what is said |
     |---|---|---|---|
-    | some, on a replica that follows | high | WILL_LOSE_ON_TRUNCATION | who still has them |
+    | some, on a replica that follows | high | WILL_LOSE_ON_TRUNCATION | who still has them; that more may be lost, if none was in sync |
     | some, only in files about to go | info | | the same, and that more may be lost |
     | none; the leader before is as it was | info | | nothing was lost |
     | none; remote storage has an earlier epoch | info | | records were lost |
@@ -91,7 +91,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     start = past.start_of(election.leader_epoch)
     if left:
-        said, reason = _told_left(case, election, left, to_be_cut)
+        said, reason = _told_left(case, leadership, election, left, to_be_cut)
         said = f"{said}; {doubt}" if doubt else said
     elif nothing := _lost_nothing(case, leadership, election):
         said, reason = nothing, Evidence("loss", text=nothing, value="0")
@@ -115,6 +115,28 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     )
 
 
+def may_have_lost_unseen(case: Case) -> bool:
+    """True if an unclean election perhaps lost more than what replicas still have of it."""
+    leadership = case.leadership
+    past = past_elections(case.replicas, leadership)
+    if past is None or leadership is None:
+        return False
+    return any(_lost_unseen(case, leadership, one) for one in past.elections if not one.clean)
+
+
+def _lost_unseen(case: Case, leadership: Leadership, election: Election) -> bool:
+    """True if replicas still have records that an election left behind, but none of those that were in sync before, so that more was
+    perhaps committed than any has."""
+    holders = {
+        item.follower.broker_id
+        for item in (*case.comparisons, *case.beside)
+        for run in item.runs
+        if run.cause is not None and run.batches and election in run.cause.elections
+    }
+    is_known = not holders or not election.had_all or not holders.isdisjoint(election.had_all)
+    return not is_known and _lost_nothing(case, leadership, election) is None
+
+
 def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool, str | None]:
     """Runs that an election caused, by the name of the copy that has them; whether any of them will be truncated; and a clause on why
     the committed ones may not be lost, or None."""
@@ -133,11 +155,18 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
 
 
 def _told_left(
-    case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
+    case: Case,
+    leadership: Leadership,
+    election: Election,
+    left: Mapping[str, list[DivergentRange]],
+    to_be_cut: bool,
 ) -> tuple[str, Evidence]:
     """Clause on the holders of the records, and on why these are not, or not all, lost records; and its evidence."""
     parts = "; ".join(f"{holder} {_loss(runs)}" for holder, runs in left.items())
     said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
+    if to_be_cut and _lost_unseen(case, leadership, election):
+        more = "it may have lost more, and these files cannot tell: no log of a replica that was in sync before is here as it was then"
+        return f"{said}; {more}", considered(_unseen(case, election))
     if to_be_cut:
         return said, considered("healed: no, they are cut as soon as their broker follows")
     more = "it may have lost more, and these files cannot tell: whoever held that has been cut since"

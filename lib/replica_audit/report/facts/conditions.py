@@ -311,9 +311,10 @@ def _find_doubted(findings: Sequence[FindingRow]) -> Iterator[FindingRow]:
 
 
 def may_have_lost(row: FindingRow) -> bool:
-    """True for an unclean election whose loss the files can no longer show."""
+    """True for an unclean election whose loss the files can no longer show, or not all of it."""
     known = any(item.kind == "loss" for item in row.evidence)
-    return row.code == "META-UNCLEAN-ELECTION" and row.severity == "info" and not known
+    is_open = any(item.kind == "considered" and (item.text or "").startswith("loss: ") for item in row.evidence)
+    return row.code == "META-UNCLEAN-ELECTION" and (is_open or (row.severity == "info" and not known))
 
 
 def places_of(findings: Sequence[FindingRow | TruncationRow]) -> list[TopicPartition]:
