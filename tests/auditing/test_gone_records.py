@@ -353,6 +353,25 @@ def test_the_latest_audit_that_had_the_partition_counts(tmp_path, between):
     assert found[1][0] in known["orders"] and found[-2][0] in known["payments"]
 
 
+@pytest.mark.parametrize("leader", [1, None], ids=["not copied", "offline, not copied"])
+@pytest.mark.parametrize("nights", [1, 3])
+def test_an_audit_without_the_leaders_log_takes_the_place_of_none_that_had_it(tmp_path, leader, nights):
+    """Its followers prove less committed, or, where they have fetched since, more."""
+    cut = Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
+    for number, (known, told) in enumerate([(20, 30), (35, 35)]):
+        behind = Replica(written(0, max(30, known), 1), high_watermark=known)
+        without_leader = {2: behind, 3: behind}
+        states = [
+            dict.fromkeys((1, 2, 3), Replica(COMMITTED)),
+            *[without_leader] * nights,
+            dict.fromkeys((1, 2, 3), cut),
+        ]
+        leaders = [1, *[leader] * nights, 2]
+        found = _told_each_night(tmp_path / str(number), *states, leaders=leaders)
+        assert not any(found[:-1])
+        assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[-1]] == [("HWM-GONE", 24, told)]
+
+
 @pytest.mark.parametrize(("version", "confidence"), [("3.4.1", "suspect"), ("3.5.0", "proven")])
 def test_what_a_mark_over_a_tail_that_is_cut_may_have_counted_is_suspect(tmp_path, version, confidence):
     """KAFKA-14704."""
@@ -363,13 +382,16 @@ def test_what_a_mark_over_a_tail_that_is_cut_may_have_counted_is_suspect(tmp_pat
     assert (row["code"], row["confidence"]) == ("HWM-GONE", confidence)
 
 
-def _told_each_night(tmp_path, *nights: dict[int, Replica], configs=({},), manifests=()) -> list[list[dict]]:
-    """Findings of each night's audit on records that an earlier one saw; of `configs` the last goes on."""
+def _told_each_night(
+    tmp_path, *nights: dict[int, Replica], configs=({},), manifests=(), leaders=(1,)
+) -> list[list[dict]]:
+    """Findings of each night's audit on records that an earlier one saw; of `configs` and `leaders` the last goes on."""
     found = []
     for number, brokers in enumerate(nights):
         directory = tmp_path / str(number)
         named = configs[min(number, len(configs) - 1)]
-        write_snapshot(directory, brokers, [Listed(1, (1, 2, 3), (1, 2), configs=named)], cluster_id="c")
+        leader = leaders[min(number, len(leaders) - 1)]
+        write_snapshot(directory, brokers, [Listed(leader, (1, 2, 3), (1, 2), configs=named)], cluster_id="c")
         if number < len(manifests) and manifests[number]:
             (directory / "manifest.json").write_text(json.dumps(manifests[number]))
         rows = run_stages(directory, tmp_path / "warehouse").results.rows("findings")

@@ -57,8 +57,10 @@ class CommittedLog(NamedTuple):
     end_offset: int
     leader_epoch: int | None
 
-    def runs(self) -> Iterator[EarlierRun]:
-        """Its records, epoch by epoch."""
+    def runs_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
+        """Its records, epoch by epoch; none unless this leader's epoch is later, since nobody has cut a log before. All of them if None."""
+        if leader_epoch is not None and leader_epoch <= max(self.lineage.latest_epoch or 0, self.leader_epoch or 0):
+            return
         ends = [start for _, start in self.lineage][1:]
         for (epoch, begin), end in zip(self.lineage, [*ends, self.end_offset], strict=True):
             start, end = max(begin, self.start_offset), min(end, self.end_offset)
@@ -84,16 +86,8 @@ class EarlierLosses:
 
     runs: tuple[EarlierRun, ...] = ()
     told: frozenset[str] = frozenset()
-    committed: CommittedLog | None = None
-    """By the latest audit that compared the partition."""
-
-    def committed_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
-        """Records that were committed; none unless this leader's epoch is later, since nobody has cut a log before. All of them if None."""
-        log = self.committed
-        if log is None:
-            return
-        if leader_epoch is None or leader_epoch > max(log.lineage.latest_epoch or 0, log.leader_epoch or 0):
-            yield from log.runs()
+    committed: tuple[CommittedLog, ...] = ()
+    """By the latest audit that compared the partition, and by the latest that had its leader's log; the longer one first."""
 
 
 def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evidence]]) -> EarlierLosses:

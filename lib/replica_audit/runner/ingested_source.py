@@ -137,7 +137,7 @@ class TableReader:
     _stored: Mapping[TopicPartition, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
     _verified: Mapping[TopicPartition, Sequence[VerifiedSegment]] = field(default_factory=dict)
-    _committed: Mapping[TopicPartition, CommittedLog] = field(default_factory=dict)
+    _committed: Mapping[TopicPartition, tuple[CommittedLog, ...]] = field(default_factory=dict)
 
     def opened(self, tasks: Sequence[PartitionTask]) -> TableReader:
         places = [task.partition for task in tasks]
@@ -160,7 +160,7 @@ class TableReader:
             ((one.broker_id, one.log_dir), one.common_prefix_end, self._summary(one))
             for one in self._verified.get(task.partition, ())
         )
-        losses = replace(task.side.losses, committed=self._committed.get(task.partition))
+        losses = replace(task.side.losses, committed=self._committed.get(task.partition, ()))
         side = task.side._replace(verified=verified, losses=losses)
         states = own.partition_states
         return Examined(plan_of(task.partition, directories, summaries, orphans, states, side, self.options))

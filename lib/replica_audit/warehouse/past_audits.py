@@ -18,7 +18,7 @@ from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, E
 from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
-from replica_audit.literals import CALM, COMPARED, VERDICTS, Role, Severity, Status, Verdict
+from replica_audit.literals import CALM, COMPARED, VERDICTS, LeadershipSource, Role, Severity, Status, Verdict
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import matches
 from replica_audit.protocol.lineage import Lineage
@@ -34,7 +34,15 @@ from replica_audit.warehouse.attempts import (
 )
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
-from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces, keys_of, place_of_key
+from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.warehouse.table_reads import (
+    PLACE_COLUMNS,
+    PlacedFiles,
+    WantedPlaces,
+    keys_of,
+    place_keys,
+    place_of_key,
+)
 
 #: Only partitions of these verdicts can have had committed records, or ones left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
@@ -240,6 +248,8 @@ class VerifiedRows:
         return found
 
 
+#: Audits that are looked through for a partition's leader's log, the latest ones.
+_LOOKED_BACK = 30
 #: Tables with what an audit proved committed.
 _PROOFS = ("high_watermarks", "replicas")
 
@@ -247,9 +257,16 @@ _PROOFS = ("high_watermarks", "replicas")
 class _Mark(NamedTuple):
     topic: str
     partition: int
+    leader_id: int | None
     reference_id: int
     leader_epoch: int | None
+    leadership_source: LeadershipSource
     proven_lower: int
+
+    @property
+    def had_leader(self) -> bool:
+        """True if the log compared with was the leader's, or nothing said whose that is."""
+        return self.leader_id == self.reference_id or self.leadership_source == "inferred"
 
 
 class _Copy(NamedTuple):
@@ -271,20 +288,39 @@ class _AuditedMarks(NamedTuple):
     marks: PlacedFiles
     replicas: PlacedFiles
 
-    def read(self, wanted: WantedPlaces) -> Iterator[tuple[TopicPartition, CommittedLog | None]]:
-        """The `wanted` partitions that the audit compared; None where the topic has no id, or the log no epochs or was compacted."""
+    def among(self, keys: pa.Array) -> _AuditedMarks:
+        """With the files only that may have rows of partitions, in the form of `place_keys`."""
+        wanted = WantedPlaces(map(place_of_key, keys.to_pylist()))
+        return self._replace(marks=self.marks.among(wanted), replicas=self.replicas.among(wanted))
+
+    def names(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """`place_keys` of the partitions that the audit compared, and of those whose leader's log it had (`_Mark.had_leader`)."""
+        columns = schema_of("high_watermarks", (*PLACE_COLUMNS, "leader_id", "reference_id", "leadership_source"))
+        rows = pa.concat_tables([columns.empty_table(), *(part for _, part in self.marks.read(columns))])
+        is_led = pc.or_(
+            pc.fill_null(pc.equal(rows["leader_id"], rows["reference_id"]), False),
+            pc.equal(rows["leadership_source"], "inferred"),
+        )
+        keys = place_keys(rows)
+        return keys, keys.filter(is_led)
+
+    def read(self, wanted: WantedPlaces) -> Iterator[tuple[_Mark, CommittedLog | None, bool]]:
+        """The `wanted` partitions that the audit compared; None where the topic has no id, or the log no epochs or was compacted. True if
+        no earlier audit counts."""
         copies: dict[TopicPartition, list[_Copy]] = defaultdict(list)
         for copy in self.replicas.read_rows(_Copy, wanted):
             if copy.role in COMPARED:
                 copies[place_of(copy)].append(copy)
         for mark in self.marks.read_rows(_Mark, wanted):
-            yield place_of(mark), self._log(mark, copies[place_of(mark)])
+            here = copies[place_of(mark)]
+            # Where an epoch begins in a compacted log has moved with each cleaning.
+            compacted = any(one.compacted for one in here)
+            yield mark, None if compacted else self._log(mark, here), compacted or mark.had_leader
 
     def _log(self, mark: _Mark, here: Sequence[_Copy]) -> CommittedLog | None:
         end = mark.proven_lower
         own = next((one for one in here if one.broker_id == mark.reference_id), None)
-        # Where an epoch begins in a compacted log has moved with each cleaning.
-        if own is None or own.topic_id is None or any(one.compacted for one in here):
+        if own is None or own.topic_id is None:
             return None
         lineage = Lineage.of((epoch, start) for epoch, start in own.epochs).truncate_from_end(end)
         if not lineage:
@@ -304,10 +340,11 @@ class _AuditedMarks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommittedRows:
-    """Files from which tasks read what the latest finished audit that compared a partition proved committed (HWM-GONE)."""
+    """Files from which tasks read what finished audits proved committed of a partition (HWM-GONE): the latest that compared it, and the
+    latest that had its leader's log; without that, a follower's checkpoint may prove less."""
 
     audits: tuple[_AuditedMarks, ...] = ()
-    """The latest first, each with the files that may have partitions which those before it have not."""
+    """The latest first, each with the files that may have partitions for which it is one of the two."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, cluster_id: str | None, known: Iterable[TopicPartition]) -> CommittedRows:
@@ -320,30 +357,50 @@ class CommittedRows:
         ids = [one.audit_id for one in audits]
         files = (warehouse.each_placed_files(table, ids) for table in _PROOFS)
         found: list[_AuditedMarks] = []
-        left, wanted = keys_of(known if audits else ()), None
-        for audit, marks, replicas in zip(audits, *files, strict=False):
+        unseen, without_leader = keys_of(known if audits else ()), keys_of(())
+        for number, (audit, marks, replicas) in enumerate(zip(audits, *files, strict=False)):
             one = _AuditedMarks(audit, marks, replicas)
-            if wanted is not None:
-                one = _AuditedMarks(audit, marks.among(wanted), replicas.among(wanted))
+            if number:
+                one = one.among(pa.concat_arrays([unseen, without_leader]))
                 if not one.marks.bounds:
                     continue
             check_large(warehouse, audit, _PROOFS, audit.audit_id)
-            found.append(one)
-            left = left.filter(pc.invert(pc.is_in(left, one.marks.keys())))
-            if not len(left):
+            here, led = one.names()
+            new, settled = _in(unseen, here), _in(without_leader, led)
+            if not number:
+                found.append(one)
+            elif len(new) or len(settled):
+                found.append(one.among(pa.concat_arrays([new, settled])))
+            unseen = _not_in(unseen, here)
+            looked_for = pa.concat_arrays([without_leader, new]) if number < _LOOKED_BACK else keys_of(())
+            without_leader = _not_in(looked_for, led)
+            if not len(unseen) and not len(without_leader):
                 break
-            wanted = WantedPlaces(map(place_of_key, left.to_pylist()))
         return cls(tuple(found))
 
-    def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedLog]:
-        """Of the partitions among `places` whose topic has an id and whose log has epochs and was never compacted."""
-        found: dict[TopicPartition, CommittedLog | None] = {}
+    def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[CommittedLog, ...]]:
+        """Of the partitions among `places` whose topic has an id and whose log has epochs and was never compacted; the longer one first."""
+        found: dict[TopicPartition, list[CommittedLog]] = {}
         left = {*places}
         for one in self.audits:
-            if left:
-                found.update(one.read(WantedPlaces(left)))
-                left -= found.keys()
-        return {place: log for place, log in found.items() if log is not None}
+            if not left:
+                break
+            for mark, log, is_last in one.read(WantedPlaces(left)):
+                place = place_of(mark)
+                logs = found.get(place)
+                if logs is None or is_last:
+                    found.setdefault(place, []).extend(() if log is None else (log,))
+                if is_last:
+                    left.discard(place)
+        return {place: tuple(sorted(logs, key=lambda log: -log.end_offset)) for place, logs in found.items() if logs}
+
+
+def _in(keys: pa.Array, others: pa.ChunkedArray) -> pa.Array:
+    return keys.filter(pc.is_in(keys, others))
+
+
+def _not_in(keys: pa.Array, others: pa.ChunkedArray) -> pa.Array:
+    return keys.filter(pc.invert(pc.is_in(keys, others)))
 
 
 class _Shown(NamedTuple):

@@ -227,11 +227,6 @@ class PlacedFiles:
         """The files that may have rows of `places`."""
         return replace(self, bounds={path: one for path, one in self.bounds.items() if places.overlap(one)})
 
-    def keys(self) -> pa.ChunkedArray:
-        """`place_keys` of all rows."""
-        parts = self.read(schema_of(self.table, PLACE_COLUMNS))
-        return pa.chunked_array((chunk for _, rows in parts for chunk in place_keys(rows).chunks), pa.string())
-
     def read_rows(self, kind: type[AnyRow], places: WantedPlaces | None = None) -> Iterator[AnyRow]:
         """`read` as objects of a class whose fields are columns of the table."""
         for _, rows in self.read(schema_of(self.table, column_names(kind)), places):

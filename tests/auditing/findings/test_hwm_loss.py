@@ -320,7 +320,7 @@ def test_twice_the_committed_epochs_take_twice_the_steps():
         lineage, end = tuple((epoch, 10 * epoch) for epoch in range(number)), 10 * number
         committed = CommittedLog("a" * 32, RUN.finished, TOPIC_ID, (1,), Lineage(lineage), 0, end, number)
         replicas = copy(1, lineage, end), compared(copy(3, lineage, end))
-        losses = EarlierLosses(committed=committed)
+        losses = EarlierLosses(committed=(committed,))
         made = case(*replicas, leader_epoch=number + 1, leadership=None, losses=losses)
         assert not list(hwm.judge(made))
         return sum(count_steps(lambda: list(hwm.judge(made))).values())

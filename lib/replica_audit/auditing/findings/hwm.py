@@ -236,12 +236,13 @@ def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
     for run in losses.runs:
         seen[run.topic_id, run.replica_epoch].append(OffsetRange(run.start_offset, run.end_offset))
         yield run, _left_of(case, run)
-    is_due = _are_all_empty(case) or (
-        losses.committed is not None and _were_copied_after(case, losses.committed.finished)
-    )
-    for run in losses.committed_before(None if is_due else or_absent(case.reference.leader_epoch)):
-        if left := without(_left_of(case, run), seen.get((run.topic_id, run.replica_epoch), ())):
-            yield replace(run, start_offset=left[0].start_offset, end_offset=left[-1].end_offset), left
+    for log in losses.committed:
+        is_due = _are_all_empty(case) or _were_copied_after(case, log.finished)
+        for run in log.runs_before(None if is_due else or_absent(case.reference.leader_epoch)):
+            known = seen[run.topic_id, run.replica_epoch]
+            if left := without(_left_of(case, run), known):
+                yield replace(run, start_offset=left[0].start_offset, end_offset=left[-1].end_offset), left
+                known.extend(left)
 
 
 def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
