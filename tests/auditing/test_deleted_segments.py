@@ -305,3 +305,48 @@ def test_records_of_overlapping_segments_are_read_from_the_file_that_has_them(tm
     ]
     assert bring_wanted(snapshot, evidence, 1) == sum(end - start for _, start, end in wanted)
     assert answers(evidence)["findings"] == answers(copy_snapshot(snapshot, tmp_path / "copy" / "snapshot"))["findings"]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "held"),
+    [
+        ([(0, 60)], True),
+        ([(40, 60)], True),
+        ([(0, 50), (50, 60)], True),
+        ([(0, 55)], False),
+        ([(45, 60)], False),
+        ([(0, 45), (50, 60)], False),
+        ([], False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("epochs", [((1, 0),), None], ids=["epoch file", "none"])
+def test_what_a_log_went_past_is_not_gone_while_its_deleted_segments_have_it(
+    tmp_path: Path, epochs, deleted: list[tuple[int, int]], held: bool
+) -> None:
+    """Broker 1, which leads, lost [40, 60), which had been committed; retention of broker 2 has passed that."""
+    leader = Replica(written(0, 40, 1), epochs, high_watermark=60, recovery_point=40)
+    other = with_deleted(Replica(written(60, 70, 1), high_watermark=60), *(written(*part, 1) for part in deleted))
+    answer = audit(tmp_path, {1: leader, 2: other}, leader=1, isr=(1,), quiesced=True)
+    (row,) = answer.found("HWM-CP-ABOVE-LEO", 1)
+    assert row["severity"] == ("high" if held else "critical"), row
+    only_there = f"only in broker-2/{TOPIC}-0/*.deleted of broker 2: Kafka is about to delete these files"
+    assert row["message"].endswith(only_there) is bool(deleted), row["message"]
+    told = ("; the records between are only in" in row["message"], "no replica here has" in row["message"])
+    assert told == (held, not held), row["message"]
+
+
+@pytest.mark.parametrize("between", [45, 50, 55])
+def test_a_log_and_its_deleted_segments_may_have_it_together(tmp_path: Path, between: int) -> None:
+    leader = Replica(written(0, 40, 1), high_watermark=60, recovery_point=40)
+    other = with_deleted(Replica(written(between, 60, 1), high_watermark=60), written(0, between, 1))
+    answer = audit(tmp_path, {1: leader, 2: other}, leader=1, isr=(1,), quiesced=True)
+    assert answer.one("HWM-CP-ABOVE-LEO", 1)[0] == "high", answer
+
+
+def test_deleted_segments_of_another_leader_have_nothing_of_it(tmp_path: Path) -> None:
+    leader = Replica(written(0, 40, 1), high_watermark=60, recovery_point=40)
+    old = [*written(0, 30, 0), *written(30, 60, 0, "old ")]
+    other = with_deleted(Replica(written(60, 70, 1), high_watermark=60), old)
+    answer = audit(tmp_path, {1: leader, 2: other}, leader=1, isr=(1,), quiesced=True)
+    assert "no replica here has the records between" in answer.found("HWM-CP-ABOVE-LEO", 1)[0]["message"]

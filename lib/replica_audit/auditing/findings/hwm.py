@@ -29,6 +29,7 @@ from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
+from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
 from replica_audit.batch_header import or_absent
 from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
@@ -382,17 +383,22 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     recovery_point = directory.recovery_point_checkpoint
     told = None
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        held_to = _held_to(case, facts, checkpoint)
+        left = _held_nowhere(case, facts, checkpoint)
         unseen = sorted(
-            {one.broker_id for one in case.set_aside if not one.end_is_known or one.log_end_offset > held_to}
+            {
+                one.broker_id
+                for one in case.set_aside
+                if left and (not one.end_is_known or one.log_end_offset > left[0].start_offset)
+            }
         )
-        missing = facts is case.reference.facts and held_to < checkpoint
+        missing = facts is case.reference.facts and left
         gone = missing and not unseen and case.were_at_rest(*case.copies)
         elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
         found = finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
-            + (elsewhere if missing and unseen else _gone_from(case.reference.facts, held_to, end, checkpoint)),
+            + (elsewhere if missing and unseen else _gone_from(case.reference.facts, left, end, checkpoint))
+            + _only_about_to_go(case, facts, left, checkpoint),
             severity="critical" if gone else "high",
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
@@ -448,9 +454,9 @@ def _unless_older(
         return found
     if _deleted_since(case.reference.facts, mark):
         return found._replace(severity="info", verdict=None, confidence="suspect")
-    held_to = _held_to(case, facts, mark)
+    left = _held_nowhere(case, facts, mark)
     times = case.options.times
-    if facts.is_live and held_to >= mark:
+    if facts.is_live and not left:
         why = "its log was copied before its checkpoints"
         if times.is_image(facts):
             why = "an image of its disk lacks what was not on the disk yet"
@@ -468,6 +474,7 @@ def _unless_older(
         why = f"the log lost its end, or that was not on the disk yet: {tell_image(case, facts)}"
     # What is there and damaged was not written after the copy.
     if facts.found_end_offset < mark:
+        held_to = left[0].start_offset if left else mark
         found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
     return undecided(found, told_before or why, "medium")
 
@@ -478,27 +485,47 @@ def _is_older_as_image_only(case: Case, facts: ReplicaFacts) -> bool:
     return times.is_image(facts) or (times.may_be_image(facts) and times.of(facts) is not None)
 
 
-def _held_to(case: Case, facts: ReplicaFacts, mark: int) -> int:
-    """Offset up to which some copy has the records that a log lost between its end and `mark`."""
-    return max(_held_by(case, facts, other, mark) for other in case.copies)
+def _held_nowhere(
+    case: Case, facts: ReplicaFacts, mark: int, copies: Sequence[ReplicaFacts] | None = None
+) -> list[OffsetRange]:
+    """Offsets of the records that a log lost between its end and `mark` that none of `copies` has, by default of all; without those that
+    were deleted since from the reference."""
+    left = [OffsetRange(max(facts.log_end_offset, case.reference.facts.log_start_offset), mark)]
+    for other in case.copies if copies is None else copies:
+        left = without(left, _held_by(case, facts, other, mark))
+    return [part for part in left if part.start_offset < part.end_offset]
 
 
-def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
-    """Offset up to which `other` has the records that `facts` lost between its log end and `checkpoint`.
+def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) -> list[OffsetRange]:
+    """Offsets of the records that `facts` lost between its log end and `mark` that `other` has.
 
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
     """
-    lost = facts.sound_file_lineage
-    end = min(other.log_end_offset, checkpoint)
-    if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
-        return facts.log_end_offset  # segments from the middle of a log
-    if lost is not None:
-        # Nobody needs what was deleted since from the reference, and from the other.
-        deleted_to = min(other.log_start_offset, case.reference.facts.log_start_offset, checkpoint)
-        return lost.agrees_to(other.lineage, max(facts.log_end_offset, deleted_to), end)
-    item = case.comparison_of(other)
-    left = item is not None and any(part.start_offset < end <= part.end_offset for part in item.stretches)
-    return facts.log_end_offset if left else end
+    lineage, begin = other.lineage, other.log_start_offset
+    holes: Sequence[OffsetRange] = ()
+    if other.is_about_to_go and other.segments:
+        # What retention of its broker has passed is still there.
+        lineage, begin, holes = lineage_of_batches(other.epoch_starts), other.segments[0].base_offset, other.missing
+    start, end = max(facts.log_end_offset, begin), min(other.log_end_offset, mark)
+    if start >= end:
+        return []
+    if (lost := facts.sound_file_lineage) is not None:
+        end = lost.agrees_to(lineage, start, end)
+    elif (item := case.comparison_of(other)) is not None:
+        is_left = any(part.start_offset < end <= part.end_offset for part in item.stretches)
+        end = start if is_left else end
+    return [part for part in without([OffsetRange(start, end)], holes) if part.start_offset < part.end_offset]
+
+
+def _only_about_to_go(case: Case, facts: ReplicaFacts, left: Sequence[OffsetRange], mark: int) -> str:
+    """Clause on the `.deleted` segments that alone have records which a log lost between its end and `mark`; empty without any. `left`:
+    what no copy has."""
+    going = [one for one in case.copies if one.is_about_to_go and _held_by(case, facts, one, mark)]
+    kept = _held_nowhere(case, facts, mark, [one for one in case.copies if not one.is_about_to_go])
+    if not going or kept == left:
+        return ""
+    them = "some of the records" if left or kept[0].start_offset > facts.log_end_offset else "the records"
+    return f"; {them} between are only in {' and '.join(map(name_copy, going))}: {fate_of_copy(going[0])}"
 
 
 def _deleted_since(reference: ReplicaFacts, mark: int) -> str:
@@ -508,15 +535,17 @@ def _deleted_since(reference: ReplicaFacts, mark: int) -> str:
     return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
 
 
-def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
-    """Clause on the records past `end` that no replica has; empty if some replica has all."""
+def _gone_from(reference: ReplicaFacts, left: Sequence[OffsetRange], end: int, checkpoint: int) -> str:
+    """Clause on the records past `end` that no replica has, `left`; empty if there is none."""
     if deleted := _deleted_since(reference, checkpoint):
         return deleted
-    if held_to >= checkpoint:
+    if not left:
         return ""
-    if held_to <= end:
+    if left[0].start_offset <= end and left[0].end_offset == checkpoint:
         return "; no replica here has the records between"
-    return f"; no replica here has the records from {held_to} on"
+    if left[0].end_offset == checkpoint:
+        return f"; no replica here has the records from {left[0].start_offset} on"
+    return f"; no replica here has {', '.join(name_offsets(*part) for part in left)}"
 
 
 def _suffix(case: Case) -> Iterator[Finding]:
