@@ -75,8 +75,11 @@ def test_a_flag_that_the_other_files_contradict_does_not_show_one_moment(seed: i
 @pytest.mark.parametrize(
     ("seed", "was"),
     [
+        (1186, "another replica has the run, and records of a later leader: HWM-LOSS"),
         (1731, "a checkpoint was later than its log, which a clean election had left behind: HWM-LOSS"),
         (3599, "the same, after two elections: HWM-LOSS"),
+        (4245, "a checkpoint was later than its log, and the flag of its stop than both: HWM-LOSS"),
+        (6031, "the same of three logs: HWM-LOSS"),
         (7704, "the leader was copied before a member of the ISR led: HWM-ABOVE-ISR-PREFIX"),
     ],
 )
@@ -99,6 +102,8 @@ def test_histories_of_stopped_brokers_that_were_once_said_to_have_lost_records(s
         (1725, "a log start had moved to where an epoch begins: HWM-LOSS"),
         (4245, "the same, of the leader's log: DIV-HIDDEN"),
         (5761, "the leader's epoch file begins at the end of its log, in an epoch that began below: DIV-HIDDEN"),
+        (5690, "nobody led any more, and the last in sync was copied before it led: HWM-LOSS"),
+        (6414, "the same, and it has an epoch of before: HWM-LOSS"),
         (6601, "the log starts of both had moved to where an epoch begins: DIV-HIDDEN"),
     ],
 )

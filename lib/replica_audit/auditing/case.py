@@ -202,8 +202,12 @@ class Case:
         logs that are compared, and lost to nobody; None if nothing shows it (C.2, "Files in any order")."""
         if self.evidence.was_at_rest:
             return None
-        if why := self.why_led_later(item.follower, run.start_offset):
-            return why
+        end = run.end_offset if run.committed_range is None else run.committed_range.end_offset
+        for one in self.replicas:
+            # An epoch has one leader: who has its last record here has all of the run.
+            has_all = one.log_end_offset >= end and one.lineage.epoch_for_offset(end - 1) == run.replica_epoch
+            if (one is item.follower or has_all) and (why := self.why_led_later(one, run.start_offset)):
+                return why
         if why := why_older(self.reference.facts, run.start_offset, run.replica_epoch):
             return why
         proof = run.proof
@@ -211,6 +215,8 @@ class Case:
         if proof is None or marked is None or not marked.in_any_order:
             return None
         here, since = f"broker {marked.broker_id}", "and its high watermark may be of its log since"
+        if marked.directory.clean_shutdown and proof.kind == "checkpoint":
+            return f"the other files of {here} contradict its clean-shutdown flag, so they are of different moments, {since}"
         cut = later_entry(marked, self.replicas)
         if cut is not None and cut.start_offset < run.end_offset:
             return f"by its own epoch file the log of {here} was cut at {cut.start_offset} after it was copied, {since}"

@@ -454,7 +454,12 @@ def _why_older(case: Case) -> str:
             f"on, as broker {later.broker_id} does: its log was copied before it was cut there"
         )
     last = last_led(reference.history) if reference.leader_id is None else None
-    led = f"leads in epoch {reference.leader_epoch}" if last is None else f"led last, in epoch {last.leader_epoch},"
+    if last is not None:
+        led = f"led last, in epoch {last.leader_epoch},"
+    elif reference.leader_id is None:
+        led = f"led last, before epoch {reference.leader_epoch},"
+    else:
+        led = f"leads in epoch {reference.leader_epoch}"
     return (
         f"{name} {led} by {name_source(reference.source)}, and its own epoch file does not know that epoch: its files were copied "
         "before it began to lead"

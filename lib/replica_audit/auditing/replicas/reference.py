@@ -137,13 +137,15 @@ def choose_reference(
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     is_older = bool(led) and _predates(facts, given.leader_epoch, given, replicas)
-    term = given.leader_epoch if led else last.leader_epoch if stopped and last is not None else None
+    alone_in = _epoch_alone(facts, given) if last is None else None
+    term = given.leader_epoch if led else last.leader_epoch if stopped and last is not None else alone_in
     # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
     had_led = any(
         is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
     )
     cut_at = None if at_rest or had_led else later_entry(facts, replicas)
     is_older |= _led_before_it_went(facts, last, given, replicas)
+    is_older |= not facts.is_at_rest and _predates(facts, alone_in, given, replicas)
     predates = not (at_rest or had_led) and (is_older or cut_at is not None)
     leads_now = leader_id == facts.broker_id and not predates
     led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
@@ -231,6 +233,13 @@ def _led_before_it_went(
     if last is None or last.leader_id != facts.broker_id or facts.broker_id not in (leadership.fenced or ()):
         return False
     return not facts.is_at_rest and _predates(facts, last.leader_epoch, leadership, replicas)
+
+
+def _epoch_alone(facts: ReplicaFacts, leadership: Leadership) -> int | None:
+    """Epoch in which a replica led last, by a source that gives the present state alone: nobody leads, and it alone is in sync, as the leader
+    that goes last stays; the controller raises the epoch then. None of any other."""
+    is_alone = leadership.leader_id is None and leadership.isr is not None and {*leadership.isr} == {facts.broker_id}
+    return leadership.leader_epoch - 1 if is_alone and leadership.leader_epoch is not None else None
 
 
 def _of_later_epochs(

@@ -1,0 +1,84 @@
+"""Copies without a manifest: logs and checkpoints of different moments, and what was lost for sure all the same (C.2, "Files in any order")."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.scenario import Answer, audit
+from tests.support.scenes import log
+
+
+def loss(answer: Answer) -> tuple[str, set[tuple[str, str]]]:
+    """The verdict, and broker, severity of each HWM-LOSS."""
+    return answer.verdict, {(row["broker_id"], row["severity"]) for row in answer.found("HWM-LOSS")}
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "own", "quiesced", "lost"),
+    [
+        (2, ((0, 0), (1, 10)), None, True),
+        (3, ((0, 0), (1, 10)), None, False),
+        (3, ((0, 0), (1, 10)), True, True),
+        (3, ((0, 0), (2, 10)), None, True),
+        (3, (), None, False),
+        (3, (), True, True),
+    ],
+)
+def test_the_last_in_sync_without_a_leader_had_led_in_the_epoch_before(
+    tmp_path: Path, leader_epoch: int, own, quiesced: bool | None, lost: bool
+) -> None:
+    """Broker 2; its log was copied before that if its files do not know the epoch."""
+    brokers = {1: log(20, 20), 2: log(12 if own else 0, 10 if own else 0, own)}
+    answer = audit(
+        tmp_path, brokers, leader=None, isr=(2,), source="user", leader_epoch=leader_epoch, quiesced=quiesced
+    )
+    assert (answer.verdict == "COMMITTED_LOSS") is lost, answer
+    if not lost:
+        assert answer.verdict == "INCONCLUSIVE"
+        (told,) = answer.messages("CAP-SKEW")
+        assert told.startswith(
+            "broker 2 led last, before epoch 3, by the leadership file, and its own epoch file does"
+        ), told
+
+
+@pytest.mark.parametrize(("isr", "leader"), [((2, 3), None), ((2,), 2)])
+def test_it_is_not_known_of_one_among_several_in_sync(tmp_path: Path, isr: tuple[int, ...], leader: int | None) -> None:
+    """Any of them may have led."""
+    epochs = ((0, 0), (1, 10)) if leader is None else ((0, 0), (3, 10))
+    brokers = {1: log(20, 20), 2: log(12, 10, epochs), 3: log(11, 10, epochs)}
+    answer = audit(tmp_path, brokers, leader=leader, isr=isr, source="user", leader_epoch=3)
+    assert answer.verdict == "COMMITTED_LOSS", answer
+
+
+@pytest.mark.parametrize(("kept_to", "lost"), [(49, False), (48, True), (45, True)])
+def test_what_a_later_leaders_log_has_on_another_replica_is_not_lost(tmp_path: Path, kept_to: int, lost: bool) -> None:
+    """Broker 1 led in epoch 5 from 44 on, then somebody in epoch 6: broker 2 has records of that, and its epoch file was copied before."""
+    brokers = {
+        1: log(44, 37, ((3, 0), (5, 44))),
+        2: replace(log(54, 37, ((3, 0), (6, kept_to))), epochs=((3, 0),)),
+        3: log(49, 49, ((3, 0),)),
+    }
+    answer = audit(tmp_path, brokers, leader=3, isr=(1, 3), source="user", leader_epoch=3)
+    assert answer.mark["reference_id"] == 1
+    assert (answer.verdict == "COMMITTED_LOSS") is lost, answer
+    assert ((3, "critical") in loss(answer)[1]) is lost, answer
+
+
+@pytest.mark.parametrize(
+    ("flag", "flushed", "quiesced", "lost"),
+    [(True, 0, None, False), (True, 6, None, True), (False, 0, None, True), (True, 0, True, True)],
+    ids=["contradicted", "as a stop leaves it", "no flag", "stopped by the manifest"],
+)
+def test_a_mark_beside_a_flag_that_the_files_contradict_may_be_later_than_the_log(
+    tmp_path: Path, flag: bool, flushed: int, quiesced: bool | None, lost: bool
+) -> None:
+    """Broker 1 may have been cut at 0 and fetched from broker 2 before it was stopped."""
+    brokers = {1: log(6, 4, recovery_point=flushed, clean_shutdown=flag), 2: log(6, 0, ((2, 0),))}
+    answer = audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=quiesced)
+    assert (answer.verdict == "COMMITTED_LOSS") is lost, answer
+    (told,) = answer.found("HWM-LOSS", 1)
+    assert (told["severity"], "contradict its clean-shutdown flag" in told["message"]) == (
+        ("critical", False) if lost else ("high", True)
+    )
