@@ -74,12 +74,52 @@ def test_what_was_not_on_the_disk_yet_is_not_lost(tmp_path: Path, kind: str | No
     assert step.action == "capture" and "elect none" in step.text
 
 
-@pytest.mark.parametrize("kind", ["live", _LEFT_OUT])
+@pytest.mark.parametrize(("kind", "recovery_point"), [("live", 224), ("live", 300), ("live", None), (_LEFT_OUT, 0)])
 def test_a_file_that_was_copied_from_the_broker_after_its_checkpoint_has_what_that_has(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, recovery_point: int | None
 ) -> None:
-    brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=0) for one in (1, 2)}
+    """A segment that was deleted below a running broker leaves such files, too."""
+    brokers = {
+        one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=recovery_point) for one in (1, 2)
+    }
     assert _audit(tmp_path, brokers, kind).one("HWM-CP-ABOVE-LEO", 1)[0] == "high"
+
+
+def test_a_log_of_a_running_broker_that_ends_between_its_checkpoints_asks_whether_it_is_an_image(tmp_path: Path) -> None:
+    """It was LATENT_CORRUPTION: a broker that comes back without its tail writes its checkpoints anew."""
+    brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=0) for one in (1, 2)}
+    answer = _audit(tmp_path, brokers, "live")
+    assert answer.verdict == "INCONCLUSIVE" and not answer.codes("high"), answer
+    (told,) = answer.found("HWM-CP-ABOVE-LEO", 1)
+    assert (told["severity"], told["start_offset"], told["end_offset"]) == ("medium", 224, 424)
+    assert told["message"].endswith(
+        "manifest.json says that broker 1 ran, and the log directory of a running broker has no such files; if this is an image of its "
+        "disk, give that kind there, else copy the log directory again"
+    ), told["message"]
+    step = advise(audit_all(str(tmp_path), Settings())).steps[0]
+    assert step.action == "capture" and "elect none" in step.text
+
+
+@pytest.mark.parametrize(("mark", "told"), [(30, ("REP-LEADER-SHORTER", "high")), (35, ("CAP-SKEW", "medium"))])
+def test_a_leader_that_lost_its_page_cache_and_runs_again_has_written_its_checkpoint_anew(
+    tmp_path: Path, mark: int, told: tuple[str, str]
+) -> None:
+    """Its copy is the later one. With a checkpoint of before it may be an image."""
+    brokers = {
+        1: Replica(written(0, 30, 1), high_watermark=mark, recovery_point=10),
+        2: Replica(written(0, 40, 1), high_watermark=30),
+    }
+    answer = _audit(tmp_path, brokers, "live", begun={1: 10, 2: 5})
+    code, severity = told
+    assert answer.one(code, 2)[0] == severity, answer
+    assert answer.verdict == ("COMMITTED_LOSS" if mark == 30 else "INCONCLUSIVE")
+
+
+@pytest.mark.parametrize("kind", ["killed", "stopped"])
+def test_a_broker_that_was_down_has_no_such_excuse(tmp_path: Path, kind: str) -> None:
+    brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=0) for one in (1, 2)}
+    answer = _audit(tmp_path, brokers, kind)
+    assert answer.one("HWM-CP-ABOVE-LEO", 1)[:2] == ("critical", "likely") and answer.verdict == "COMMITTED_LOSS"
 
 
 @pytest.mark.parametrize("kind", ["image", "live", "killed"])

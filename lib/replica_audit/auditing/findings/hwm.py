@@ -456,7 +456,7 @@ def _unless_older(
         return found._replace(severity="info", verdict=None, confidence="suspect")
     left = _held_nowhere(case, facts, mark)
     times = case.options.times
-    if facts.is_live and not left:
+    if facts.is_live and not left and not times.is_doubted(facts):
         why = "its log was copied before its checkpoints"
         if times.is_image(facts):
             why = "an image of its disk lacks what was not on the disk yet"
@@ -574,7 +574,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None:
     """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
-    may_be_image = member.in_any_order and (not member.is_live or case.options.times.is_image(member))
+    may_be_image = member.in_any_order and (not member.is_live or case.options.times.may_be_image(member))
     if may_be_image and member.cannot_read(start, start + 1) and start >= member.flushed_end:
         return "these are damaged, or were not on its disk yet when an image of that was made, which nothing rules out"
     reference = case.reference

@@ -121,7 +121,7 @@ class CaptureTimes:
         |---|---|
         | of a broker that was down (`was_down`; if the manifest says `quiesced`, as if it was), or that are as a clean stop leaves them | no |
         | were read through the broker | no |
-        | may be those of an image of its disk (`CopiedLogDir.may_be_image`) | yes |
+        | may be those of an image of its disk (`may_be_image`) | yes |
         | were collected, or have a begin and an end in the manifest: then they are in the order of C.2 | no |
         | are any other | yes |
         """
@@ -130,8 +130,23 @@ class CaptureTimes:
         return self.of(facts) is None or self.may_be_image(facts)
 
     def may_be_image(self, facts: ReplicaFacts) -> bool:
-        """True if a replica's files may be those of an image of the disk that was made while its broker ran, by the manifest."""
-        return not facts.was_down and any(one.may_be_image for one in self._entries_of(*facts.key))
+        """True if a replica's files may be those of an image of the disk that was made while its broker ran, by the manifest, or against it
+        (`is_doubted`)."""
+        entries = self._entries_of(*facts.key)
+        return not facts.was_down and (any(one.may_be_image for one in entries) or self.is_doubted(facts))
+
+    def is_doubted(self, facts: ReplicaFacts) -> bool:
+        """True if the manifest has the log directory of a running broker copied in order, and the log ends between its recovery point and its
+        high watermark: one that comes back without its tail writes both anew, and a segment that is deleted below it ends the log where
+        that was flushed. So it is an image, or was copied in another order. Damaged batches up to that mark are no such end."""
+        entries = self._entries_of(*facts.key)
+        is_copy = any(one.kind == "live" for one in entries) and not any(one.is_evidence for one in entries)
+        if not is_copy or self.of(facts) is None or facts.end_is_open:
+            return False
+        flushed, mark = facts.directory.recovery_point_checkpoint, facts.directory.high_watermark_checkpoint
+        if flushed is None or mark is None:
+            return False
+        return flushed < facts.log_end_offset <= facts.found_end_offset < mark
 
     def is_image(self, facts: ReplicaFacts) -> bool:
         """True if the manifest says that."""
