@@ -79,13 +79,13 @@ def test_a_file_that_was_copied_from_the_broker_after_its_checkpoint_has_what_th
     tmp_path: Path, kind: str, recovery_point: int | None
 ) -> None:
     """A segment that was deleted below a running broker leaves such files, too."""
-    brokers = {
-        one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=recovery_point) for one in (1, 2)
-    }
+    brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=recovery_point) for one in (1, 2)}
     assert _audit(tmp_path, brokers, kind).one("HWM-CP-ABOVE-LEO", 1)[0] == "high"
 
 
-def test_a_log_of_a_running_broker_that_ends_between_its_checkpoints_asks_whether_it_is_an_image(tmp_path: Path) -> None:
+def test_a_log_of_a_running_broker_that_ends_between_its_checkpoints_asks_whether_it_is_an_image(
+    tmp_path: Path,
+) -> None:
     """It was LATENT_CORRUPTION: a broker that comes back without its tail writes its checkpoints anew."""
     brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=0) for one in (1, 2)}
     answer = _audit(tmp_path, brokers, "live")

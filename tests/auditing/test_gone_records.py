@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 
 import pytest
 from tests.support.captures import audit_whole
+from tests.support.coordinator_log import commit_marker
+from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import run_stages
 from tests.support.report_rows import finding
@@ -18,6 +20,9 @@ from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, earlier_losses
 from replica_audit.auditing.known_findings import compare_findings, parse_finding
 from replica_audit.config import Settings
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import Evidence
@@ -382,10 +387,17 @@ def test_what_a_mark_over_a_tail_that_is_cut_may_have_counted_is_suspect(tmp_pat
     assert (row["code"], row["confidence"]) == ("HWM-GONE", confidence)
 
 
-def _told_each_night(
-    tmp_path, *nights: dict[int, Replica], configs=({},), manifests=(), leaders=(1,)
-) -> list[list[dict]]:
-    """Findings of each night's audit on records that an earlier one saw; of `configs` and `leaders` the last goes on."""
+def _told_each_night(tmp_path, *nights: dict[int, Replica], **options) -> list[list[dict]]:
+    """Findings of each night's audit on records that an earlier one saw; `options` are those of `_each_night`."""
+    codes = ("HWM-GONE", "HWM-UNSEEN")
+    return [
+        [row for row in results.rows("findings") if row["code"] in codes]
+        for results in _each_night(tmp_path, *nights, **options)
+    ]
+
+
+def _each_night(tmp_path, *nights, configs=({},), manifests=(), leaders=(1,)) -> list[Results]:
+    """The audit of each night; of `configs` and `leaders` the last goes on."""
     found = []
     for number, brokers in enumerate(nights):
         directory = tmp_path / str(number)
@@ -394,9 +406,25 @@ def _told_each_night(
         write_snapshot(directory, brokers, [Listed(leader, (1, 2, 3), (1, 2), configs=named)], cluster_id="c")
         if number < len(manifests) and manifests[number]:
             (directory / "manifest.json").write_text(json.dumps(manifests[number]))
-        rows = run_stages(directory, tmp_path / "warehouse").results.rows("findings")
-        found.append([row for row in rows if row["code"] in ("HWM-GONE", "HWM-UNSEEN")])
+        found.append(run_stages(directory, tmp_path / "warehouse").results)
     return found
+
+
+@pytest.mark.parametrize("kind", ["marker", "record"])
+def test_of_a_lost_end_of_a_transaction_it_is_not_said_that_records_are_gone(tmp_path, kind):
+    """Broker 1 had it when it was deposed, and has followed broker 2 since."""
+    left = commit_marker(30, 1) if kind == "marker" else encode_batch(30, 1, 1)
+    old = Replica([*COMMITTED, left], high_watermark=31)
+    new = Replica([*COMMITTED, *written(30, 40, 2, "new ")], high_watermark=30)
+    nights = {1: old, 2: new, 3: new}, {1: new, 2: new, 3: new}, {1: new, 2: new, 3: new}
+    results = _each_night(tmp_path, *nights, leaders=(2,))
+    assert [[row["status"] for row in gone(one)] for one in results] == [[], ["new"], ["known"]]
+    said = [build_answer(one, build_verdict(one, "high")) for one in results]
+    texts = [" ".join([one.headline, *map(plain_text, one.more)]) for one in said]
+    what = {"marker": "Ends of transactions, or empty batches, but no records, that", "record": "Records that"}[kind]
+    for text in texts[1:]:
+        assert f"{what} an earlier audit saw" in text, text
+        assert ("Records that an earlier audit saw" in text) is (kind == "record"), text
 
 
 def test_a_second_loss_in_the_same_epoch_is_told_beside_the_first(tmp_path):

@@ -100,6 +100,12 @@ def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evide
     return EarlierLosses(tuple(_joined(_latest([*remembered, *runs]))), frozenset(told))
 
 
+def is_without_records(evidence: Iterable[Evidence]) -> bool:
+    """True for evidence of a run in which an earlier audit saw no record: ends of transactions, or empty batches."""
+    values = [one.value for one in evidence if one.kind == EARLIER and one.value]
+    return bool(values) and all(EarlierRun.from_text(value).records == 0 for value in values)
+
+
 def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
     """For each set of runs with the same start, the run of the latest audit with all its brokers."""
 

@@ -97,6 +97,8 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     )
 
 
+#: What is gone where no record is, as the subject of a sentence.
+_ENDS = "Ends of transactions, or empty batches, but no records,"
 #: Number of partitions that a headline names.
 _NAMED = 3
 
@@ -121,7 +123,8 @@ def _tell_headline(outcome: Outcome) -> Sentence:
             exist = _tell_holders(outcome.total.records, sorted(outcome.holders))
             return say(f"{records}, perhaps acknowledged, {exist}, in {where}.")
         case "gone_since":
-            return say(f"Records that an earlier audit saw are gone from every replica in {where}.")
+            what = "Records" if outcome.conditions.gone else _ENDS
+            return say(f"{what} that an earlier audit saw are gone from every replica in {where}.")
         case "gone_for_good":
             return say(f"Records that were committed are on no replica here any more in {where}.")
         case "differ":
@@ -281,9 +284,11 @@ def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
 
 def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
     """Sentences on records that are or may be lost although the captured replicas agree."""
-    if conditions.gone:
-        places = name_partitions(places_of(conditions.gone))
-        yield say(f"Records that an earlier audit saw in {places} are gone from every replica.")
+    for what, rows in (("Records", conditions.gone), (_ENDS, conditions.gone_ends)):
+        if rows:
+            yield say(
+                f"{what} that an earlier audit saw in {name_partitions(places_of(rows))} are gone from every replica."
+            )
     if conditions.past:
         times = conditions.past_times
         day = render_time(max(times))[:10] if times else "a day that is not known"

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar, get_args
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.earlier_losses import is_without_records
 from replica_audit.auditing.finding import Wanted, find_wanted
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
@@ -132,6 +133,8 @@ class Conditions(NamedTuple):
     past_times: tuple[int, ...]
     """Times (ms) of the elections in `past`, as far as the history has them."""
     gone: tuple[FindingRow, ...]
+    gone_ends: tuple[FindingRow, ...]
+    """The same of which no record is gone, but ends of transactions or empty batches."""
     no_files: tuple[FindingRow, ...]
     loud: bool
     """True if a finding is of medium severity or more."""
@@ -174,6 +177,7 @@ class Conditions(NamedTuple):
             self.past
             or self.returns
             or self.gone
+            or self.gone_ends
             or self.no_files
             or self.needed
             or self.cuts
@@ -202,7 +206,8 @@ def find_conditions(results: Results) -> Conditions:
         hanging=_slim(row for row in found if row.code == "TXN-HANGING"),
         past=_slim(past),
         past_times=tuple(election_times(past, results)),
-        gone=_slim(row for row in found if row.code == "HWM-GONE"),
+        gone=_slim(row for row in found if row.code == "HWM-GONE" and not is_without_records(row.evidence)),
+        gone_ends=_slim(row for row in found if row.code == "HWM-GONE" and is_without_records(row.evidence)),
         # Needed replicas have a more detailed sentence; the others need a broker to name.
         no_files=_slim(
             row
