@@ -34,13 +34,10 @@ from replica_audit.warehouse.attempts import (
 )
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
-from replica_audit.warehouse.table_layout import schema_of
 from replica_audit.warehouse.table_reads import (
-    PLACE_COLUMNS,
     PlacedFiles,
     WantedPlaces,
     keys_of,
-    place_keys,
     place_of_key,
 )
 
@@ -293,17 +290,6 @@ class _AuditedMarks(NamedTuple):
         wanted = WantedPlaces(map(place_of_key, keys.to_pylist()))
         return self._replace(marks=self.marks.among(wanted), replicas=self.replicas.among(wanted))
 
-    def names(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """`place_keys` of the partitions that the audit compared, and of those whose leader's log it had (`_Mark.had_leader`)."""
-        columns = schema_of("high_watermarks", (*PLACE_COLUMNS, "leader_id", "reference_id", "leadership_source"))
-        rows = pa.concat_tables([columns.empty_table(), *(part for _, part in self.marks.read(columns))])
-        is_led = pc.or_(
-            pc.fill_null(pc.equal(rows["leader_id"], rows["reference_id"]), False),
-            pc.equal(rows["leadership_source"], "inferred"),
-        )
-        keys = place_keys(rows)
-        return keys, keys.filter(is_led)
-
     def read(self, wanted: WantedPlaces) -> Iterator[tuple[_Mark, CommittedLog | None, bool]]:
         """The `wanted` partitions that the audit compared; None where the topic has no id, or the log no epochs or was compacted. True if
         no earlier audit counts."""
@@ -365,7 +351,7 @@ class CommittedRows:
                 if not one.marks.bounds:
                     continue
             check_large(warehouse, audit, _PROOFS, audit.audit_id)
-            here, led = one.names()
+            here, led = one.marks.keys_of_marks()
             new, settled = _in(unseen, here), _in(without_leader, led)
             if not number:
                 found.append(one)

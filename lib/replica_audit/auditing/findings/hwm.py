@@ -29,7 +29,6 @@ from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
-from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
 from replica_audit.batch_header import or_absent
 from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
@@ -505,7 +504,7 @@ def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) ->
     holes: Sequence[OffsetRange] = ()
     if other.is_about_to_go and other.segments:
         # What retention of its broker has passed is still there.
-        lineage, begin, holes = lineage_of_batches(other.epoch_starts), other.segments[0].base_offset, other.missing
+        lineage, begin, holes = other.found_batches, other.segments[0].base_offset, other.missing
     start, end = max(facts.log_end_offset, begin), min(other.log_end_offset, mark)
     if start >= end:
         return []

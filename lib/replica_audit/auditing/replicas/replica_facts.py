@@ -502,6 +502,11 @@ class ReplicaFacts:
             return self.lineage
         return readable_lineage(needed, self.log_start_offset, self.log_end_offset)
 
+    @property
+    def found_batches(self) -> Lineage:
+        """Lineage of all batches in the files, also of those below the log start."""
+        return lineage_of_batches(self.epoch_starts)
+
     def is_epochless(self, offset: int) -> bool:
         """True if the batch at `offset` has no epoch: it is of magic 0 or 1, or was when it was appended."""
         at = bisect_right(self.epoch_starts, offset, key=lambda entry: entry[1])
