@@ -260,12 +260,13 @@ class CaptureTimes:
 
 def _is_after(later_ms: int, later_ahead: int | None, earlier_ms: int, earlier_ahead: int | None) -> bool:
     """True if one time is after another by the clocks of two brokers and, if both are known, by that of their metadata logs, which
-    are the controller's (C.2, "Clocks")."""
-    if later_ms < earlier_ms + _CLOCKS_DIFFER_MS:
-        return False
+    are the controller's; by the latter alone if the clock of the later time is behind it, and the other is not off (C.2, "Clocks")."""
     if later_ahead is None or earlier_ahead is None:
-        return True
-    return later_ms - later_ahead >= earlier_ms - earlier_ahead + _METADATA_LAGS_MS
+        return later_ms >= earlier_ms + _CLOCKS_DIFFER_MS
+    by_controller = later_ms - later_ahead - (earlier_ms - earlier_ahead)
+    if later_ahead < -_CLOCKS_DIFFER_MS and abs(earlier_ahead) <= _CLOCKS_DIFFER_MS:
+        return by_controller >= _CLOCKS_DIFFER_MS
+    return later_ms >= earlier_ms + _CLOCKS_DIFFER_MS and by_controller >= _METADATA_LAGS_MS
 
 
 def times_of_manifest(brokers: Iterable[RawRow]) -> CaptureTimes:
