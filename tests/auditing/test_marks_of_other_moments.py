@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.scenario import Answer, audit
-from tests.support.scenes import log
+from tests.support.scenes import NEW, OLD, UNCLEAN_TO_2, log, scene
+from tests.support.snapshots import Replica
 
 
 def loss(answer: Answer) -> tuple[str, set[tuple[str, str]]]:
@@ -82,3 +83,9 @@ def test_a_mark_beside_a_flag_that_the_files_contradict_may_be_later_than_the_lo
     assert (told["severity"], "contradict its clean-shutdown flag" in told["message"]) == (
         ("critical", False) if lost else ("high", True)
     )
+
+
+def test_such_a_mark_counts_where_an_election_is_known_to_have_been_unclean(tmp_path: Path) -> None:
+    old = Replica(OLD, high_watermark=55, recovery_point=0, clean_shutdown=True)
+    answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    assert loss(answer) == ("COMMITTED_LOSS", {(1, "critical")}), answer

@@ -215,7 +215,8 @@ class Case:
         if proof is None or marked is None or not marked.in_any_order:
             return None
         here, since = f"broker {marked.broker_id}", "and its high watermark may be of its log since"
-        if marked.directory.clean_shutdown and proof.kind == "checkpoint":
+        is_unclean = run.cause is not None and run.cause.clean is False
+        if marked.directory.clean_shutdown and proof.kind == "checkpoint" and not is_unclean:
             return f"the other files of {here} contradict its clean-shutdown flag, so they are of different moments, {since}"
         cut = later_entry(marked, self.replicas)
         if cut is not None and cut.start_offset < run.end_offset:
