@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.scenario import Answer, audit, written, written_legacy
+from tests.support.scenes import change, scene
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.finding import finding
@@ -170,6 +171,15 @@ def test_how_many_of_the_assigned_replicas_are_in_sync(tmp_path, isr, replicas, 
     brokers = {1: Replica(LOG), 2: Replica(LOG)}
     answer = audit(tmp_path, brokers, leader=1 if isr else None, isr=isr, replicas=replicas)
     assert told(answer, "REP-UNDER-REPLICATED") == ({None: said} if said else {})
+
+
+@pytest.mark.parametrize(("isr", "is_told"), [((1, 2, 3), False), ((1, 2, 4), False), ((1, 2), True)])
+def test_what_a_reassignment_adds_is_not_missing_from_the_isr(tmp_path, isr, is_told):
+    moved = change(replicas=(4, 1, 2, 3), adding=(4,), isr=isr)
+    answer = scene(
+        tmp_path, {broker: Replica(written(0, 10 if broker == 4 else 30, 0)) for broker in (1, 2, 3, 4)}, moved
+    )
+    assert bool(answer.found("REP-UNDER-REPLICATED")) == is_told
 
 
 def test_who_is_in_sync_by_a_listing_that_is_older_than_the_logs_is_not_counted(tmp_path):

@@ -248,7 +248,9 @@ def _replication(case: Case) -> Iterator[Finding]:
     if isr is None or leadership is None or case.stopped:
         return
     assigned = leadership.replicas
-    if assigned is not None and len(isr) < len(assigned):
+    # As the leader counts them (`OngoingReassignmentState.replicationFactor`).
+    adding = leadership.history[-1].adding if leadership.history else ()
+    if assigned is not None and len(isr) < len(assigned) - len(adding):
         members = f": {name_brokers(sorted(isr))}" if isr else ""
         are = "are" if len(isr) > 1 else "is"
         yield finding(
