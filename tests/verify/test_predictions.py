@@ -109,6 +109,15 @@ def test_a_reassignment_that_goes_on_has_not_moved_its_leader_yet() -> None:
     assert [one.what for one in with_plan(_found(*rows, leader=1), plan).surprises] == ["leader"]
 
 
+def test_a_replica_that_a_reassignment_adds_may_have_fetched_only_a_part() -> None:
+    """A throttle of 1,500 bytes a second: 12 of 100 records after a minute (4.3.1)."""
+    row = _row(1, **CUT)._replace(end_after=25)
+    assert _verified(row, _row(2), is_moving=True, adding=frozenset({1})).surprises == []
+    assert [one.what for one in _verified(row, _row(2), is_moving=True).surprises] == ["log end"]
+    cut = row._replace(kept_to=15)
+    assert [one.what for one in _verified(cut, _row(2), adding=frozenset({1})).surprises] == ["kept to"]
+
+
 def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:
     assert _verified(_row(2), awaited=frozenset({1})).surprises == []
     (other,) = _verified(_row(2)).surprises
