@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.new_disks import BEHIND, add_disk
+from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, make_uuid, write_log_dir, write_snapshot
 
@@ -136,6 +138,43 @@ def test_a_broker_that_runs_may_run_on_the_empty_disk(tmp_path: Path, changes, u
     told = f"as broker-1, or with a copy of it, in its place: with {new} there instead, empty as in the snapshot"
     assert step.action == first and any(told in one for one in step.before) is not bool(new_has), plan.steps
     assert sum(told in one for one in [text for step in plan.steps for text in step.before]) == (0 if new_has else 1)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_left"),
+    [
+        (("stopped", "live"), True),
+        (("killed", "live"), True),
+        ((None, "live"), True),
+        (("live", "live"), False),
+        (("live", None), False),
+        (("stopped", "stopped"), False),
+    ],
+    ids=str,
+)
+def test_a_leader_that_ran_with_an_empty_disk_has_not_the_log_of_its_old_one(
+    tmp_path: Path, kinds: tuple[str | None, str | None], is_left: bool
+) -> None:
+    """With both it runs with a further disk, and nothing is wrong."""
+    dirs = [("broker-1", 1, kinds[0]), ("broker-1-new", 1, kinds[1]), ("broker-2", 2, "live"), ("broker-3", 3, "live")]
+    write_snapshot(
+        tmp_path,
+        {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND},
+        metadata={100: write.history(_BEGIN, _ALONE)},
+    )
+    add_disk(tmp_path)
+    said = [{"broker_id": broker, "log_dir": name, "kind": kind} for name, broker, kind in dirs]
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    assert answer.verdict == ("INCONCLUSIVE" if is_left else "LAGGING"), answer
+    assert bool(answer.found("CAP-MISSING-REPLICA", 1)) == is_left == bool(answer.found("META-DUP-DIR", 1)), answer
+    if is_left:
+        assert "ran with an empty log directory" in answer.messages("META-DUP-DIR")[0]
+        assert "another log than broker-1/orders-0 on its other disk" in answer.messages("CAP-MISSING-REPLICA")[0]
+        copy, stop = (step for step in plan_elections(found).steps if step.action in ("copy", "capture"))
+        assert copy.snapshot == ("broker-1/orders-0",)
+        assert stop.text.startswith("Stop broker 1 where it runs: when it was copied it ran with broker-1-new"), stop
 
 
 @pytest.mark.parametrize("has_new", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +21,15 @@ def add_disk(snapshot: Path, files: Iterable[str] = (), broker: int = 1) -> str:
     for name in files:
         (new / name).write_text("0\n0\n")
     return new.name
+
+
+def write_left_disk(path: Path) -> Path:
+    """Those of `write_new_disks`; broker 1 ran with the empty one by a manifest."""
+    write_new_disks(path)
+    kinds = {"broker-1": "stopped", "broker-1-less": "stopped", "broker-1-new": "live"}
+    said = [{"broker_id": 1, "log_dir": log_dir, "kind": kind} for log_dir, kind in kinds.items()]
+    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    return path
 
 
 def write_new_disks(path: Path) -> Path:

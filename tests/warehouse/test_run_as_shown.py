@@ -22,7 +22,7 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
 from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
-from tests.support.new_disks import write_new_disks
+from tests.support.new_disks import write_left_disk, write_new_disks
 from tests.support.remote_log import LEADS, copied, with_remote
 from tests.support.remote_stores import plain_path, put, segment_id, write_listing
 from tests.support.samples import SAMPLES, TEXTBOOK, write_cluster
@@ -86,6 +86,7 @@ SNAPSHOTS: dict[str, Callable[[Path], Path]] = {
     "a broker that is not captured": lambda path: without(FIXTURES / "diverged-unclean", path / "part", brokers=[0]),
     "what brokers answered": lambda path: write_observed(path / "observed"),
     "a new, empty disk": lambda path: write_new_disks(path / "disks"),
+    "a disk that its broker left": lambda path: write_left_disk(path / "disks"),
     "observations": lambda path: ATTACKS / "07-timeline" / "first-hw-unknown",
 }
 

@@ -107,7 +107,11 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
         of_brokers[facts.broker_id].append(facts)
     kept: tuple[ReplicaFacts, ...] = ()
     duplicates: list[ReplicaFacts] = []
-    for own in of_brokers.values():
+    left = {broker for broker, own in of_brokers.items() if all(times.has_left(*facts.key) for facts in own)}
+    for broker, own in of_brokers.items():
+        if broker in left and len(left) < len(of_brokers):
+            duplicates += own
+            continue
         used, *seconds = own if len(own) == 1 else _in_use_first(own, known, evidence)
         kept += (used,)
         duplicates += seconds

@@ -253,7 +253,7 @@ def _open_with_leadership(
 def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
     """Resolve options from the settings, else the manifest. Raises UsageError for a malformed version."""
     manifest = inventory.manifest or Manifest(None, None, ())
-    times = CaptureTimes(manifest.brokers)
+    times = CaptureTimes(manifest.brokers, inventory.blank)
     return resolve_options(
         settings,
         manifest.kafka_version,

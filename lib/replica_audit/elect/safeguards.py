@@ -375,7 +375,11 @@ def _capture(
         is_blank = broker in state.blank
         others = tuple(place for place in places if is_blank or (place, broker) in matrix.other_logs)
         if others:
-            yield _find_log(broker, others, state, copies, candidate_id)
+            old = {one.log_dir for place in others for one in matrix.other_disks(place, broker)}
+            if is_blank and old:
+                yield _leave_new_disk(broker, others, state.blank[broker], sorted(old), copies)
+            else:
+                yield _find_log(broker, others, state, copies, candidate_id)
         if rest := tuple(place for place in places if place not in others):
             groups[rest, state.liveness(broker)].append(broker)
     for (together, _), brokers in groups.items():
@@ -398,6 +402,22 @@ def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -
     """What to do where a log of these partitions is lost; `candidate_id` as for `safeguard_steps`."""
     these = "this partition" if len(places) == 1 else "these partitions"
     return f"follow the plan of elect with {these} and --candidate instead" if candidate_id is None else "go on without"
+
+
+def _leave_new_disk(
+    broker: int, places: tuple[TopicPartition, ...], blank: Sequence[str], old: Sequence[str], copies: Copies
+) -> Step:
+    """Step for a broker that ran with an empty log dir, of which the disk that it had before is here."""
+    return Step(
+        action="capture",
+        text=f"Stop broker {broker} where it runs: when it was copied it ran with {list_names(blank)}, which was empty, and whoever follows "
+        f"it is cut to what it has there. Copy {list_places(places)} from there (LOG_DIR_OF_{broker} is here that log directory, "
+        f"wherever it is mounted) into {list_names(blank)} of the snapshot, and audit again. If it has none still, take {list_names(blank)} out "
+        f"of the snapshot: {list_names(old)} has what the broker had before, and is to be put back in its place",
+        brokers=(broker,),
+        partitions=places,
+        commands=(copies.of_partitions(broker, places),),
+    )
 
 
 def _find_log(

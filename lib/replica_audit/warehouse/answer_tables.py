@@ -259,7 +259,7 @@ def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> SnapshotRow |
 def capture_times(snapshot: SnapshotRow | None) -> CaptureTimes:
     """Times of the copies of a snapshot, as far as its manifest has them."""
     manifest = json.loads((snapshot and snapshot.manifest) or "{}")
-    return times_of_manifest(manifest.get("brokers") or ())
+    return times_of_manifest(manifest.get("brokers") or (), (snapshot and snapshot.blank) or {})
 
 
 #: Report tables that the ingest writes.

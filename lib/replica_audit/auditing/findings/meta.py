@@ -274,10 +274,17 @@ def _identity(case: Case) -> Iterator[Finding]:
     for facts in case.duplicates:
         if facts.is_earlier:
             continue
+        text = f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used"
+        if case.options.times.has_left(*facts.key):
+            text = (
+                f"broker {facts.broker_id} ran with an empty log directory when that was copied, by the manifest, and not with the disk that "
+                f"has '{facts.directory.path}', which was not used"
+            )
+        elif facts.may_be_in_use:
+            text += ", since it is the longer one and nothing says which the broker uses"
         yield finding(
             META_DUP_DIR,
-            f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used"
-            + (", since it is the longer one and nothing says which the broker uses" if facts.may_be_in_use else ""),
+            text,
             broker_id=facts.broker_id,
             evidence=[in_directory(facts, f"log end {facts.log_end_offset}")],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -33,6 +33,8 @@ class CaptureTimes:
     """Copied log dirs of a snapshot with their times."""
 
     copies: tuple[CopiedLogDir, ...] = ()
+    blank: Mapping[str, int] = field(default_factory=dict)
+    """Brokers of log dirs that have nothing (`Inventory.blank`)."""
 
     @cached_property
     def _of_broker(self) -> Mapping[int, Sequence[CopiedLogDir]]:
@@ -92,6 +94,11 @@ class CaptureTimes:
         """True if the manifest says that the broker was up."""
         kinds = self._kinds_of(broker_id, log_dir)
         return bool(kinds) and kinds <= UP_KINDS
+
+    def has_left(self, broker_id: int, log_dir: str) -> bool:
+        """True if by the manifest the broker ran with a log dir that had nothing, and not with this one."""
+        runs_on = (path for path, owner in self.blank.items() if owner == broker_id)
+        return any(self.was_live(broker_id, path) for path in runs_on) and not self.was_live(broker_id, log_dir)
 
     def state_when_copied(self, facts: ReplicaFacts, leadership: Leadership | None) -> CopiedState:
         """State of a replica's broker during the copy, by the first line that fits (C.2, "Down when copied").
@@ -269,6 +276,6 @@ def _is_after(later_ms: int, later_ahead: int | None, earlier_ms: int, earlier_a
     return later_ms >= earlier_ms + _CLOCKS_DIFFER_MS and by_controller >= _METADATA_LAGS_MS
 
 
-def times_of_manifest(brokers: Iterable[RawRow]) -> CaptureTimes:
-    """Make times from the `brokers` of a manifest, in its JSON form (also stored by `spark/ingest.py`)."""
-    return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
+def times_of_manifest(brokers: Iterable[RawRow], blank: Mapping[str, int]) -> CaptureTimes:
+    """Make times from the `brokers` of a manifest, in its JSON form (also stored by an ingest)."""
+    return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers), blank)
