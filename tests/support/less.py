@@ -71,11 +71,15 @@ def some_parts(snapshot: Path, count: int, seed: object) -> Iterator[list[str]]:
 
 
 def rows_of(results: Results, table: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """The rows of a table by partition; one without rows is not there."""
-    found = defaultdict(list)
-    for row in results.rows(table):
-        found[row["topic"], row["partition"]].append(row)
-    return dict(found)
+    """The rows of a table by partition, which nobody may change; one without rows is not there."""
+
+    def by_partition() -> dict[tuple[str, int], list[dict[str, Any]]]:
+        found = defaultdict(list)
+        for row in results.rows(table):
+            found[row["topic"], row["partition"]].append(row)
+        return dict(found)
+
+    return results.once(f"{table} by partition", dict, by_partition)
 
 
 #: Verdicts that see no loss.
