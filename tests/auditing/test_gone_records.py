@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from tests.support.captures import audit_whole
@@ -276,6 +278,18 @@ def test_a_finding_that_is_known_without_a_baseline_stays_known():
 
 
 COMMITTED = written(0, 30, 1)
+ALL_EQUAL = dict.fromkeys((1, 2, 3), Replica(COMMITTED))
+
+
+@pytest.fixture(scope="module")
+def after_nights(tmp_path_factory) -> dict[int, Path]:
+    """By the number of nights, one or two, a warehouse after audits of ALL_EQUAL, which told nothing."""
+    found: dict[int, Path] = {}
+    for number in (1, 2):
+        place = tmp_path_factory.mktemp("night")
+        assert _told_each_night(place, ALL_EQUAL, since=found.get(number - 1)) == [[]]
+        found[number] = place / "warehouse"
+    return found
 
 
 @pytest.mark.parametrize(
@@ -288,20 +302,16 @@ COMMITTED = written(0, 30, 1)
     ],
     ids=["cut everywhere", "one log is not here", "one log still has them", "nothing is cut"],
 )
-def test_committed_records_that_all_logs_lost_since_an_audit_are_told(tmp_path, after, missing, told):
+def test_committed_records_that_all_logs_lost_since_an_audit_are_told(after_nights, tmp_path, after, missing, told):
     """All replicas had 30 records of epoch 1, and a later leader wrote in epoch 2 where its log ended."""
-    all_equal = dict.fromkeys((1, 2, 3), Replica(COMMITTED))
     cut = {broker: Replica(written(0, end, 1)) for broker, end in after.items() if broker not in missing}
     cut[1] = Replica([*written(0, after[1], 1), *written(after[1], 40, 2, "new ")])
     cut[2] = cut[1]
-    found = _told_each_night(tmp_path, all_equal, all_equal, cut, cut)
-    assert not found[0] and not found[1]
-    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[2]] == told, found
-    for row, (_, start, end) in zip(found[2], told, strict=True):
+    first, second = _told_each_night(tmp_path, cut, cut, since=after_nights[2])
+    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in first] == told, first
+    for row, (_, start, end) in zip(first, told, strict=True):
         assert f"offsets {start} to {end - 1}" in row["message"] and "brokers 1, 2 and 3 held" in row["message"]
-    assert [(row["finding_id"], row["status"]) for row in found[3]] == [
-        (row["finding_id"], "known") for row in found[2]
-    ]
+    assert [(row["finding_id"], row["status"]) for row in second] == [(row["finding_id"], "known") for row in first]
 
 
 @pytest.mark.parametrize(
@@ -314,20 +324,16 @@ def test_committed_records_that_all_logs_lost_since_an_audit_are_told(tmp_path, 
     ],
 )
 def test_of_logs_that_are_all_empty_the_time_of_their_copies_tells_which_audit_was_the_later(
-    tmp_path, begun, kind, told
+    after_nights, tmp_path, begun, kind, told
 ):
     """Nobody says an epoch: it was CONSISTENT."""
-    sound, empty = (dict.fromkeys((1, 2, 3), Replica(batches)) for batches in (COMMITTED, ()))
+    empty = dict.fromkeys((1, 2, 3), Replica(()))
     times = {"started": f"{begun}T00:00:00Z", "finished": f"{begun}T00:00:09Z", "kind": kind}
-    entries = [{"broker_id": one, "log_dir": f"broker-{one}", **times} for one in sound]
+    entries = [{"broker_id": one, "log_dir": f"broker-{one}", **times} for one in empty]
     manifest = {"schema_version": 1, "brokers": entries if begun else []}
-    found = _told_each_night(tmp_path, sound, empty, empty, manifests=(None, manifest, manifest))
-    assert [[(row["code"], row["status"]) for row in rows] for rows in found] == [
-        [],
-        [(told, "new")],
-        [(told, "known")],
-    ]
-    (row,) = found[1]
+    found = _told_each_night(tmp_path, empty, empty, manifests=(manifest, manifest), since=after_nights[1])
+    assert [[(row["code"], row["status"]) for row in rows] for rows in found] == [[(told, "new")], [(told, "known")]]
+    (row,) = found[0]
     assert (row["start_offset"], row["end_offset"]) == (0, 30)
     assert ("the snapshot is from before that audit" in row["message"]) is (told == "HWM-UNSEEN")
 
@@ -396,9 +402,13 @@ def _told_each_night(tmp_path, *nights: dict[int, Replica], **options) -> list[l
     ]
 
 
-def _each_night(tmp_path, *nights, configs=({},), manifests=(), leaders=(1,)) -> list[Results]:
-    """The audit of each night; of `configs` and `leaders` the last goes on."""
+def _each_night(
+    tmp_path: Path, *nights, configs=({},), manifests=(), leaders=(1,), since: Path | None = None
+) -> list[Results]:
+    """The audit of each night, the first after those in the warehouse `since`; of `configs` and `leaders` the last goes on."""
     found = []
+    if since is not None:
+        shutil.copytree(since, tmp_path / "warehouse")
     for number, brokers in enumerate(nights):
         directory = tmp_path / str(number)
         named = configs[min(number, len(configs) - 1)]
@@ -427,14 +437,12 @@ def test_of_a_lost_end_of_a_transaction_it_is_not_said_that_records_are_gone(tmp
         assert ("Records that an earlier audit saw" in text) is (kind == "record"), text
 
 
-def test_a_second_loss_in_the_same_epoch_is_told_beside_the_first(tmp_path):
-    nights = [
-        COMMITTED,
-        *([*written(0, end, 1), *written(end, 40, epoch, f"{epoch} ")] for end, epoch in ((25, 2), (20, 3))),
-    ]
-    found = _told_each_night(tmp_path, *(dict.fromkeys((1, 2, 3), Replica(batches)) for batches in nights))
+def test_a_second_loss_in_the_same_epoch_is_told_beside_the_first(after_nights, tmp_path):
+    nights = [[*written(0, end, 1), *written(end, 40, epoch, f"{epoch} ")] for end, epoch in ((25, 2), (20, 3))]
+    replicas = (dict.fromkeys((1, 2, 3), Replica(batches)) for batches in nights)
+    found = _told_each_night(tmp_path, *replicas, since=after_nights[1])
     told = [sorted((row["start_offset"], row["end_offset"], row["status"]) for row in rows) for rows in found]
-    assert told == [[], [(25, 30, "new")], [(20, 25, "new"), (25, 30, "known"), (25, 40, "new")]]
+    assert told == [[(25, 30, "new")], [(20, 25, "new"), (25, 30, "known"), (25, 40, "new")]]
 
 
 def test_a_log_that_was_compacted_until_an_audit_has_lost_nothing_to_it(tmp_path):
