@@ -157,6 +157,10 @@ class StoredRows(Protocol):
     """All rows of the audited partitions, read some partitions at a time and in order."""
 
     @property
+    def places(self) -> Sequence[TopicPartition]:
+        """The audited partitions, in order."""
+
+    @property
     def outlet(self) -> str | None:
         """A directory that tasks and this process can reach, for results of `map`; None if it runs in this process."""
 
@@ -255,7 +259,9 @@ class Results(ReportRows):
     @cached_property
     def partition_of(self) -> Mapping[TopicPartition, PartitionRow]:
         """The row of each audited partition."""
-        return {place_of(row): row for row in self.partitions}
+        # Of many partitions each name is held once.
+        places = map(place_of, self.partitions) if self.stored is None else self.stored.places
+        return dict(zip(places, self.partitions, strict=True))
 
     def unplaced(self, tables: Iterable[str]) -> dict[str, list[Any]]:
         """Rows of `tables` without an audited partition, all of which are held."""

@@ -17,11 +17,12 @@ from tests.support.report_rows import objects, orders_row, partition, results, r
 from replica_audit.config import Settings
 from replica_audit.elect import decisions
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.report.facts.lost_writers import READER_LIMIT, writers_of
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.markdown import READER_LIMIT, render_markdown
+from replica_audit.report.markdown import render_markdown
 from replica_audit.report.page import document
 from replica_audit.report.page.content import build_pieces
-from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, writers_of
+from replica_audit.report.readers_and_writers import find_hits, hit_groups_of
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import GroupOffsetRow

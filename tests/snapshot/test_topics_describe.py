@@ -120,7 +120,7 @@ def test_of_a_list_of_very_many_partitions_one_entry_is_held_as_json():
     found = parse_leadership(text, "leadership.json")
     held, peak = (size / len(found) for size in tracemalloc.get_traced_memory())
     tracemalloc.stop()
-    assert held < 330 and peak < 1.5 * held
+    assert held < 230 and peak - held < 150
     assert len({id(one.configs) for one in found} | {id(one.topic) for one in found}) == 2
 
 

@@ -35,6 +35,7 @@ from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Candidate, plan_object
 from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.report import show_text
+from replica_audit.report.facts import conditions
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import KnownState, PartitionRows, Results, place_of
@@ -290,6 +291,10 @@ def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_ord
             assert len(advise(told).decisions) > copies
             held.append((count_held(Candidate), count_held(PartitionRows)))
         passes.append({kind: max(Counter(one for one in opened if one[1] is kind).values()) for _, kind in opened})
+        names = [one for step in advise(told).steps for one in step.partitions]
+        assert len({*map(id, names)}) == len({*names}) < len(names)
+        # Names of audited partitions are held once, and those of whose assignment nothing tells are counted.
+        assert all(one is other for one, other in zip(told.partition_of, told.stored.places, strict=True))
     assert held[0] == held[1] and min(held[0]) > 0, held
     assert passes[0] == passes[1] and passes[0][ElectionRow] <= 2 and max(passes[0].values()) <= 6, passes
 
@@ -297,17 +302,21 @@ def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_ord
 def test_replicas_of_partitions_with_something_to_decide_come_with_their_costs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No row is held for twice as many that hold what the leader lacks."""
+    """No row is held for twice as many that hold what the leader lacks, nor for those who wrote it."""
     monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
-    held, holding = [], []
+    monkeypatch.setattr(detailed_partitions, "NAMED", 2)
+    held, holding, writers, written = [], [], [], []
     for copies in (2, 5):
         clone_capture(FIXTURES / "diverged-multi", tmp_path / f"{copies}", copies)
         ran = run_stages(tmp_path / f"{copies}", tmp_path / f"w{copies}", driver_rows=1)
         told = load_results(ran.warehouse, None, "high")
         held.append(len(told.replicas))
         holding.append(len([*Matrix(told).holding()]))
+        writers.append(len(told.lost_producers))
+        written.append(sum(len(part.lost_producers) for part in told.parts()))
     # One row of each broker says whether it was stopped; which one, follows from the names of files.
     assert abs(held[1] - held[0]) <= 2 and 0 < 2 * holding[0] == holding[1], (held, holding)
+    assert writers[0] == writers[1] and 0 < 2 * written[0] <= written[1], (writers, written)
 
 
 def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
@@ -357,7 +366,7 @@ def test_what_was_collected_earlier_is_no_source_of_records_whichever_partitions
         replicas=[orders_row("replicas", broker_id=1, log_dir="broker-1", role="leader"), copy],
         elections=[orders_row("elections", **election, dropped_records=0, beside=[*beside, *aside])],
     )
-    told = replace(whole, replicas=[], elections=[], stored=whole)
+    told = replace(whole, replicas=[], elections=[], stored=answer_parts.AnswerParts([*whole.partition_of], {}, ()))
     remember_costs(told, [pack_costs(whole, None)])
     for found in (whole, told):
         assert [one.directory for one in Matrix(found).sources(("orders", 0), 1)] == [aside[0]["log_dir"]]
@@ -384,3 +393,19 @@ def test_records_of_compacted_topics_are_put_back_beside_later_values_whichever_
             ]
         assert commands[0] == commands[1] and len(commands[0]) == 2
         assert all(("--skip-superseded" in command) is skips for command in commands[0])
+
+
+def test_of_partitions_whose_assignment_nothing_tells_few_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_parts, "STRETCH", 100)
+    monkeypatch.setattr(conditions, "NAMED", 5)
+    for partitions in (9, 18):
+        place = tmp_path / str(partitions)
+        copies = [Replica(written(0, 10, 0), partition=number, high_watermark=10) for number in range(partitions)]
+        write_snapshot(place / "copied", {1: copies, 2: copies})
+        with monkeypatch.context() as patch:
+            whole, told = whole_and_told(run_stages(place / "copied", place / "warehouse"), patch)
+            compared = conditions.whole_audit(told).conditions.compared
+            assert len(compared.unassigned) == 5 and compared.unassigned_count == partitions
+            check_alike(whole, told, place)

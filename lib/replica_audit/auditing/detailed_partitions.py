@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from replica_audit.literals import VERDICTS
 from replica_audit.model import TopicPartition
@@ -18,10 +18,23 @@ DETAILED = 2_000
 #: Maximum number of partitions that a text names one by one.
 NAMED = 40
 
+#: Of what `ranked` sorts by, the last one first.
+_KEYS: tuple[Callable[[PartitionRow], str | int], ...] = (
+    attrgetter("partition"),
+    attrgetter("topic"),
+    lambda row: -(row.lost_records or 0),
+    lambda row: -(row.lost_committed or 0),
+    lambda row: VERDICTS.index(row.verdict),
+)
+
 
 def ranked(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
     """Sort by worst verdict, then most committed records lost, then most records lost, then name."""
-    return sorted(partitions, key=_rank)
+    found = list(partitions)
+    # By one column after the other, the last one first: of many rows keys of all columns take more memory than they do.
+    for key in _KEYS:
+        found.sort(key=key)
+    return found
 
 
 def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> list[PartitionRow]:
@@ -41,12 +54,8 @@ def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> lis
 def told_places(partitions: Sequence[PartitionRow]) -> frozenset[TopicPartition]:
     """Partitions in detail, and those at the start of lists sorted by loss or by name."""
     by_name = nsmallest(NAMED, partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
-    told = (*detailed(partitions), *nsmallest(NAMED, partitions, key=_rank), *by_name)
+    told = (*detailed(partitions), *ranked(partitions)[:NAMED], *by_name)
     return frozenset(place_of(row) for row in told)
-
-
-def _rank(row: PartitionRow) -> tuple[int, int, int, str, int]:
-    return *_badness(row), row.topic, row.partition
 
 
 def _badness(row: PartitionRow) -> tuple[int, int, int]:

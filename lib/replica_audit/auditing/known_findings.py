@@ -328,6 +328,10 @@ class ComparedRows(NamedTuple):
     baseline: Baseline
 
     @property
+    def places(self) -> Sequence[TopicPartition]:
+        return self.stored.places
+
+    @property
     def outlet(self) -> str | None:
         return self.stored.outlet
 

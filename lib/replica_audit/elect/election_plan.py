@@ -188,6 +188,12 @@ def plan_elections(
     ]
     if first or outcome.steps:
         first = [*check_disks(results, matrix, outcome.decisions), *first]
+    # Each step names its partitions: a name is held once.
+    names_of: dict[TopicPartition, TopicPartition] = {}
+    numbered = (
+        replace(step, number=number, partitions=tuple(names_of.setdefault(one, one) for one in step.partitions))
+        for number, step in enumerate((*first, *outcome.steps, *last), 1)
+    )
     return Plan(
         cluster_id=results.audit["cluster_id"],
         tool_version=__version__,
@@ -199,10 +205,7 @@ def plan_elections(
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown | state.unheard)),
         decisions=outcome.decisions,
-        steps=tuple(
-            name_disk(replace(step, number=number), matrix, state)
-            for number, step in enumerate((*first, *outcome.steps, *last), 1)
-        ),
+        steps=tuple(name_disk(step, matrix, state) for step in numbered),
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,

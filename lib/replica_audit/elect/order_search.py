@@ -72,22 +72,23 @@ class Search:
 
     def _served(self, decisions: Sequence[Decision]) -> Try:
         """The outcome for these candidates, or for equal ones if they have no order, whichever serves more."""
-        tried = {(place_of(one), one.candidate_id) for one in decisions}
+        tried: set[tuple[TopicPartition, int]] = set()
         best: Try | None = None
         while True:
             found = self.tried(decisions)
             if best is None or len(found.unserved) < len(best.unserved):
                 best = found
+            unserved = [one for one in found.decisions if place_of(one) in found.unserved]
+            tried |= {(place_of(one), one.candidate_id) for one in unserved}
             others = {
                 place_of(one): equal
-                for one in found.decisions
-                if place_of(one) in found.unserved and not one.asked
+                for one in unserved
+                if not one.asked
                 for equal in one.equals
                 if (place_of(one), equal) not in tried
             }
             if not others or self._is_over:
                 return best
-            tried |= set(others.items())
             decisions = [
                 one
                 if (equal := others.get(place_of(one))) is None

@@ -357,7 +357,7 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
     if compared.unassigned:
         least, most = min(compared.copies), max(compared.copies)
         copies = f"{least} copies" if least == most else f"{least} to {most} copies"
-        places = name_partitions(compared.unassigned)
+        places = name_partitions(compared.unassigned, of=compared.unassigned_count)
         yield say(
             f"No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
         )

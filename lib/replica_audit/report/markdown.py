@@ -14,15 +14,15 @@ from replica_audit.report.facts.by_partition import (
     worst_of_each,
     worst_partitions,
 )
+from replica_audit.report.facts.conditions import whole_audit
+from replica_audit.report.facts.lost_writers import READER_LIMIT, LostWriter
 from replica_audit.report.layout import clean, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import (
     HitGroup,
-    LostWriter,
     find_hits,
     hit_groups_of,
     tell_group,
     tell_writer,
-    writers_of,
 )
 from replica_audit.report.sentences import Sentence
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
@@ -34,8 +34,6 @@ from replica_audit.text import count
 #: Maximum numbers of partitions and findings listed; the page and audit.json have all.
 PARTITION_LIMIT = 20
 FINDING_LIMIT = 20
-#: Maximum number of consumer groups, and of producers of lost records.
-READER_LIMIT = 8
 _MARKS = {"bad": "❌", "warn": "⚠️", "unknown": "❓", "good": "✅"}
 #: Text that GitHub and others turn into links or markup even if escaped; it is rendered as code.
 _LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
@@ -113,17 +111,15 @@ def _readers_and_writers(results: Results) -> list[str]:
     """Affected consumer groups and the producers of lost records, worst partition first; empty if there are none."""
     hits = find_hits(results)
     groups: list[tuple[PartitionRow, HitGroup]] = []
-    writers: list[tuple[PartitionRow, LostWriter]] = []
+    writers = whole_audit(results).writers
     offsets = by_place(results.group_offsets)
-    producers = by_place(results.lost_producers)
     for row in worst_partitions(results):
         place = place_of(row)
         groups += ((row, one) for one in hit_groups_of(offsets.get(place, ()), hits.get(place, {})))
-        writers += ((row, one) for one in writers_of(producers.get(place, ())))
     blocks = []
     for title, table, found, lines in (
         ("Consumer groups that are hit", "group_offsets", len(groups), starmap(_group, groups)),
-        ("Who wrote the lost records", "lost_producers", len(writers), starmap(_writer, writers)),
+        ("Who wrote the lost records", "lost_producers", writers.total, starmap(_writer, writers.worst)),
     ):
         if found:
             left = found - READER_LIMIT

@@ -5,14 +5,14 @@ Group names and producer ids are metadata; no content of a record is shown.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from replica_audit.model import TopicPartition
+from replica_audit.report.facts.lost_writers import LostWriter
 from replica_audit.report.layout import render_range
 from replica_audit.results import Results
-from replica_audit.schema import GroupOffsetRow, LostProducerRow
+from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, render_time
 
 #: Groups affected by the election of each candidate, by partition.
@@ -40,29 +40,12 @@ class HitGroup(NamedTuple):
     """Candidates whose election affects it."""
 
 
-class LostWriter(NamedTuple):
-    """A producer of lost records, and the brokers that hold the same records of it."""
-
-    records: LostProducerRow
-    """Row of the first broker."""
-    brokers: Sequence[int]
-
-
 def hit_groups_of(rows: Sequence[GroupOffsetRow], hits: Mapping[int, Collection[str]]) -> list[HitGroup]:
     """Groups of one partition that are affected now or by a choice of leader, worst first."""
     told = [HitGroup(row, sorted(one for one, groups in hits.items() if row.group in groups)) for row in rows]
     affected = [one for one in told if one.offset.effect in _EFFECTS or one.hit_by]
     rank = {effect: number for number, effect in enumerate(_EFFECTS)}
     return sorted(affected, key=lambda one: (rank.get(one.offset.effect or "", len(rank)), one.offset.group))
-
-
-def writers_of(rows: Sequence[LostProducerRow]) -> list[LostWriter]:
-    """Producers of one partition's lost records, most records first."""
-    same: dict[LostProducerRow, list[LostProducerRow]] = defaultdict(list)
-    for row in rows:
-        same[row._replace(broker_id=-1)].append(row)
-    writers = [LostWriter(some[0], sorted(row.broker_id for row in some)) for some in same.values()]
-    return sorted(writers, key=lambda one: (-one.records.record_count, one.records.start_offset, one.brokers))
 
 
 def tell_group(group: HitGroup, reference_id: int | None) -> str:

@@ -39,17 +39,18 @@ def join_words(words: Sequence[object]) -> str:
     return listed(map(clean, words)) or "none"
 
 
-def join_some(words: Sequence[object], limit: int, noun: str) -> str:
-    """Join the first `limit` words and add the number of others, e.g. "a-0, a-1 and 7 more partitions"."""
-    if len(words) <= limit:
+def join_some(words: Sequence[object], limit: int, noun: str, of: int = 0) -> str:
+    """Join the first `limit` words and add the number of others, e.g. "a-0, a-1 and 7 more partitions"; the words are the first ones
+    `of` so many, if that is more."""
+    more = max(len(words), of) - limit
+    if more <= 0:
         return join_words(words)
-    more = len(words) - limit
     return join_words([*words[:limit], f"{more} more {noun}{'' if more == 1 else 's'}"])
 
 
-def name_partitions(places: Sequence[TopicPartition], limit: int = 4) -> str:
-    """Name partitions, e.g. "orders-0, orders-1 and 7 more partitions"."""
-    return join_some(places, limit, "partition")
+def name_partitions(places: Sequence[TopicPartition], limit: int = 4, of: int = 0) -> str:
+    """Name partitions, e.g. "orders-0, orders-1 and 7 more partitions"; `of` as for `join_some`."""
+    return join_some(places, limit, "partition", of)
 
 
 def end_sentence(text: str) -> str:

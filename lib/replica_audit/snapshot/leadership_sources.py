@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import count, takewhile
 from operator import attrgetter
 from sys import intern
@@ -79,7 +80,7 @@ def _parse_entry(entry: object, number: int, path: str) -> Leadership:
     if isr is not None:
         if not isinstance(isr, list):
             raise fail("a list of broker ids for 'isr'", isr)
-        isr = tuple(sorted({whole("isr", one) for one in isr}))
+        isr = _shared(tuple(sorted({whole("isr", one) for one in isr})))
     epoch = entry.get("leader_epoch")
     leader = None if entry["leader"] is None else whole("leader", entry["leader"], -1)
     return Leadership(
@@ -90,6 +91,12 @@ def _parse_entry(entry: object, number: int, path: str) -> Leadership:
         leader_epoch=None if epoch is None else whole("leader_epoch", epoch),
         isr=isr,
     )
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
+    """The brokers; of equal ones, which many partitions have, one object is held."""
+    return brokers
 
 
 #: By source, topic and partition.

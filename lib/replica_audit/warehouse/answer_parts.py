@@ -51,7 +51,7 @@ class AnswerParts:
     """The rows of the audited partitions by table (`results.StoredRows`)."""
 
     places: Sequence[TopicPartition]
-    """The audited partitions."""
+    """The audited partitions, in order."""
     files: Mapping[str, PlacedFiles]
     """Those of the report tables."""
     timeline: Sequence[HighWatermarkTimelineRow]
@@ -84,10 +84,9 @@ class AnswerParts:
         return self.runner is not None and self.runner.is_apart
 
     def _stretches(self, tables: Collection[str]) -> Iterator[Stretch]:
-        places = sorted(self.places)
         timeline = by_place(self.timeline) if "high_watermark_timeline" in tables else {}
-        for start in range(0, len(places), STRETCH):
-            stretch = places[start : start + STRETCH]
+        for start in range(0, len(self.places), STRETCH):
+            stretch = self.places[start : start + STRETCH]
             yield Stretch(stretch, [row for place in stretch for row in timeline.get(place, ())])
 
 

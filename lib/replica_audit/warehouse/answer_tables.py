@@ -199,14 +199,8 @@ def _is_one_of(column: pa.Array | pa.ChunkedArray, texts: Sequence[str]) -> _Fla
     return arrow_to_numbers(pc.is_in(column, values_to_arrow(texts, pa.string())))
 
 
-def _all(told: ToldRows, rows: pa.Table, codes: _Codes) -> _Flags:
-    return np.ones(rows.num_rows, bool)
-
-
-#: Rows reported of partitions without details, besides `findings`.
+#: Rows reported of partitions without details, besides `partitions` and `findings`.
 _MORE: Mapping[str, Callable[[ToldRows, pa.Table, _Codes], _Flags]] = {
-    "partitions": _all,
-    "lost_producers": _all,
     "captures": ToldRows._captures,
     "replicas": ToldRows._replicas,
     "group_offsets": ToldRows._group_offsets,

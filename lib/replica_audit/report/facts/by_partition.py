@@ -18,8 +18,9 @@ _CONFIDENCES = get_args(Confidence)
 
 
 def worst_partitions(results: Results) -> list[PartitionRow]:
-    """Rows of `partitions`: worst verdict first, then most committed records lost, then most records lost, then by name."""
-    return detail.ranked(results.partitions)
+    """Rows of `partitions`: worst verdict first, then most committed records lost, then most records lost, then by name; computed
+    once."""
+    return results.once("worst", list, lambda: detail.ranked(results.partitions))
 
 
 def inconsistent_partitions(results: Results) -> list[PartitionRow]:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar, get_args
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.detailed_partitions import NAMED
 from replica_audit.auditing.earlier_losses import is_without_records
 from replica_audit.auditing.finding import Wanted, find_wanted
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
@@ -19,6 +20,7 @@ from replica_audit.literals import COMPARED, CaptureState, RemoteBasis, StoredFo
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.losses import AboutToGo, Holder, find_about_to_go, find_holders, join_holders
+from replica_audit.report.facts.lost_writers import LostWriters, find_writers, join_writers
 from replica_audit.results import Results, nothing_given, place_of, present
 from replica_audit.schema import CaptureRow, FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
@@ -47,7 +49,8 @@ class Compared(NamedTuple):
     single: tuple[TopicPartition, ...]
     """Partitions with one copy in the snapshot and one replica."""
     unassigned: tuple[TopicPartition, ...]
-    """Partitions with several copies whose number of replicas is unknown."""
+    """Partitions with several copies whose number of replicas is unknown; of a whole audit at least the first `NAMED`."""
+    unassigned_count: int
     copies: tuple[int, ...]
     """Numbers of copies that these have."""
     second_copies: tuple[tuple[TopicPartition, int], ...]
@@ -93,7 +96,7 @@ def find_compared(results: Results, waiting: Collection[TopicPartition]) -> Comp
             unassigned.append(place)
     second = [(place_of(row), row.broker_id) for row in results.replicas if row.role == "duplicate"]
     numbers = {copies[place] for place in unassigned}
-    return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(numbers), tuple(second))
+    return Compared(tuple(alone), tuple(single), tuple(unassigned), len(unassigned), tuple(numbers), tuple(second))
 
 
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
@@ -255,8 +258,10 @@ def _join(parts: Sequence[_Part]) -> _Part:
     for name, values in zip(kind._fields, zip(*parts)):
         if isinstance(values[0], Compared):
             joined[name] = _join(values)
+        elif isinstance(values[0], bool):
+            joined[name] = any(values)
         else:
-            joined[name] = any(values) if isinstance(values[0], bool) else tuple(chain.from_iterable(values))
+            joined[name] = sum(values) if isinstance(values[0], int) else tuple(chain.from_iterable(values))
     return kind(**joined)
 
 
@@ -368,6 +373,7 @@ class WholeAudit(NamedTuple):
     """Number of rows of `captures` by broker, state and whether the replica is needed, without voters."""
     stored: frozenset[Stored]
     """Forms and bases of remote segments with lost committed records."""
+    writers: LostWriters
 
 
 def whole_audit(results: Results) -> WholeAudit:
@@ -388,6 +394,7 @@ def remember_whole(results: Results, parts: Sequence[WholeAudit]) -> WholeAudit:
         divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),
         captures=sum((part.captures for part in parts), Counter()),
         stored=frozenset().union(*(part.stored for part in parts)),
+        writers=join_writers(part.writers for part in parts),
     )
     return found
 
@@ -402,6 +409,7 @@ _OF_WHOLE = (
     "divergences",
     "truncations",
     "remote_segments",
+    "lost_producers",
     "findings",
 )
 
@@ -410,13 +418,17 @@ def whole_of_part(part: Results, _: None) -> WholeAudit:
     """`WholeAudit` of a part of the partitions, without `needed`."""
     timeless = (run for run in part.divergences if run.code == "DIV-EPOCH" and run.first_timestamp_ms is None)
     captures = (row for row in part.captures if not is_of_voter(row))
+    conditions = find_conditions(part)
+    compared = conditions.compared
     return WholeAudit(
-        conditions=find_conditions(part),
+        # Often these are all partitions.
+        conditions=conditions._replace(compared=compared._replace(unassigned=compared.unassigned[:NAMED])),
         holders=find_holders(part),
         untimed=frozenset(map(place_of, timeless)),
         divergence_codes=frozenset(run.code for run in part.divergences),
         captures=Counter((row.broker_id, row.state, row.needed is not None) for row in captures),
         stored=frozenset(_stored(part)),
+        writers=find_writers(part),
     )
 
 

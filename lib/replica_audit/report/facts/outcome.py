@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
     """Outcome in one word (see `kind_of_outcome`)."""
     affected: int
     """Number of partitions that `kind` applies to."""
-    partitions: tuple[PartitionRow, ...]
+    partitions: Sequence[PartitionRow]
     """All partitions, worst first."""
     total: Total
     holders: Mapping[int, Holder]
@@ -119,7 +119,7 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome:
         worst=worst,
         kind=kind,
         affected=affected,
-        partitions=tuple(partitions),
+        partitions=partitions,
         total=total,
         holders=whole.holders,
         stored=whole.stored,

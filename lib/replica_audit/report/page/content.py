@@ -28,11 +28,12 @@ from replica_audit.report.facts.cluster_facts import (
 )
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
+from replica_audit.report.facts.lost_writers import writers_of
 from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
-from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
+from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of
 from replica_audit.results import PartitionRows, Results, by_place, place_of, present
 from replica_audit.row_classes import Row
 from replica_audit.schema import FindingRow, PartitionRow
