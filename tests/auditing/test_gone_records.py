@@ -28,6 +28,7 @@ from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import Evidence
+from replica_audit.warehouse import past_audits
 
 
 def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> list[dict]:
@@ -381,6 +382,22 @@ def test_an_audit_without_the_leaders_log_takes_the_place_of_none_that_had_it(tm
         found = _told_each_night(tmp_path / str(number), *states, leaders=leaders)
         assert not any(found[:-1])
         assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[-1]] == [("HWM-GONE", 24, told)]
+
+
+@pytest.mark.parametrize(("nights", "told"), [(1, [(24, 30)]), (2, [])])
+def test_the_leaders_log_is_looked_for_in_so_many_audits(tmp_path, monkeypatch, nights, told):
+    monkeypatch.setattr(past_audits, "_LOOKED_BACK", 2)
+    cut = Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
+    whole, behind, after = (
+        dict.fromkeys(brokers, one)
+        for brokers, one in (
+            ((1, 2, 3), Replica(COMMITTED)),
+            ((2, 3), Replica(COMMITTED, high_watermark=20)),
+            ((1, 2, 3), cut),
+        )
+    )
+    found = _told_each_night(tmp_path, whole, *[behind] * nights, after, leaders=[*[1] * (nights + 1), 2])
+    assert [(row["start_offset"], row["end_offset"]) for row in found[-1]] == told
 
 
 @pytest.mark.parametrize(("version", "confidence"), [("3.4.1", "suspect"), ("3.5.0", "proven")])

@@ -358,7 +358,7 @@ class CommittedRows:
             elif len(new) or len(settled):
                 found.append(one.among(pa.concat_arrays([new, settled])))
             unseen = _not_in(unseen, here)
-            looked_for = pa.concat_arrays([without_leader, new]) if number < _LOOKED_BACK else keys_of(())
+            looked_for = pa.concat_arrays([without_leader, new]) if number + 1 < _LOOKED_BACK else keys_of(())
             without_leader = _not_in(looked_for, led)
             if not len(unseen) and not len(without_leader):
                 break
