@@ -367,19 +367,14 @@ def test_the_latest_audit_that_had_the_partition_counts(tmp_path, between):
 
 @pytest.mark.parametrize("leader", [1, None], ids=["not copied", "offline, not copied"])
 @pytest.mark.parametrize("nights", [1, 3])
-def test_an_audit_without_the_leaders_log_takes_the_place_of_none_that_had_it(tmp_path, leader, nights):
+def test_an_audit_without_the_leaders_log_takes_the_place_of_none_that_had_it(after_nights, tmp_path, leader, nights):
     """Its followers prove less committed, or, where they have fetched since, more."""
     cut = Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
     for number, (known, told) in enumerate([(20, 30), (35, 35)]):
         behind = Replica(written(0, max(30, known), 1), high_watermark=known)
-        without_leader = {2: behind, 3: behind}
-        states = [
-            dict.fromkeys((1, 2, 3), Replica(COMMITTED)),
-            *[without_leader] * nights,
-            dict.fromkeys((1, 2, 3), cut),
-        ]
-        leaders = [1, *[leader] * nights, 2]
-        found = _told_each_night(tmp_path / str(number), *states, leaders=leaders)
+        states = [*[{2: behind, 3: behind}] * nights, dict.fromkeys((1, 2, 3), cut)]
+        leaders = [*[leader] * nights, 2]
+        found = _told_each_night(tmp_path / str(number), *states, leaders=leaders, since=after_nights[1])
         assert not any(found[:-1])
         assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found[-1]] == [("HWM-GONE", 24, told)]
 
