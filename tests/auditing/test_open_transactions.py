@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,21 @@ def test_a_hole_on_the_leader_before_the_conflict_hides_no_marker(tmp_path):
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [run[0] for run in answer.runs(2)] == ["DIV-HIDDEN", "DIV-EPOCH"], answer.runs(2)
     assert answer.one("TXN-MARKER-LOST", 2)[2:] == (15, 16)
+
+
+@pytest.mark.parametrize(
+    ("started", "kind", "found"),
+    [("22:13:25", "live", True), ("22:13:21", "live", False), ("22:13:25", "killed", False)],
+    ids=["after it", "as clocks may differ", "of a broker that was down"],
+)
+def test_a_log_that_ends_with_it_and_was_copied_later_gets_no_marker_any_more(tmp_path, started, kind, found):
+    """4.3.1: a coordinator that came up while the partition had no leader took it for deleted, and the transaction for complete."""
+
+    def describe() -> None:
+        coordinator(tmp_path, _ended())()
+        day = "2023-11-14T"
+        copy = {"broker_id": 1, "log_dir": "broker-1", "started": f"{day}{started}Z", "finished": f"{day}22:14:00Z"}
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": [{**copy, "kind": kind}]}))
+
+    answer = audit(tmp_path, {1: Replica(SHARED_OPEN)}, before_audit=describe)
+    assert hanging(answer) == ([("likely", 10, 15)] if found else [])

@@ -122,6 +122,7 @@ class PlanAttempt:
         if moving and self._look_for_quorum(moving):
             self._reorder(moving)
         rounds = order_rounds(choices, self._now.takers_of(choices))
+        self._start_apart(rounds)
         for number, one in enumerate(rounds):
             self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
         self._start_rest(rounds)
@@ -129,6 +130,17 @@ class PlanAttempt:
         if self._forbidden:
             self._add(self._texts.restore_config(self._forbidden))
         self._add(self._texts.verify())
+
+    def _start_apart(self, rounds: Sequence[Round]) -> None:
+        """Where nobody is up, start brokers that no round is about before one in which a coordinator of transactions is elected: what it
+        finds without a leader gets no marker (H22)."""
+        places = [place for one in rounds for place in one.places]
+        if not any(map(self._texts.is_coordinated, places)) or self._state.up | self._state.unknown:
+            return
+        if self._state.controllers_lead_alone:
+            about = {broker for place in (*places, *self._open()) for broker in self._state.partitions[place].replicas}
+            for broker in sorted(self._state.down - about):
+                self._start(broker, f"Start broker {broker}", [self._controllers_lead])
 
     def held(self, steps: Sequence[Step]) -> list[KeepStopped]:
         """Brokers that, by all `steps`, must not be started before a step: they would lead, or the election would choose them."""
@@ -182,7 +194,9 @@ class PlanAttempt:
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
-            self._start(candidate, text, [self._controllers_lead, *self._texts.disk_back(one)])
+            self._start(
+                candidate, text, [self._controllers_lead, *self._texts.markers(one), *self._texts.disk_back(one)]
+            )
             self.procedures.update(dict.fromkeys(one.places, "start"))
             self._look_for_quorum(one.places)
         else:
@@ -194,7 +208,12 @@ class PlanAttempt:
                 self._stop(rivals, one, uncut)
             if candidate not in self._now.up:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
-                before = [*self._before_start(one, taken), *uncut, *self._texts.disk_back(one)]
+                before = [
+                    *self._before_start(one, taken),
+                    *uncut,
+                    *self._texts.markers(one),
+                    *self._texts.disk_back(one),
+                ]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
             self._look_for_quorum(one.places)
             kinds = self._kinds.one_of_each(one.places)

@@ -24,6 +24,7 @@ from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import empties_unrecovered
 from replica_audit.results import place_of
+from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
 from replica_audit.text import listed, name_brokers, verb
 
 #: Name of the copies of leaders that were stopped, and the columns that show where their logs end.
@@ -201,6 +202,19 @@ class StepTexts:
                 f"{' and '.join(codes)} says: with {them} as found here the broker ends, takes the log directory offline, or goes on as "
                 "without"
             )
+
+    def markers(self, one: Round) -> Iterator[str]:
+        """A condition for the start of a candidate that becomes a coordinator of transactions."""
+        if any(map(self.is_coordinated, one.places)):
+            yield (
+                "Partitions of transactions that were about to end have leaders: a coordinator that is up first takes those without one for "
+                "deleted (4.3.1) and writes no marker there, so that the transaction hangs. Start brokers that lead them by themselves "
+                f"before broker {one.candidate_id}, except those that are left down until a later step"
+            )
+
+    def is_coordinated(self, place: TopicPartition) -> bool:
+        """True for a partition whose leader coordinates transactions, and skips markers where it finds no leader (H22)."""
+        return place[0] == TRANSACTION_STATE and self._state.mode != "zookeeper"
 
     def disk_back(self, one: Round) -> Iterator[str]:
         """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by

@@ -98,13 +98,17 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     """Confidence and reason if the coordinator ended the transaction before the reference was copied; else None.
 
     The coordinator's log and the partition may be copied at different moments. Its state must be newer than the records, and
-    the log must continue after it.
+    the log must continue after it, or its copy have begun later while its broker led.
     """
     if not _is_newer(case, transaction, state):
         return None
     if case.evidence.was_at_rest:
         return "proven", "nothing was written while the copies were made"
     facts = case.reference.facts
+    times = case.options.times
+    leads = facts.broker_id == case.reference.leader_id
+    if leads and times.was_live(*facts.key) and times.began_later(facts, state.updated_ms):
+        return "likely", "the log of its leader was copied after that"
     begun: dict[int, int] = {}
     for one in case.leadership.history if case.leadership else ():
         # A later state of an epoch, such as a smaller ISR, is not an election; that of a snapshot may be a later one.
