@@ -381,7 +381,7 @@ def test_an_audit_without_the_leaders_log_takes_the_place_of_none_that_had_it(af
 
 @pytest.mark.parametrize(("nights", "told"), [(1, [(24, 30)]), (2, [])])
 def test_the_leaders_log_is_looked_for_in_so_many_audits(tmp_path, monkeypatch, nights, told):
-    monkeypatch.setattr(past_audits, "_LOOKED_BACK", 2)
+    monkeypatch.setattr(past_audits, "LOOKED_BACK", 2)
     cut = Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
     whole, behind, after = (
         dict.fromkeys(brokers, one)

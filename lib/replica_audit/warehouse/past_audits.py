@@ -246,7 +246,7 @@ class VerifiedRows:
 
 
 #: Audits that are looked through for a partition's leader's log, the latest ones.
-_LOOKED_BACK = 30
+LOOKED_BACK = 30
 #: Tables with what an audit proved committed.
 _PROOFS = ("high_watermarks", "replicas")
 
@@ -358,7 +358,7 @@ class CommittedRows:
             elif len(new) or len(settled):
                 found.append(one.among(pa.concat_arrays([new, settled])))
             unseen = _not_in(unseen, here)
-            looked_for = pa.concat_arrays([without_leader, new]) if number + 1 < _LOOKED_BACK else keys_of(())
+            looked_for = pa.concat_arrays([without_leader, new]) if number + 1 < LOOKED_BACK else keys_of(())
             without_leader = _not_in(looked_for, led)
             if not len(unseen) and not len(without_leader):
                 break
