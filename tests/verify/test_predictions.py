@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
+from tests.support.scenario import written
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, Prediction, Step
@@ -116,6 +120,22 @@ def test_a_replica_that_a_reassignment_adds_may_have_fetched_only_a_part() -> No
     assert [one.what for one in _verified(row, _row(2), is_moving=True).surprises] == ["log end"]
     cut = row._replace(kept_to=15)
     assert [one.what for one in _verified(cut, _row(2), adding=frozenset({1})).surprises] == ["kept to"]
+
+
+@pytest.mark.parametrize(("isr", "told"), [((2,), []), ((1, 2), ["log end"])])
+def test_a_replica_that_a_reassignment_has_brought_in_sync_has_to_have_all(
+    tmp_path: Path, isr: tuple[int, ...], told: list[str]
+) -> None:
+    """What it lacks it has lost since: it was in sync with a leader that had it."""
+    begin = (write.topic(TOPIC, TOPIC_ID), *map(write.register_broker, (1, 2)), write.partition(TOPIC_ID, (2,), 2))
+    for name, end, members in (("before", 20, (2,)), ("after", 25, isr)):
+        logs = {1: Replica(written(0, end, 0)), 2: Replica(written(0, 30, 0))}
+        moving = write.change(TOPIC_ID, replicas=(1, 2), adding=(1,), isr=members)
+        write_snapshot(tmp_path / name, logs, metadata={100: write.history(begin, moving)})
+    leads, fetches = (replace(one, topic=TOPIC, leader_epoch=0, truncate_to=None) for one in (_LEADS, _CUT_TO_20))
+    plan = Plan(steps=(Step(action="elect", text="", leaders=((TOPIC, 0, 2),), after=(leads, fetches)),))
+    found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings(), plan=plan)
+    assert [one.what for one in found.surprises] == told
 
 
 def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:

@@ -276,7 +276,7 @@ class PartitionVerification:
     is_moving: bool = False
     """True if it is being reassigned there."""
     adding: frozenset[int] = frozenset()
-    """Brokers that a reassignment adds there, whose fetching may be throttled."""
+    """Brokers that a reassignment adds there and that are not in sync yet: their fetching may be throttled."""
     floors: Mapping[int, int] = field(default_factory=dict)
     """By broker, the offset below which nothing shows how far its log was kept (`Kept.floor`)."""
 
@@ -344,7 +344,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
         is_moving=any(state.adding or state.removing for state in after.reference.history[-1:]),
-        adding=frozenset(broker for state in after.reference.history[-1:] for broker in state.adding),
+        adding=frozenset().union(*({*one.adding}.difference(one.isr) for one in after.reference.history[-1:])),
         floors=floors,
     )
 
