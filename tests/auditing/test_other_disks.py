@@ -177,6 +177,37 @@ def test_a_leader_that_ran_with_an_empty_disk_has_not_the_log_of_its_old_one(
         assert stop.text.startswith("Stop broker 1 where it runs: when it was copied it ran with broker-1-new"), stop
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_broker_with_a_log_dir_offline_and_a_further_empty_one_has_not_left_it(
+    tmp_path: Path, is_named: bool
+) -> None:
+    """It does not begin a log anew while a log dir is offline (`LogManager.getOrCreateLog`)."""
+    main, failed, new = (make_uuid(name) for name in ("main", "failed", "new"))
+    begin = [
+        write.topic(TOPIC, TOPIC_ID),
+        write.register_broker(1, log_dirs=(main, failed, new)),
+        *(write.register_broker(one, log_dirs=(make_uuid(str(one)),)) for one in (2, 3)),
+        write.partition(
+            TOPIC_ID, (1, 2, 3), 1, directories=(failed if is_named else main, make_uuid("2"), make_uuid("3"))
+        ),
+    ]
+    fails = [write.registration_change(1, log_dirs=(main, new)), write.change(TOPIC_ID, leader=-1)]
+    metadata = {100: write.history(begin, write.change(TOPIC_ID, isr=(1,)), *fails)}
+    write_snapshot(tmp_path, {2: BEHIND, 3: BEHIND}, metadata=metadata)
+    write_log_dir(tmp_path / "broker-1", 1, [Replica(written(0, 20, 0))], directory_id=failed)
+    add_disk(tmp_path)
+    kinds = {"broker-1": None, "broker-1-new": "live"}
+    said = [{"broker_id": 1, "log_dir": name, "kind": kind} for name, kind in kinds.items()]
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    assert answer.verdict == ("LAGGING" if is_named else "INCONCLUSIVE"), answer
+    assert bool(answer.found("META-DUP-DIR", 1)) is not is_named, answer
+    if is_named:
+        (start,) = (step for step in plan_elections(found).steps if step.action == "start" and step.brokers == (1,))
+        assert any("with orders-0, which is offline, is back in its place" in one for one in start.before), start
+
+
 @pytest.mark.parametrize("has_new", [True, False])
 def test_nor_is_a_controller(tmp_path: Path, has_new: bool) -> None:
     write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=_ALONE_AND_GONE)

@@ -334,19 +334,14 @@ class Case:
         """Brokers with a copy whose log end is known, including stray or deleted directories, and directories of another topic id.
 
         `.deleted` segments are only a part of a log, a `-future` copy lags behind one, and a leader, in-sync or eligible broker
-        has another log than the one put aside. What `is_another_log`, or is on a disk that its broker left (`CaptureTimes.has_left`), is not
-        what its broker had.
+        has another log than the one put aside. What `is_another_log`, or is on a disk that its broker left, is not what its broker had.
         """
         now = self.leadership
         entitled = {now.leader_id, *(now.isr or ()), *now.elr} if now is not None else set()
         known = (
             facts
             for facts in (*self.copies, *self.set_aside)
-            if (
-                facts.kind == "current"
-                and not self.is_another_log(facts)
-                and not self.options.times.has_left(*facts.key)
-            )
+            if (facts.kind == "current" and not self.is_another_log(facts) and not facts.is_left)
             or (facts.kind in ("stray", "delete") and facts.broker_id not in entitled)
         )
         return frozenset(facts.broker_id for facts in (*(one for one in known if one.end_is_known), *self.foreign))

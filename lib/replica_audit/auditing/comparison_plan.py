@@ -107,7 +107,7 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
         of_brokers[facts.broker_id].append(facts)
     kept: tuple[ReplicaFacts, ...] = ()
     duplicates: list[ReplicaFacts] = []
-    left = {broker for broker, own in of_brokers.items() if all(times.has_left(*facts.key) for facts in own)}
+    left = {broker for broker, own in of_brokers.items() if all(facts.is_left for facts in own)}
     for broker, own in of_brokers.items():
         if broker in left and len(left) < len(of_brokers):
             duplicates += own
@@ -180,8 +180,16 @@ def _facts_of(
         )
         was_down = bool(evidence.options.quiesced) or times.was_down(facts, leadership)
         in_any_order = times.are_in_any_order(facts, was_down=was_down)
-        found.append(replace(facts, was_down=was_down, in_any_order=in_any_order))
+        is_left = times.has_left(*key) and not _is_offline(facts, leadership)
+        found.append(replace(facts, was_down=was_down, in_any_order=in_any_order, is_left=is_left))
     return found
+
+
+def _is_offline(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
+    """True if by the metadata log a replica's log dir is offline, and its broker has not begun another log instead."""
+    if leadership is None or facts.broker_id not in leadership.offline:
+        return False
+    return facts.directory.directory_id == _named_directory(leadership, facts.broker_id) is not None
 
 
 def _of_each_moment(

@@ -164,8 +164,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             what = "is in sync"
         else:
             what = "is assigned" if broker_id in named else "had a replica"
-        left = (facts for facts in case.duplicates if case.options.times.has_left(*facts.key))
-        others = [facts.directory.path for facts in left if facts.broker_id == broker_id]
+        others = [facts.directory.path for facts in case.duplicates if facts.is_left and facts.broker_id == broker_id]
         text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
         if others:
             text = (

@@ -275,7 +275,7 @@ def _identity(case: Case) -> Iterator[Finding]:
         if facts.is_earlier:
             continue
         text = f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used"
-        if case.options.times.has_left(*facts.key):
+        if facts.is_left:
             text = (
                 f"broker {facts.broker_id} ran with an empty log directory when that was copied, by the manifest, and not with the disk that "
                 f"has '{facts.directory.path}', which was not used"

@@ -272,6 +272,8 @@ class ReplicaFacts:
     """True for a copy from before the partition was collected again from its broker."""
     may_be_in_use: bool = False
     """True for a second copy of its broker's if nothing says which of the two the broker uses (F.1)."""
+    is_left: bool = False
+    """True for a copy on a disk that its broker does not use any more, as it ran with an empty one by the manifest (F.1)."""
 
     @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
