@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.scenario import Answer, audit, written
+from tests.support.scenario import Answer, audit, costs, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.config import Settings
@@ -151,8 +151,21 @@ def test_an_image_of_the_leader_s_disk_that_was_copied_last_may_be_older(
     answer = _audit(tmp_path, brokers, kind, begun={1: 10, 2: 5})
     code, severity = told
     assert (answer.one(code, 2)[0], answer.verdict) == (severity, verdict), answer
-    says = "nobody saw broker 1 run: that log lost its end, or an image of its disk was copied"
+    says = "that log lost its end, or an image of its disk was copied, which lacks what was not on the disk yet: nobody saw broker 1 run;"
     assert (says in answer.found(code, 2)[0]["message"]) is (kind is None)
+    if kind != "image":
+        assert costs(answer, 1) == (10, 0, 10), answer
+
+
+def test_nor_is_it_said_of_a_leader_that_ran_by_the_manifest_that_nobody_saw_it_run(tmp_path: Path) -> None:
+    """Its log ends between its recovery point and its high watermark, so that it may be an image all the same."""
+    leader = Replica(written(0, 30, 1), high_watermark=35, recovery_point=0)
+    answer = _audit(
+        tmp_path, {1: leader, 2: Replica(written(0, 40, 1), high_watermark=30)}, "live", begun={1: 10, 2: 5}
+    )
+    (told,) = answer.found("CAP-SKEW", 2)
+    assert "manifest.json says that broker 1 ran" in told["message"] and "nobody saw" not in told["message"], told
+    assert costs(answer, 1)[2] == 10, answer
 
 
 @pytest.mark.parametrize("kind", ["image", None, "live", _LEFT_OUT])

@@ -152,9 +152,11 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) ->
 
 def may_have_lost_tail(case: Case) -> bool:
     """True if the reference may have lost its tail, so that its short log need not be due to an earlier copy: its broker was
-    killed, or may have been, its own checkpoints lie past the end, or log and epoch file are empty, which is all that shows that they
-    are earlier."""
+    killed, or may have been, its copy may be the later one, its own checkpoints lie past the end, or log and epoch file are empty,
+    which is all that shows that they are earlier."""
     facts = case.reference.facts
+    if any(map(case.tail.may_be_lost, case.comparisons)):
+        return True
     if case.leadership is not None and facts.broker_id in case.leadership.perhaps_down:
         return True
     is_blank = case.reference.predates and facts.empty and not facts.file_entries

@@ -17,6 +17,7 @@ from replica_audit.auditing.finding import (
     merge_findings,
     name_copy,
     place_of_copy,
+    tell_image,
     unread_records,
     unusable_input,
     wanted_range,
@@ -380,14 +381,20 @@ def skew(
     """Finding on a tail that files copied at different moments may explain.
 
     `doubtful`: a loss explains it too, which another finding reports. `is_undecided`: neither is certain, e.g. because it is
-    unknown whether the broker `unsure` was down when copied, or whether an image of its disk was.
+    unknown whether the broker `unsure` was down when copied, whether an image of its disk was, or when.
     """
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
-    if unsure is not None and case.tail.state == "up":
+    if unsure is not None and case.options.times.is_later_by_controller(case.reference.facts, facts):
         why = (
-            f"its copy is the later one, but nobody saw broker {unsure} run: that log lost its end, or an image of its disk was copied, which "
-            "lacks what was not on the disk yet; copy its log directories again, from the broker if it runs"
+            f"its copy is the later one by the controller's clock, not by its own: the clock of broker {unsure} is behind, and that log lost "
+            "its end, or its __cluster_metadata-0 was copied again later; copy its log directories again, all in one go"
+        )
+        decides = f"a later copy of broker {unsure} would decide"
+    elif unsure is not None and case.tail.state == "up":
+        why = (
+            "its copy is the later one: that log lost its end, or an image of its disk was copied, which lacks what was not on the disk yet: "
+            f"{tell_image(case, case.reference.facts)}"
         )
         decides = f"the kind of broker {unsure} in manifest.json would decide"
     elif unsure is not None:

@@ -159,10 +159,23 @@ class CaptureTimes:
         """True if the manifest says that."""
         return "image" in self._kinds_of(*facts.key)
 
-    def is_later_unless_image(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """True if `is_later` holds unless the copy of `one` is that of an image of its disk, and nobody said that it is: the broker was
-        not seen to run."""
-        return self.may_be_image(one) and not self.is_image(one) and self._was_begun_after(one, other)
+    def may_be_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
+        """True if `is_later` holds unless the copy of `one` is that of an image of its disk, and nobody said that it is; or if it holds by the
+        controller's clock alone."""
+        if self.is_image(one):
+            return False
+        return self.is_later_by_controller(one, other) or (self.may_be_image(one) and self._was_begun_after(one, other))
+
+    def is_later_by_controller(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
+        """True if the copy of `one` started after that of `other` had ended by the controller's clock, behind which its own is, as it seems;
+        not by the brokers' own (C.2, "Clocks"). Its metadata log may have been copied again later instead."""
+        own, earlier = self.of(one), self.of(other)
+        own_ahead, ahead = self._ahead_of_metadata(one.key), self._ahead_of_metadata(other.key)
+        if one.was_down or own is None or earlier is None or own_ahead is None or ahead is None:
+            return False
+        if own_ahead >= -_CLOCKS_DIFFER_MS or abs(ahead) > _CLOCKS_DIFFER_MS or self._was_begun_after(one, other):
+            return False
+        return own[0] - own_ahead >= earlier[1] - ahead + _CLOCKS_DIFFER_MS
 
     def is_flag_older(self, directory: ReplicaDir, leadership: Leadership | None) -> bool:
         """True if the flag of a clean stop, where a log dir has it, was written before the files were copied: the broker is known to have
@@ -267,13 +280,12 @@ class CaptureTimes:
 
 def _is_after(later_ms: int, later_ahead: int | None, earlier_ms: int, earlier_ahead: int | None) -> bool:
     """True if one time is after another by the clocks of two brokers and, if both are known, by that of their metadata logs, which
-    are the controller's; by the latter alone if the clock of the later time is behind it, and the other is not off (C.2, "Clocks")."""
+    are the controller's (C.2, "Clocks")."""
+    if later_ms < earlier_ms + _CLOCKS_DIFFER_MS:
+        return False
     if later_ahead is None or earlier_ahead is None:
-        return later_ms >= earlier_ms + _CLOCKS_DIFFER_MS
-    by_controller = later_ms - later_ahead - (earlier_ms - earlier_ahead)
-    if later_ahead < -_CLOCKS_DIFFER_MS and abs(earlier_ahead) <= _CLOCKS_DIFFER_MS:
-        return by_controller >= _CLOCKS_DIFFER_MS
-    return later_ms >= earlier_ms + _CLOCKS_DIFFER_MS and by_controller >= _METADATA_LAGS_MS
+        return True
+    return later_ms - later_ahead >= earlier_ms - earlier_ahead + _METADATA_LAGS_MS
 
 
 def times_of_manifest(brokers: Iterable[RawRow], blank: Mapping[str, int]) -> CaptureTimes:

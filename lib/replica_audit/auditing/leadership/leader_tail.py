@@ -62,10 +62,10 @@ class LeaderTail(NamedTuple):
         )
 
     def may_be_lost(self, item: Comparison) -> bool:
-        """True if `is_lost` holds only if the reference was down while it was copied, or was copied from its disk and not from an older
-        image of it, which is undecided."""
+        """True if `is_lost` holds only if the reference was down while it was copied, or if its copy is the later one
+        (`CaptureTimes.may_be_later`), which is undecided."""
         is_open = self.state == "undecided" and self._wrote_last(item)
-        is_open = is_open or self._was_written_before(item, self.times.is_later_unless_image)
+        is_open = is_open or self._was_written_before(item, self.times.may_be_later)
         return is_open and self.is_passed_by(item)
 
     def is_whole_though_down(self, item: Comparison) -> bool:
