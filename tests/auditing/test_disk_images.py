@@ -86,15 +86,16 @@ def test_a_file_that_was_copied_from_the_broker_after_its_checkpoint_has_what_th
 def test_a_log_of_a_running_broker_that_ends_between_its_checkpoints_asks_whether_it_is_an_image(
     tmp_path: Path,
 ) -> None:
-    """It was LATENT_CORRUPTION: a broker that comes back without its tail writes its checkpoints anew."""
+    """Or had not recovered: a broker that comes back without its tail then writes its checkpoints anew, and only what was copied before shows
+    the loss, as one of a broker that was killed."""
     brokers = {one: Replica(written(0, 224, 1), high_watermark=424, recovery_point=0) for one in (1, 2)}
     answer = _audit(tmp_path, brokers, "live")
     assert answer.verdict == "INCONCLUSIVE" and not answer.codes("high"), answer
     (told,) = answer.found("HWM-CP-ABOVE-LEO", 1)
     assert (told["severity"], told["start_offset"], told["end_offset"]) == ("medium", 224, 424)
     assert told["message"].endswith(
-        "manifest.json says that broker 1 ran, and the log directory of a running broker has no such files; if this is an image of its "
-        "disk, give that kind there, else copy the log directory again"
+        "manifest.json says that broker 1 ran, which has such files only until it has recovered its logs; give its kind there as killed if it "
+        "had not, as its server.log says, or as image if this is one of its disk, else copy the log directory again"
     ), told["message"]
     step = advise(audit_all(str(tmp_path), Settings())).steps[0]
     assert step.action == "capture" and "elect none" in step.text

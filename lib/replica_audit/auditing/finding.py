@@ -192,8 +192,8 @@ def tell_image(case: Case, facts: ReplicaFacts) -> str:
         return f"this is an image of the disk of {who}; copy the log directory from the broker"
     if case.options.times.is_doubted(facts):
         return (
-            f"manifest.json says that {who} ran, and the log directory of a running broker has no such files; if this is an image of its "
-            "disk, give that kind there, else copy the log directory again"
+            f"manifest.json says that {who} ran, which has such files only until it has recovered its logs; give its kind there as killed if it "
+            "had not, as its server.log says, or as image if this is one of its disk, else copy the log directory again"
         )
     return f"nobody saw {who} run; give its kind in manifest.json if it was down, else copy its own log directory, and no image of its disk"
 

@@ -144,8 +144,9 @@ class CaptureTimes:
 
     def is_doubted(self, facts: ReplicaFacts) -> bool:
         """True if the manifest has the log directory of a running broker copied in order, and the log ends between its recovery point and its
-        high watermark: one that comes back without its tail writes both anew, and a segment that is deleted below it ends the log where
-        that was flushed. So it is an image, or was copied in another order. A log whose damaged batches reach that mark does not end there."""
+        high watermark: one that comes back without its tail writes both anew as soon as it has recovered its logs, and a segment that is
+        deleted below it ends the log where that was flushed. So it is an image, was copied in another order, or the broker had not recovered
+        yet. A log whose damaged batches reach that mark does not end there."""
         entries = self._entries_of(*facts.key)
         is_copy = any(one.kind == "live" for one in entries) and not any(one.is_evidence for one in entries)
         if not is_copy or self.of(facts) is None or facts.end_is_open:
