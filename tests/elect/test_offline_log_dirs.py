@@ -8,8 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.elect.clusters import Part, outline, plan_of, results_of
+from tests.support import metadata_log as write
 from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
+from tests.support.scenario import written
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.election_plan import advise, plan_elections
@@ -105,3 +108,21 @@ def test_files_that_a_broker_cannot_read_are_mended_before_it_starts(tmp_path: P
         in told[0,][0]
     )
     assert "explain EPO-FILE-CORRUPT" in told[1,][0]
+
+
+def test_a_log_that_no_other_broker_has_is_not_rebuilt_for_its_epoch_file(tmp_path: Path) -> None:
+    """Broker 1 alone was in sync: rebuilt, it would begin an empty log, lead with that, and have the others cut to it."""
+    batches = [*written(0, 15, 0), *written(15, 20, 2)]
+    alone = [write.change(TOPIC_ID, isr=(1,)), write.change(TOPIC_ID, leader=-1), write.registration_change(1, 1)]
+    begin = (
+        write.topic(TOPIC, TOPIC_ID),
+        *map(write.register_broker, (1, 2)),
+        write.partition(TOPIC_ID, (1, 2), 1, leader_epoch=2),
+    )
+    logs = {1: Replica(batches), 2: Replica(batches[:10])}
+    write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
+    (tmp_path / "broker-1" / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n")
+    (start,) = (step for step in advise(audit_whole(tmp_path)).steps if step.action == "start" and step.brokers == (1,))
+    assert any("no log is rebuilt for it" in one for one in start.before), start
+    lines = "By the batches beside it the lines of broker-1/orders-0/leader-epoch-checkpoint are 0, 2, 0 0, 2 15"
+    assert lines in start.before, start

@@ -179,8 +179,8 @@ class PresentState:
     """Partitions of deleted topics."""
     blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Log dirs here that have nothing, by broker: a new disk, perhaps in the place of another one."""
-    refused: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """Files that brokers cannot read, by broker: path and code of the finding."""
+    refused: Mapping[int, Mapping[str, tuple[str, str | None]]] = field(default_factory=dict)
+    """Files that brokers cannot read, by broker: path, code of the finding, and the lines that belong there, as far as they are known."""
     controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""
@@ -348,13 +348,13 @@ def _blank(results: Results) -> dict[int, list[str]]:
     return dict(found)
 
 
-def _refused(results: Results) -> dict[int, dict[str, str]]:
-    """Path and code of files that a broker cannot read, by broker."""
-    found: dict[int, dict[str, str]] = defaultdict(dict)
+def _refused(results: Results) -> dict[int, dict[str, tuple[str, str | None]]]:
+    """`PresentState.refused`."""
+    found: dict[int, dict[str, tuple[str, str | None]]] = defaultdict(dict)
     for row in present(results.findings):
         for item in row.evidence:
             if item.text == "malformed" and row.broker_id is not None and item.path is not None:
-                found[row.broker_id][item.path] = row.code
+                found[row.broker_id][item.path] = row.code, item.value
     return found
 
 

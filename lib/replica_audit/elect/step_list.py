@@ -195,13 +195,15 @@ class StepTexts:
     def repaired(self, broker: int) -> Iterator[str]:
         """A condition for the start of a broker that cannot read some of its files."""
         if refused := self._state.refused.get(broker):
-            codes = sorted(set(refused.values()))
+            codes = sorted({code for code, _ in refused.values()})
             them = "it" if len(refused) == 1 else "them"
             yield (
                 f"{list_names(sorted(refused), 4)} of broker {broker} {verb(len(refused), 'is', 'are')} mended as replica-audit explain "
-                f"{' and '.join(codes)} says: with {them} as found here the broker ends, takes the log directory offline, or goes on as "
-                "without"
+                f"{' and '.join(codes)} says, by hand, and no log is rebuilt for it: with {them} as found here the broker ends, takes the log "
+                "directory offline, or goes on as without"
             )
+            for path, (_, lines) in [one for one in sorted(refused.items()) if one[1][1]][:4]:
+                yield f"By the batches beside it the lines of {path} are {lines}"
 
     def markers(self, one: Round) -> Iterator[str]:
         """A condition for the start of a candidate that becomes a coordinator of transactions."""

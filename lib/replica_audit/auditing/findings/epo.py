@@ -62,6 +62,12 @@ def judge(case: Case) -> Iterator[Finding]:
         yield from _unknown_epochs(case, item)
 
 
+def _lines_by_batches(facts: ReplicaFacts) -> str | None:
+    """Lines of leader-epoch-checkpoint, as `LeaderEpochCheckpointFile` writes them, for the epochs of a replica's batches; None without any."""
+    entries = facts.needed_lineage.entries
+    return ", ".join(("0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries))) if entries else None
+
+
 def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     file = facts.directory.epoch_file
     if file.is_unknown:
@@ -71,7 +77,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             EPO_FILE_CORRUPT,
             f"broker {facts.broker_id}: {file.problem}; a broker refuses to start on it",
             broker_id=facts.broker_id,
-            evidence=[in_epoch_file(facts, file.state)],
+            evidence=[in_epoch_file(facts, file.state)._replace(value=_lines_by_batches(facts))],
         )
         return
     if file.state == "empty" and facts.needed_lineage:
