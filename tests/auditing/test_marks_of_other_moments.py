@@ -40,8 +40,11 @@ def test_the_last_in_sync_without_a_leader_had_led_in_the_epoch_before(
         assert answer.verdict == "INCONCLUSIVE"
         (told,) = answer.messages("CAP-SKEW")
         assert told.startswith(
-            "broker 2 led last, before epoch 3, by the leadership file, and its own epoch file does"
+            "broker 2 led last, in epoch 2 unless the epoch was raised once more since, by the leadership file, and its own epoch file does not"
         ), told
+        assert answer.mark["upper_evidence"].endswith("the files of broker 2 were copied before it led last"), (
+            answer.mark
+        )
 
 
 @pytest.mark.parametrize(("isr", "leader"), [((2, 3), None), ((2,), 2)])

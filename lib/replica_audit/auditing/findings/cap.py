@@ -25,6 +25,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
+from replica_audit.batch_header import or_absent
 from replica_audit.model import span_of
 from replica_audit.protocol.election import last_led
 from replica_audit.schema import Evidence, QuarantineRow
@@ -470,7 +471,7 @@ def _why_older(case: Case) -> str:
     if last is not None:
         led = f"led last, in epoch {last.leader_epoch},"
     elif reference.leader_id is None:
-        led = f"led last, before epoch {reference.leader_epoch},"
+        led = f"led last, in epoch {or_absent(reference.leader_epoch) - 1} unless the epoch was raised once more since,"
     else:
         led = f"leads in epoch {reference.leader_epoch}"
     return (

@@ -65,7 +65,8 @@ def bounding_ends(
         if led_with_another_log(leader, leadership):
             reason = f"the log of broker {leader.broker_id} is not the one with which it led last"
         if reference.predates:
-            reason = f"the files of broker {leader.broker_id} were copied before it began to lead in epoch {reference.leader_epoch}"
+            led = "led last" if reference.leader_id is None else f"began to lead in epoch {reference.leader_epoch}"
+            reason = f"the files of broker {leader.broker_id} were copied before it {led}"
         if reason is None:
             end = leader.log_end_offset
             found.append(

@@ -237,7 +237,8 @@ def _led_before_it_went(
 
 def _epoch_alone(facts: ReplicaFacts, leadership: Leadership) -> int | None:
     """Epoch in which a replica led last, by a source that gives the present state alone: nobody leads, and it alone is in sync, as the leader
-    that goes last stays; the controller raises the epoch then. None of any other."""
+    that goes last stays; the controller raises the epoch then, and again if a reassignment removes replicas meanwhile
+    (`PartitionChangeBuilder`). None of any other."""
     is_alone = leadership.leader_id is None and leadership.isr is not None and {*leadership.isr} == {facts.broker_id}
     return leadership.leader_epoch - 1 if is_alone and leadership.leader_epoch is not None else None
 
