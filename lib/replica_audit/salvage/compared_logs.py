@@ -347,7 +347,8 @@ def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
         return ComparedLog(elected, frozenset(), stays=False, everyone=True)
     # It leads already: records past its end in its own epoch may be missing only since its copy was made earlier.
     present = replace(elected, leader_epoch=case.reference.leader_epoch, log_epoch=case.reference.log_epoch)
-    return ComparedLog(present, _past_end(audit, case), everyone=may_have_lost_tail(case))
+    perhaps = {item.follower.key for item in case.beside if case.may_be_lost_tail(item)}
+    return ComparedLog(present, _past_end(audit, case) | perhaps, everyone=may_have_lost_tail(case))
 
 
 def _past_end(audit: PartitionAudit, case: Case) -> frozenset[CopyKey]:
