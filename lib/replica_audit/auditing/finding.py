@@ -12,6 +12,7 @@ from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
 from replica_audit.model import TopicPartition, span_of
 from replica_audit.schema import Evidence, FindingRow, QuarantineRow
+from replica_audit.snapshot.manifest import MANIFEST
 from replica_audit.text import count, name_brokers, name_cut, name_offsets, render_time
 
 if TYPE_CHECKING:
@@ -392,18 +393,21 @@ class UnseenTail(NamedTuple):
     end_offset: int
     held_to: int
     """Offset up to which another replica has them."""
+    is_doubted: bool = False
+    """True if the manifest's kind of its copy may be wrong (`CaptureTimes.is_doubted`)."""
 
 
-def unseen_above(broker_id: int, held_to: int) -> Evidence:
-    """Evidence that another replica has what a finding is about up to `held_to`."""
+def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool) -> Evidence:
+    """Evidence that another replica has what a finding is about up to `held_to`; `is_doubted` as for `UnseenTail`."""
     text = "another replica has what it lacks up to this offset"
-    return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, value=str(held_to))
+    path = MANIFEST if is_doubted else None
+    return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=path, value=str(held_to))
 
 
 def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
     """Unseen tails by the evidence of `findings`, which are of one partition."""
     return [
-        UnseenTail(row.broker_id, row.start_offset, row.end_offset, int(item.value))
+        UnseenTail(row.broker_id, row.start_offset, row.end_offset, int(item.value), item.path is not None)
         for row in findings
         for item in row.evidence
         if item.kind == UNSEEN_TAIL and item.value is not None

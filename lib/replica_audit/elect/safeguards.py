@@ -335,10 +335,21 @@ class CopiedAgain(NamedTuple):
             action="capture",
             text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
             f"copies the checkpoints first, and writes into manifest.json when it copied, and who was down{self._ask_kinds(state, kinds)}. "
-            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{leaders}",
+            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{leaders}{self._ask_recovered()}",
             brokers=tuple(sorted(self.brokers)),
             partitions=tuple(self.tails),
             commands=results.copy_again(self.brokers, kinds, self.options, self.partitions, at_once=not leaders),
+        )
+
+    def _ask_recovered(self) -> str:
+        """A sentence on brokers that may not have recovered their logs when they were copied; "" without one."""
+        doubted = sorted({one.broker_id for some in self.tails.values() for one in some if one.is_doubted})
+        if not doubted:
+            return ""
+        their, they = ("its", "it was") if len(doubted) == 1 else ("their", "they were")
+        return (
+            f". Where {name_brokers(doubted)} had not recovered {their} logs yet when {they} copied, as server.log says, a later copy shows no "
+            "loss: give the kind in the manifest.json that is here as killed instead, or as image where it is one of the disk, and audit again"
         )
 
     def _ask_leaders(self, results: Results) -> str:

@@ -455,7 +455,8 @@ def _unless_older(
         return found._replace(severity="info", verdict=None, confidence="suspect")
     left = _held_nowhere(case, facts, mark)
     times = case.options.times
-    if facts.is_live and not left and not times.is_doubted(facts):
+    is_doubted = times.is_doubted(facts)
+    if facts.is_live and not left and not is_doubted:
         why = "its log was copied before its checkpoints"
         if times.is_image(facts):
             why = "an image of its disk lacks what was not on the disk yet"
@@ -474,7 +475,7 @@ def _unless_older(
     # What is there and damaged was not written after the copy.
     if facts.found_end_offset < mark:
         held_to = left[0].start_offset if left else mark
-        found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
+        found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to, is_doubted=is_doubted)))
     return undecided(found, told_before or why, "medium")
 
 
