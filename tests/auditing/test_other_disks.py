@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -196,9 +197,7 @@ def test_a_broker_with_a_log_dir_offline_and_a_further_empty_one_has_not_left_it
     write_snapshot(tmp_path, {2: BEHIND, 3: BEHIND}, metadata=metadata)
     write_log_dir(tmp_path / "broker-1", 1, [Replica(written(0, 20, 0))], directory_id=failed)
     add_disk(tmp_path)
-    kinds = {"broker-1": None, "broker-1-new": "live"}
-    said = [{"broker_id": 1, "log_dir": name, "kind": kind} for name, kind in kinds.items()]
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    _say_kinds(tmp_path, {"broker-1": None, "broker-1-new": "live"})
     found = audit_all(str(tmp_path), Settings())
     answer = Answer(tables_of(found))
     assert answer.verdict == ("LAGGING" if is_named else "INCONCLUSIVE"), answer
@@ -206,6 +205,76 @@ def test_a_broker_with_a_log_dir_offline_and_a_further_empty_one_has_not_left_it
     if is_named:
         (start,) = (step for step in plan_elections(found).steps if step.action == "start" and step.brokers == (1,))
         assert any("with orders-0, which is offline, is back in its place" in one for one in start.before), start
+
+
+@pytest.mark.parametrize("leader", [None, 1])
+def test_a_broker_that_is_not_elected_though_it_alone_is_in_sync_has_not_left_its_log_dir(
+    tmp_path: Path, leader: int | None
+) -> None:
+    """Where no source names directories: if its log dir were not offline, it would lead, with an empty log."""
+    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, [Listed(leader, (1, 2, 3), (1,))])
+    add_disk(tmp_path)
+    _say_kinds(tmp_path, {"broker-1": None, "broker-1-new": "live"})
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    assert answer.verdict == ("LAGGING" if leader is None else "INCONCLUSIVE"), answer
+    assert bool(answer.found("META-DUP-DIR", 1)) is (leader is not None), answer
+    steps = plan_elections(found).steps
+    if leader is None:
+        (start,) = (step for step in steps if step.action == "start" and step.brokers == (1,))
+        assert any("as broker-1, or with a copy of it, in its place" in one for one in start.before), start
+    else:
+        (stop,) = (step for step in steps if step.action == "capture")
+        assert "If it has none still, as where broker-1 is offline, take broker-1-new out of the snapshot" in stop.text
+
+
+def test_the_only_copy_of_a_partition_is_not_what_its_broker_has_if_that_left_it(tmp_path: Path) -> None:
+    begin = [*_BEGIN[:-1], write.partition(TOPIC_ID, (1,), 1)]
+    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0))}, metadata={100: write.history(begin)})
+    add_disk(tmp_path)
+    _say_kinds(tmp_path, {"broker-1": "stopped", "broker-1-new": "live"})
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    assert answer.verdict == "INCONCLUSIVE", answer
+    (told,) = answer.messages("CAP-MISSING-REPLICA")
+    assert "it has another log than broker-1/orders-0 on its other disk" in told
+    (row,) = (one for one in answer.rows("captures") if one["broker_id"] == 1)
+    assert (row["state"], row["missing"], row["needed"]) == ("partial", ["the log that it uses"], "isr"), row
+    assert answer.mark["hw_upper"] is None and answer.tables["partitions"][0]["lost_records"] is None
+    (stop,) = (step for step in plan_elections(found).steps if step.action == "capture")
+    assert stop.text.startswith("Stop broker 1 where it runs"), stop
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize("has_new", [True, False])
+def test_a_leader_that_came_back_after_its_copy_may_run_with_the_empty_disk(
+    tmp_path: Path, has_new: bool, is_live: bool
+) -> None:
+    """A leader knows the epoch that it leads in. Where it ran with both disks, the empty one is a further one."""
+    again = [write.change(TOPIC_ID, leader=-1), write.register_broker(1), write.change(TOPIC_ID, leader=1)]
+    write_snapshot(
+        tmp_path,
+        {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND},
+        metadata={100: write.history(_BEGIN, _ALONE, again)},
+    )
+    if has_new:
+        add_disk(tmp_path)
+    if is_live:
+        _say_kinds(tmp_path, {"broker-1": "live", "broker-1-new": "live"} if has_new else {"broker-1": "live"})
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    is_in_doubt = has_new and not is_live
+    assert answer.verdict == ("INCONCLUSIVE" if is_in_doubt else "LAGGING"), answer
+    (told,) = answer.messages("CAP-SKEW")
+    assert ("or it runs with broker-1-new, which is empty, in place of that disk" in told) is is_in_doubt, told
+    first = plan_elections(found).steps[0]
+    assert first.text.startswith("orders-0 on broker 1: Copy again") is is_in_doubt, first
+
+
+def _say_kinds(path: Path, kinds: Mapping[str, str | None]) -> None:
+    """A manifest that says so of log dirs of broker 1."""
+    said = [{"broker_id": 1, "log_dir": name, "kind": kind} for name, kind in kinds.items()]
+    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
 
 
 @pytest.mark.parametrize("has_new", [True, False])

@@ -22,7 +22,7 @@ from replica_audit.auditing.finding import finding_row, wanted_ranges
 from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
-from replica_audit.auditing.leadership.needed_replicas import LOG_OF_LAST_TERM
+from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_LAST_TERM
 from replica_audit.auditing.lost_producers import lost_producer_rows
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.auditing.replicas.reference import Reference
@@ -129,6 +129,8 @@ def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
         yield _SEGMENTS
     if facts.broker_id in case.needed_replicas and case.is_another_log(facts):
         yield LOG_OF_LAST_TERM
+    elif facts.is_left and any(facts is one for one in case.replicas):
+        yield LOG_IN_USE
     for stretch in facts.missing:
         if traces_of_segment(facts, case.replicas, stretch):
             yield _log_name(stretch.start_offset)

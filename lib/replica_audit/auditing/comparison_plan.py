@@ -186,10 +186,14 @@ def _facts_of(
 
 
 def _is_offline(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-    """True if by the metadata log a replica's log dir is offline, and its broker has not begun another log instead."""
-    if leadership is None or facts.broker_id not in leadership.offline:
+    """True if a replica's log dir is offline, so that its broker has not begun another log instead: by the metadata log; elsewhere, if
+    nobody leads though its broker, which runs, is in sync."""
+    if leadership is None:
         return False
-    return facts.directory.directory_id == _named_directory(leadership, facts.broker_id) is not None
+    if leadership.source != "metadata_log":
+        return leadership.leader_id is None and facts.broker_id in (leadership.isr or ())
+    is_named = facts.directory.directory_id == _named_directory(leadership, facts.broker_id) is not None
+    return is_named and facts.broker_id in leadership.offline
 
 
 def _of_each_moment(

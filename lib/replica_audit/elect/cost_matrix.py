@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted, open_tails
-from replica_audit.auditing.leadership.needed_replicas import LOG_OF_LAST_TERM
+from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_LAST_TERM
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
@@ -214,6 +214,8 @@ class Matrix:
         """Brokers whose log was not captured though every answer depends on it."""
         self.other_logs: set[tuple[TopicPartition, int]] = set()
         """Those of `needed` of which another log than the one with which they led last was captured."""
+        self.left: set[tuple[TopicPartition, int]] = set()
+        """Those of `needed` of which only a disk that they left was captured."""
         self.awaited: set[TopicPartition] = set()
         """Partitions with a log of which evidence lacks bytes that every answer depends on."""
         for capture in results.captures:
@@ -223,6 +225,8 @@ class Matrix:
                 self.needed[place_of(capture)].append(capture.broker_id)
                 if LOG_OF_LAST_TERM in capture.missing:
                     self.other_logs.add((place_of(capture), capture.broker_id))
+                elif LOG_IN_USE in capture.missing:
+                    self.left.add((place_of(capture), capture.broker_id))
 
         self.wanted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence lacks and the answer needs, by broker."""

@@ -387,8 +387,10 @@ def _capture(
         others = tuple(place for place in places if is_blank or (place, broker) in matrix.other_logs)
         if others:
             old = {one.log_dir for place in others for one in matrix.other_disks(place, broker)}
+            left = (_log_dir(matrix, broker, place) for place in others if (place, broker) in matrix.left)
+            old |= set(filter(None, left))
             if is_blank and old:
-                yield _leave_new_disk(broker, others, state.blank[broker], sorted(old), copies)
+                yield _leave_new_disk(broker, others, state.blank[broker], list_names(sorted(old)), copies)
             else:
                 yield _find_log(broker, others, state, copies, candidate_id)
         if rest := tuple(place for place in places if place not in others):
@@ -416,15 +418,15 @@ def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -
 
 
 def _leave_new_disk(
-    broker: int, places: tuple[TopicPartition, ...], blank: Sequence[str], old: Sequence[str], copies: Copies
+    broker: int, places: tuple[TopicPartition, ...], blank: Sequence[str], old: str, copies: Copies
 ) -> Step:
-    """Step for a broker that ran with an empty log dir, of which the disk that it had before is here."""
+    """Step for a broker that ran with an empty log dir, of which the disk that it had before, `old`, is here."""
     return Step(
         action="capture",
         text=f"Stop broker {broker} where it runs: when it was copied it ran with {list_names(blank)}, which was empty, and whoever follows "
         f"it is cut to what it has there. Copy {list_places(places)} from there (LOG_DIR_OF_{broker} is here that log directory, "
-        f"wherever it is mounted) into {list_names(blank)} of the snapshot, and audit again. If it has none still, take {list_names(blank)} out "
-        f"of the snapshot: {list_names(old)} has what the broker had before, and is to be put back in its place",
+        f"wherever it is mounted) into {list_names(blank)} of the snapshot, and audit again. If it has none still, as where {old} is offline, take "
+        f"{list_names(blank)} out of the snapshot: {old} has what the broker had before, and is to be put back in its place",
         brokers=(broker,),
         partitions=places,
         commands=(copies.of_partitions(broker, places),),

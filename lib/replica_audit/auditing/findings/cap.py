@@ -152,7 +152,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             "says which other brokers have a replica",
             evidence=[in_directory(case.reference.facts, "the only copy")],
         )
-    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
+    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside) if not facts.is_left}
     named = case.leadership.named if case.leadership is not None else frozenset()
     for broker_id in sorted(needed.keys() & {facts.broker_id for facts in case.replicas if case.is_another_log(facts)}):
         yield _without_its_log(case, broker_id, needed[broker_id])
@@ -166,7 +166,8 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             what = "is in sync"
         else:
             what = "is assigned" if broker_id in named else "had a replica"
-        others = [facts.directory.path for facts in case.duplicates if facts.is_left and facts.broker_id == broker_id]
+        left = (facts for facts in (*case.replicas, *case.duplicates) if facts.is_left)
+        others = [facts.directory.path for facts in left if facts.broker_id == broker_id]
         text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
         if others:
             text = (
@@ -446,11 +447,13 @@ def _outdated(case: Case) -> Iterator[Finding]:
         facts, times = reference.facts, case.options.times
         is_lost = not facts.file_entries and times.of(facts) is not None and not times.is_image(facts)
         unless = ", or its disk lost what it wrote then, as nobody saw it run" if is_lost else ""
+        if instead := times.perhaps_instead(*facts.key) if reference.leader_id is not None else ():
+            unless += f", or it runs with {listed(instead)}, which {verb(len(instead), 'is', 'are')} empty, in place of that disk"
         # Without a history of elections it may have been elected without what others have.
         yield finding(
             CAP_SKEW,
             f"{_why_older(case)}{unless}, so what others have {place} proves nothing until it is copied again",
-            severity="info" if reference.history and not is_lost else "medium",
+            severity="info" if reference.history and not (is_lost or instead) else "medium",
             confidence="likely",
             broker_id=facts.broker_id,
             evidence=[in_epoch_file(facts, "as found")],

@@ -475,7 +475,9 @@ def _unless_older(
     # What is there and damaged was not written after the copy.
     if facts.found_end_offset < mark:
         held_to = left[0].start_offset if left else mark
-        found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to, is_doubted=is_doubted)))
+        found = found._replace(
+            evidence=(*found.evidence, unseen_above(facts.broker_id, held_to, is_doubted=is_doubted))
+        )
     return undecided(found, told_before or why, "medium")
 
 

@@ -97,8 +97,13 @@ class CaptureTimes:
 
     def has_left(self, broker_id: int, log_dir: str) -> bool:
         """True if by the manifest the broker ran with a log dir that had nothing, and not with this one."""
-        runs_on = (path for path, owner in self.blank.items() if owner == broker_id)
-        return any(self.was_live(broker_id, path) for path in runs_on) and not self.was_live(broker_id, log_dir)
+        others = self.perhaps_instead(broker_id, log_dir)
+        return any(self.was_live(broker_id, path) for path in others)
+
+    def perhaps_instead(self, broker_id: int, log_dir: str) -> Sequence[str]:
+        """Log dirs that have nothing with which a broker may run in place of this one; none where by the manifest it ran with this one."""
+        own = sorted(path for path, owner in self.blank.items() if owner == broker_id)
+        return [] if self.was_live(broker_id, log_dir) else own
 
     def state_when_copied(self, facts: ReplicaFacts, leadership: Leadership | None) -> CopiedState:
         """State of a replica's broker during the copy, by the first line that fits (C.2, "Down when copied").

@@ -108,6 +108,8 @@ def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: 
     end = facts.log_end_offset
     checkpoint = facts.directory.high_watermark_checkpoint
     recovery_point = facts.directory.recovery_point_checkpoint
+    if facts.is_left:
+        return f"{name} left the disk with the log that is here"
     if facts.end_is_open:
         return f"the log of {name} may go on past {end}, as far as it is shown"
     if checkpoint is not None and checkpoint > end:

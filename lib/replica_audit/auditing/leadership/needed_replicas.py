@@ -27,6 +27,8 @@ WHY_NEEDED: dict[Need, str] = {
 
 #: What a replica lacks that is not the log with which its broker led last.
 LOG_OF_LAST_TERM = "the log with which it led last"
+#: What a replica lacks on a disk that its broker left.
+LOG_IN_USE = "the log that it uses"
 
 
 def needed_replicas(
@@ -114,10 +116,11 @@ def _need_now(broker_id: int, leadership: Leadership, reference: Reference | Non
 
 def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
     """True if the reference is the leader's log, has its end, and was copied while the leader was up."""
-    if reference.predates or reference.facts.end_is_open or reference.facts.broker_id != leadership.leader_id:
+    facts = reference.facts
+    if reference.predates or facts.end_is_open or facts.is_left or facts.broker_id != leadership.leader_id:
         return False
     fenced = leadership.leader_id in (leadership.fenced or ())
-    return not fenced and not _may_lack_its_end(reference.facts, leadership, reference, replicas)
+    return not fenced and not _may_lack_its_end(facts, leadership, reference, replicas)
 
 
 def _need_of_past(
