@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.elect.clusters import Part, outline, plan_of, results_of
+import pytest
+from tests.elect.clusters import Part, captured, outline, plan_of, results_of
 from tests.support import metadata_log as write
 from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 from tests.support.scenario import written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
+from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.election_plan import advise, plan_elections
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.report.plan_text import render_plan
 from replica_audit.results import FurtherStates
+from replica_audit.runner.in_process import audit_all
 
 LEADERLESS = Part("t", (1, 2), None, (1,), choice=1, offline=(1,))
 
@@ -91,6 +94,50 @@ def test_a_chosen_replica_that_recovers_its_logs_needs_room_on_its_disk() -> Non
     assert asks_for_room("3.9.1", ()) == []
     calm = Part("t", (1, 2), None, (1,), choice=1)
     assert not any("There is room on" in one for one in the(plan_of(calm, up=(), version="4.3.1"), "start", 1).before)
+
+
+def test_so_does_a_broker_that_leads_a_partition_without_a_decision() -> None:
+    """Broker 2 leads the other partition as soon as it is back with the rest."""
+
+    def asked(version: str, clean: Sequence[int], leader: int | None) -> list[int]:
+        other = Part("u", (2, 3), leader, (2,) if leader is None else (3,), choice=2, calm=True)
+        plan = plan_elections(results_of([LEADERLESS, other], version, "metadata_log"), up=(), stopped_cleanly=clean)
+        steps = [step for step in plan.steps if any("There is room on" in one for one in step.before)]
+        return [broker for step in steps for broker in step.brokers if broker != 1]
+
+    assert asked("4.3.1", (), None) == [2]
+    assert asked("4.3.1", (2,), None) == asked("3.9.1", (), None) == asked("4.3.1", (), 3) == []
+
+
+@pytest.mark.parametrize(("version", "asks"), [("4.3.1", True), (None, True), ("3.9.1", False)])
+def test_a_controller_recovers_its_metadata_log_at_every_start(tmp_path: Path, version: str | None, asks: bool) -> None:
+    """After a clean stop, too (`KafkaMetadataLog`: the recovery point is 0, and no stop is a clean one)."""
+    begin = (
+        write.topic(TOPIC, TOPIC_ID),
+        *map(write.register_broker, (1, 2)),
+        write.partition(TOPIC_ID, (1, 2), 1),
+    )
+    alone = [write.change(TOPIC_ID, isr=(1,)), write.change(TOPIC_ID, leader=-1), write.registration_change(1, 1)]
+    logs = {1: Replica(written(0, 20, 0)), 2: Replica(written(0, 10, 0))}
+    write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
+    plan = plan_elections(audit_all(str(tmp_path), Settings(kafka_version=version)), up=())
+    (start,) = (step for step in plan.steps if step.action == "start" and step.controllers == (100,))
+    assert any(one.startswith("There is room where controller 100 has") for one in start.before) is asks, start
+
+
+def test_so_does_a_broker_that_is_one() -> None:
+    """Broker 2 leads nothing; broker 1 needs room for its other logs, too, unless it was stopped in order."""
+    voters = [captured("__cluster_metadata", node, named_by=("voters",), state="named") for node in (1, 2, 100)]
+    calm = Part("t", (1, 2), None, (1,), choice=1)
+    results = replace(results_of([calm], "4.3.1", "metadata_log"), captures=voters)
+
+    def asked(clean: Sequence[int]) -> dict[tuple[int, ...], list[str]]:
+        steps = [one for one in plan_elections(results, up=(), stopped_cleanly=clean).steps if one.action == "start"]
+        return {step.brokers: [one for one in step.before if "is room" in one] for step in steps if step.brokers}
+
+    ((first,), (second,)) = asked(()).values()
+    assert "the logs that it recovers after a crash" in first and "votes for who lacks" in second
+    assert [["votes for who lacks" in one for one in told] for told in asked((1, 2)).values()] == [[True], [True]]
 
 
 def test_files_that_a_broker_cannot_read_are_mended_before_it_starts(tmp_path: Path) -> None:

@@ -172,6 +172,20 @@ def test_a_controller_is_started_with_the_disk_that_has_its_log(tmp_path: Path, 
     assert not any("there instead" in text for one, before in started.items() if one != node for text in before)
 
 
+def test_a_controller_is_started_with_room_for_the_recovery_of_its_log(tmp_path: Path) -> None:
+    """On a full disk 4.0 and later empty it, whether or not it was stopped in order."""
+    written(tmp_path, {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    for version, asks in {"4.3.1": True, None: True, "3.9.1": False}.items():
+        found = answer(tmp_path, kafka_version=version)
+        started = {one: step.before for step in found.steps if step.action == "start" for one in step.controllers}
+        asked = {
+            one
+            for one, before in started.items()
+            if any(text.startswith(f"There is room where node {one} has") for text in before)
+        }
+        assert asked == ({100, 101, 102} if asks else set()), started
+
+
 def test_swapped_disks_of_controllers_are_put_back_first(tmp_path: Path) -> None:
     metadata = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}
     found = written(tmp_path / "own", metadata, {1: APPLIED}, clean=(1,))

@@ -195,7 +195,10 @@ class PlanAttempt:
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
             self._start(
-                candidate, text, [self._controllers_lead, *self._texts.markers(one), *self._texts.disk_back(one)]
+                candidate,
+                text,
+                [self._controllers_lead, *self._texts.markers(one), *self._texts.disk_back(one)],
+                leads=True,
             )
             self.procedures.update(dict.fromkeys(one.places, "start"))
             self._look_for_quorum(one.places)
@@ -214,7 +217,7 @@ class PlanAttempt:
                     *self._texts.markers(one),
                     *self._texts.disk_back(one),
                 ]
-                self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
+                self._start(candidate, f"Start broker {candidate}{unless} and no other", before, leads=True)
             self._look_for_quorum(one.places)
             kinds = self._kinds.one_of_each(one.places)
             if not all(self._now.is_led_by(place, candidate) for place in kinds):
@@ -404,11 +407,14 @@ class PlanAttempt:
         worse = {leader for leader, _ in self._harmful.get(place, ())}
         return stays and not worse.isdisjoint(self._now.takers(place))
 
-    def _start(self, broker: int, text: str, before: Collection[str] = ()) -> None:
+    def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
+        """`leads`: the broker is elected next."""
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         self._stopped.discard(broker)
         self._look()
-        self._add(self._texts.start(broker, text, self._now, (*before, *self._texts.repaired(broker))))
+        leads |= any(way.leader(place) == broker for way in self._now for place in self._kinds.assigned_to(broker))
+        room = self._texts.room(broker, leads=leads)
+        self._add(self._texts.start(broker, text, self._now, (*before, *room, *self._texts.repaired(broker))))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
         """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds`

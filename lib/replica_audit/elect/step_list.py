@@ -22,7 +22,7 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.versions import empties_unrecovered
+from replica_audit.protocol.versions import Version, empties_unrecovered
 from replica_audit.results import place_of
 from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
 from replica_audit.text import listed, name_brokers, verb
@@ -148,12 +148,13 @@ class StepTexts:
         """Start the controllers, without which nobody is elected; `are_enough`: they are a majority without any broker."""
         nodes = self._state.controllers.not_up
         several = len(nodes) > 1
+        able = [node for node in nodes if node not in self._state.controllers.voteless]
         before = []
         if self._state.controllers.lost is not None:
             carried_out = "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers"
             before.append(f"{carried_out}: {tell_voteless(self._state.controllers)}")
-        for node in nodes:
-            if (blank := self._state.blank.get(node)) and node not in self._state.controllers.voteless:
+        for node in able:
+            if blank := self._state.blank.get(node):
                 before.append(
                     f"Controller {node} starts with the log directory that has its metadata log: with {list_names(blank)} there instead, "
                     "empty as in the snapshot, it votes for who lacks what was committed"
@@ -163,7 +164,7 @@ class StepTexts:
             text=f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",
             controllers=nodes,
             commands=tuple(map(self._tools.start, nodes)),
-            before=tuple(before),
+            before=(*before, *room_for_metadata(able, self._state.kafka_version, "controller")),
         )
         if not are_enough:
             return
@@ -218,16 +219,23 @@ class StepTexts:
         """True for a partition whose leader coordinates transactions, and skips markers where it finds no leader (H22)."""
         return place[0] == TRANSACTION_STATE and self._state.mode != "zookeeper"
 
-    def disk_back(self, one: Round) -> Iterator[str]:
-        """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
-        an empty one, or by one with less, or may be full as its logs are recovered."""
-        candidate = one.candidate_id
-        if candidate not in self._state.clean and empties_unrecovered(self._state.kafka_version) is not False:
+    def room(self, broker: int, *, leads: bool) -> Iterator[str]:
+        """A condition for the start of a broker that `leads` with the logs that it recovers then, or votes with its metadata log (H20)."""
+        if empties_unrecovered(self._state.kafka_version) is False:
+            return
+        if leads and broker not in self._state.clean:
             since = "" if self._state.kafka_version else ", since Kafka 4.0"
             yield (
-                f"There is room on the disks of broker {candidate}: on a full one it empties{since} the logs that it recovers after a crash, "
+                f"There is room on the disks of broker {broker}: on a full one it empties{since} the logs that it recovers after a crash, "
                 "and leads with them"
             )
+        elif broker in self._state.controllers.voters.difference(self._state.controllers.voteless):
+            yield from room_for_metadata([broker], self._state.kafka_version, "broker")
+
+    def disk_back(self, one: Round) -> Iterator[str]:
+        """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
+        an empty one, or by one with less."""
+        candidate = one.candidate_id
         starts = "starts" if candidate in self._state.up | self._state.down else "starts, or runs where it is up,"
         yield from (f"Broker {candidate} {starts} with {what}" for what in self._right_disk(one))
         if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
@@ -404,6 +412,17 @@ class StepTexts:
                     dropped_records=cut.dropped_records,
                     log_end_offset=chosen.log_end_offset,
                 )
+
+
+def room_for_metadata(nodes: Sequence[int], version: Version | None, kind: str = "node") -> Iterator[str]:
+    """A condition for the start of voters, which recover their whole metadata log then, however they were stopped (H20)."""
+    if nodes and empties_unrecovered(version) is not False:
+        since = "" if version else ", since Kafka 4.0,"
+        several = len(nodes) > 1
+        yield (
+            f"There is room where {kind}{'s' if several else ''} {listed(nodes)} {'have' if several else 'has'} the metadata log: a node recovers "
+            f"it at every start, and on a full disk empties it{since} and votes for who lacks what was committed"
+        )
 
 
 def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> str | None:

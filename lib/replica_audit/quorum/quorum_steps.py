@@ -15,7 +15,7 @@ from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
 from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Prediction, Step
 from replica_audit.elect.safeguards import tell_swapped
-from replica_audit.elect.step_list import list_names
+from replica_audit.elect.step_list import list_names, room_for_metadata
 from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
@@ -532,7 +532,12 @@ class _Plan:
                 text=f"Start {name_nodes(going_on)}, {each}: a majority has the right log",
                 controllers=tuple(going_on),
                 commands=tuple(map(self._tools.start, going_on)),
-                before=(*self._right_disks(going_on), *self._has_partitions(going_on), *self._elect_first),
+                before=(
+                    *self._right_disks(going_on),
+                    *self._has_partitions(going_on),
+                    *self._elect_first,
+                    *self._room(going_on),
+                ),
             )
         lacking = self._to.lacking
         order = sorted(
@@ -554,6 +559,7 @@ class _Plan:
                     *self._has_partitions([node]),
                     *self._elect_first,
                     *self._before_start(node, order),
+                    *self._room([node]),
                     *(
                         ("No other broker starts before the quorum has a leader",)
                         if node == order[0] and not self._to.fetches
@@ -570,6 +576,11 @@ class _Plan:
         if number := self._to.in_sync(node):
             return f"the chosen log has it in the ISR of {count(number, 'partition')}, and {_CUT}"
         return f"an unclean election may choose it, though the chosen log has it in no ISR, and {_CUT}"
+
+    def _room(self, nodes: Sequence[int]) -> Iterator[str]:
+        """A condition for those of `nodes` that start with what was committed."""
+        left = [node for node in nodes if not (self._to.fetches and node in self._to.lacking)]
+        return room_for_metadata(left, self._tools.kafka_version)
 
     def _right_disks(self, nodes: Sequence[int]) -> Iterator[str]:
         """Conditions for nodes of which an empty log dir was captured too."""
