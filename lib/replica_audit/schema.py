@@ -176,7 +176,7 @@ class CaptureRow(NamedTuple):
     """assignment, isr, elr: the present state; metadata_log: any state of the history; checkpoint: a checkpoint file of a log
     dir without the partition; voters: a control record of the metadata log, `quorum-state`, or a snapshot of the log"""
     missing: Sequence[str]
-    """names of files, the word directory, the number of wanted bytes, or the log with which it led last"""
+    """names of files, the word directory, the number of wanted bytes, or the log with which it led last, or that it uses"""
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
     elr, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""

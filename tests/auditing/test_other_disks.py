@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -333,3 +334,27 @@ def test_nor_on_a_disk_with_less(tmp_path: Path) -> None:
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
     named = ". LOG_DIR_OF_1 is here what the snapshot has as broker-1/a, wherever it is mounted, not broker-1/b, which has another log"
     assert copied and all(one.text.endswith(named) for one in copied), copied
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_a_directory_that_the_captured_disks_lack_may_be_gone_with_its_topic(tmp_path: Path, captured: bool) -> None:
+    """The metadata log is older than the topic's deletion: the command passes, as those of a capture script do."""
+    pay = make_uuid("pay")
+    begin = (
+        write.topic(TOPIC, TOPIC_ID),
+        write.topic("pay", pay),
+        *map(write.register_broker, (1, 2)),
+        write.partition(TOPIC_ID, (1, 2), 1),
+        write.partition(pay, (1, 2), 1),
+    )
+    other = Replica(written(0, 20, 0), topic="pay", topic_id=pay)
+    write_snapshot(tmp_path / "s", {1: other, 2: other} if captured else {}, metadata={100: write.history(begin)})
+    plan = plan_elections(audit_all(str(tmp_path / "s"), Settings(), asked=[TopicPartition(TOPIC, 0)]))
+    (step,) = (one for one in plan.steps if one.action == "capture" and (TOPIC, 0) in one.partitions)
+    told = "their log directories here do not have orders-0. Others may, with committed records, unless the topic was deleted since"
+    assert (told in step.text) is captured, step.text
+    for broker in (1, 2):
+        (tmp_path / f"LOG_DIR_OF_{broker}").mkdir()
+    ran = [subprocess.run(["bash", "-ec", one], cwd=tmp_path).returncode for one in step.commands]
+    assert ran == ([0, 0] if captured else [2, 2])
+    assert all((tmp_path / f"broker-{broker}.tgz").exists() for broker in (1, 2))

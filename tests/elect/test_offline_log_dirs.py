@@ -173,3 +173,27 @@ def test_a_log_that_no_other_broker_has_is_not_rebuilt_for_its_epoch_file(tmp_pa
     assert any("no log is rebuilt for it" in one for one in start.before), start
     lines = "By the batches beside it the lines of broker-1/orders-0/leader-epoch-checkpoint are 0, 2, 0 0, 2 15"
     assert lines in start.before, start
+
+
+@pytest.mark.parametrize(
+    ("gone", "clean", "is_told"),
+    [
+        (("orders-0/leader-epoch-checkpoint", "replication-offset-checkpoint"), True, True),
+        (("orders-0/leader-epoch-checkpoint", "replication-offset-checkpoint"), False, False),
+        (("orders-0/leader-epoch-checkpoint",), True, False),
+    ],
+)
+def test_the_leader_stays_up_while_a_follower_without_epochs_and_checkpoint_fetches_all(
+    tmp_path: Path, gone: tuple[str, ...], clean: bool, is_told: bool
+) -> None:
+    """4.3.1 cut it to 0. Recovery writes the epochs anew, and with the checkpoint it keeps what lies below."""
+    begin = (write.topic(TOPIC, TOPIC_ID), *map(write.register_broker, (1, 2)), write.partition(TOPIC_ID, (1, 2), 1))
+    alone = [write.change(TOPIC_ID, isr=(1,)), write.change(TOPIC_ID, leader=-1)]
+    alone += [write.registration_change(one, 1) for one in (1, 2)]
+    logs = {one: Replica(written(0, 20, 0), clean_shutdown=clean) for one in (1, 2)}
+    write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
+    for name in gone:
+        (tmp_path / "broker-2" / name).unlink()
+    told = the(advise(audit_whole(tmp_path)), "start", 2).before
+    said = "Broker 1 stays up until broker 2 is in sync with orders-0 again"
+    assert any(one.startswith(said) for one in told) is is_told, told

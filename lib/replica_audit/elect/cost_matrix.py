@@ -169,6 +169,10 @@ def _earlier(replicas: Iterable[ReplicaRow]) -> Iterator[str]:
     return (f"{row.log_dir}/{row.topic}-{row.partition}" for row in replicas if row.role == "earlier")
 
 
+#: Without these a follower that was stopped cleanly is cut to its log start (`AbstractFetcherThread.truncateToHighWatermark`).
+_FILES_OF_THE_CUT = frozenset(("leader-epoch-checkpoint", "replication-offset-checkpoint"))
+
+
 class Matrix:
     """What each candidate costs, by partition; the cuts of logs under it; and the replicas' rows, by partition and broker."""
 
@@ -216,9 +220,17 @@ class Matrix:
         """Those of `needed` of which another log than the one with which they led last was captured."""
         self.left: set[tuple[TopicPartition, int]] = set()
         """Those of `needed` of which only a disk that they left was captured."""
+        self._absent: set[tuple[TopicPartition, int]] = set()
+        """Those of `needed` whose broker has log dirs here, without the partition."""
+        self.unmarked: dict[int, list[TopicPartition]] = defaultdict(list)
+        """By broker, partitions of which neither the epoch file nor a checkpoint of the high watermark is here."""
         self.awaited: set[TopicPartition] = set()
         """Partitions with a log of which evidence lacks bytes that every answer depends on."""
         for capture in results.captures:
+            if _FILES_OF_THE_CUT.issubset(capture.missing):
+                used = self.replicas.get(place_of(capture), {}).get(capture.broker_id)
+                if used is not None and used.log_dir == capture.log_dir:
+                    self.unmarked[capture.broker_id].append(place_of(capture))
             if capture.needed and capture.state == "awaited":
                 self.awaited.add(place_of(capture))
             elif capture.needed:
@@ -227,6 +239,8 @@ class Matrix:
                     self.other_logs.add((place_of(capture), capture.broker_id))
                 elif LOG_IN_USE in capture.missing:
                     self.left.add((place_of(capture), capture.broker_id))
+                elif capture.state == "absent":
+                    self._absent.add((place_of(capture), capture.broker_id))
 
         self.wanted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence lacks and the answer needs, by broker."""
@@ -260,6 +274,10 @@ class Matrix:
     def other_disks(self, place: TopicPartition, broker_id: int) -> Sequence[OtherLog]:
         """Logs of a partition on other disks of the broker."""
         return self.second.get(place, {}).get(broker_id, ())
+
+    def is_absent(self, place: TopicPartition, broker_id: int) -> bool:
+        """True if a broker has log dirs here without the partition, of which nobody else has a copy either."""
+        return (place, broker_id) in self._absent and not self.replicas.get(place)
 
     def log_dirs(self, places: Iterable[TopicPartition], broker_id: int) -> set[str]:
         """The log dirs here in which a broker has any of the partitions."""

@@ -254,21 +254,24 @@ class Copies:
         self._archives: Counter[int] = Counter()
         self._files: dict[str, tuple[str, str]] = {}
 
-    def of_partitions(self, broker_id: int, places: Iterable[TopicPartition]) -> str:
-        """Command that copies partition directories."""
-        return self.of_directories(broker_id, map(str, places))
+    def of_partitions(self, broker_id: int, places: Iterable[TopicPartition], *, are_there: bool = True) -> str:
+        """Command that copies partition directories; it passes over those that are not there unless `are_there`."""
+        return self.of_directories(broker_id, map(str, places), are_there=are_there)
 
     def of_metadata(self, node_id: int, kind: str = "broker") -> str:
         """Command that copies a node's metadata log, with the file that identifies the node (node.id and directory.id)."""
         return self.of_directories(node_id, [META_PROPERTIES, str(METADATA_PARTITION)], kind)
 
-    def of_directories(self, node_id: int, names: Iterable[str], kind: str = "broker") -> str:
+    def of_directories(
+        self, node_id: int, names: Iterable[str], kind: str = "broker", *, are_there: bool = True
+    ) -> str:
         """Command that copies entries of a log dir; names may begin with a dash."""
         self._archives[node_id] += 1
         number = self._archives[node_id]
         archive = f"{kind}-{node_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
         named = [f"./{name}" for name in names]
         begin = ["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{node_id}"]
+        begin += [] if are_there else ["--ignore-failed-read"]
         if len(named) <= MOST_NAMES:
             return shlex.join([*begin, "--", *named])
         file = f"{archive.removesuffix('.tgz')}.txt"

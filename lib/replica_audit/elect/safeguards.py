@@ -381,7 +381,7 @@ def _capture(
         if place in about:
             for broker in brokers:
                 missing[broker].append(place)
-    groups: dict[tuple[tuple[TopicPartition, ...], str], list[int]] = defaultdict(list)
+    groups: dict[tuple[tuple[TopicPartition, ...], str, bool], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
         is_blank = broker in state.blank
         others = tuple(place for place in places if is_blank or (place, broker) in matrix.other_logs)
@@ -393,13 +393,21 @@ def _capture(
                 yield _leave_new_disk(broker, others, state.blank[broker], list_names(sorted(old)), copies)
             else:
                 yield _find_log(broker, others, state, copies, candidate_id)
-        if rest := tuple(place for place in places if place not in others):
-            groups[rest, state.liveness(broker)].append(broker)
-    for (together, _), brokers in groups.items():
+        for is_absent in (False, True):
+            if rest := tuple(
+                place for place in places if place not in others and matrix.is_absent(place, broker) is is_absent
+            ):
+                groups[rest, state.liveness(broker), is_absent].append(broker)
+    for (together, _, is_absent), brokers in groups.items():
         places = list(together)
         one = len(brokers) == 1
         what = "what it has" if one else "what each of them has"
         may = f"{what} of {list_places(places)} {say_uncaptured(1)}"
+        if is_absent:
+            may = (
+                f"{'its' if one else 'their'} log directories here do not have {list_places(places)}. Others may, with committed records, unless "
+                f"the {'topic was' if len({topic for topic, _ in places}) == 1 else 'topics were'} deleted since: tar warns of what is not there"
+            )
         then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
         lost = f"If {'its disk is' if one else 'their disks are'} lost, {_go_on_without(places, candidate_id)}"
         yield Step(
@@ -407,7 +415,7 @@ def _capture(
             text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}. {lost}",
             brokers=tuple(brokers),
             partitions=together,
-            commands=tuple(copies.of_partitions(broker, places) for broker in brokers),
+            commands=tuple(copies.of_partitions(broker, places, are_there=not is_absent) for broker in brokers),
         )
 
 
@@ -429,7 +437,7 @@ def _leave_new_disk(
         f"{list_names(blank)} out of the snapshot: {old} has what the broker had before, and is to be put back in its place",
         brokers=(broker,),
         partitions=places,
-        commands=(copies.of_partitions(broker, places),),
+        commands=(copies.of_partitions(broker, places, are_there=False),),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -189,9 +190,24 @@ class StepTexts:
             brokers=(broker,),
             partitions=tuple(place for place, one in registered if one is not None and broker in one.replicas),
             commands=(self._tools.start(broker),),
-            before=tuple(before),
+            before=(*before, *self._fetched_anew(broker, after)),
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
+
+    def _fetched_anew(self, broker: int, after: Scenarios) -> Iterator[str]:
+        """A condition for the start of a follower that is cut to its log start."""
+        if broker not in self._state.clean:
+            return  # Its recovery writes the epochs anew.
+        led: dict[int, list[TopicPartition]] = defaultdict(list)
+        for place in self._matrix.unmarked.get(broker, ()):
+            leader = after.leader(place)
+            if leader is not None and leader != broker:
+                led[leader].append(place)
+        for leader, places in sorted(led.items()):
+            yield (
+                f"Broker {leader} stays up until broker {broker} is in sync with {list_places(places)} again: its leader-epoch-checkpoint and "
+                "replication-offset-checkpoint are not here, and without both the log is cut to its start and all of it is fetched again"
+            )
 
     def repaired(self, broker: int) -> Iterator[str]:
         """A condition for the start of a broker that cannot read some of its files."""
