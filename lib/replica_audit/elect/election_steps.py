@@ -410,10 +410,12 @@ class PlanAttempt:
     def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
         """`leads`: the broker is elected next."""
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
+        is_clean = broker in self._stopped & self._state.up
         self._stopped.discard(broker)
         self._look()
         leads |= any(way.leader(place) == broker for way in self._now for place in self._kinds.assigned_to(broker))
-        room = self._texts.room(broker, leads=leads)
+        # One that the plan has stopped recovers nothing.
+        room = self._texts.room(broker, leads=leads and not is_clean)
         self._add(self._texts.start(broker, text, self._now, (*before, *room, *self._texts.repaired(broker))))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
