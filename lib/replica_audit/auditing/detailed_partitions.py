@@ -40,7 +40,10 @@ def ranked(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
 def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> list[PartitionRow]:
     """Partitions reported in detail (at `most` that many if given), in the order of `ranked`; of partitions with equal
     verdict and losses, those with more severe findings are chosen."""
-    in_order = ranked(partitions)
+    return _gravest(ranked(partitions), most)
+
+
+def _gravest(in_order: list[PartitionRow], most: int | None) -> list[PartitionRow]:
     if most is None:
         most = len(in_order) if len(in_order) <= WHOLE else DETAILED
     if most >= len(in_order):
@@ -54,7 +57,8 @@ def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> lis
 def told_places(partitions: Sequence[PartitionRow]) -> frozenset[TopicPartition]:
     """Partitions in detail, and those at the start of lists sorted by loss or by name."""
     by_name = nsmallest(NAMED, partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
-    told = (*detailed(partitions), *ranked(partitions)[:NAMED], *by_name)
+    in_order = ranked(partitions)
+    told = (*_gravest(in_order, None), *in_order[:NAMED], *by_name)
     return frozenset(place_of(row) for row in told)
 
 

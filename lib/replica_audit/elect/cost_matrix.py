@@ -18,6 +18,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import pack_rows, unpack_rows
 from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
+from replica_audit.snapshot.log_dir_names import EPOCH_CHECKPOINT, HIGH_WATERMARKS
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
 UNSEEN_TRAITS = ("unseen_tail", "unseen_head", "unchecked")
@@ -170,7 +171,7 @@ def _earlier(replicas: Iterable[ReplicaRow]) -> Iterator[str]:
 
 
 #: Without these a follower that was stopped cleanly is cut to its log start (`AbstractFetcherThread.truncateToHighWatermark`).
-_FILES_OF_THE_CUT = frozenset(("leader-epoch-checkpoint", "replication-offset-checkpoint"))
+_FILES_OF_THE_CUT = frozenset((EPOCH_CHECKPOINT, HIGH_WATERMARKS))
 
 
 class Matrix:

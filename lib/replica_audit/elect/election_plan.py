@@ -11,19 +11,13 @@ from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.decisions import committed_offsets, decide, held_back
+from replica_audit.elect.disk_steps import check_disks, name_disk
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import (
-    CopiedAgain,
-    check_disks,
-    copy_of_outrun,
-    name_disk,
-    safeguard_steps,
-    unread_records,
-)
+from replica_audit.elect.safeguards import CopiedAgain, copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of

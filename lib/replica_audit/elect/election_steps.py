@@ -227,8 +227,9 @@ class PlanAttempt:
                 self._add(self._texts.elect(one, by_itself=by_itself))
         self._done |= set(one.places)
         self._add(self._texts.check(one))
-        step, after = self._list[number]
-        self._list[number] = SimulatedStep(replace(step, before=(*step.before, *disk)), after)
+        if disk:
+            step, after = self._list[number]
+            self._list[number] = SimulatedStep(replace(step, before=(*step.before, *disk)), after)
 
     def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:
         """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.

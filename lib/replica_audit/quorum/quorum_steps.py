@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
+from replica_audit.elect.disk_steps import tell_swapped
 from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Prediction, Step
-from replica_audit.elect.safeguards import tell_swapped
 from replica_audit.elect.step_list import list_names, room_for_metadata
 from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.quorum.answer_model import Lost

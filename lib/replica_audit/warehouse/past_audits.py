@@ -34,12 +34,7 @@ from replica_audit.warehouse.attempts import (
 )
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
-from replica_audit.warehouse.table_reads import (
-    PlacedFiles,
-    WantedPlaces,
-    keys_of,
-    place_of_key,
-)
+from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces, keys_of, place_of_key
 
 #: Only partitions of these verdicts can have had committed records, or ones left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]

@@ -15,6 +15,7 @@ from replica_audit.model import OffsetRange
 from replica_audit.protocol.election import CleanElections, elections
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import counts_fenced_outsiders, stands_still_below_min_isr
+from replica_audit.snapshot.log_dir_names import HIGH_WATERMARKS
 from replica_audit.text import render_time
 
 if TYPE_CHECKING:
@@ -367,9 +368,6 @@ def _proof_of_mark(item: Comparison, mark: LostMark) -> CommitProof:
     return CommitProof("lost_tail", facts.broker_id, text, str(mark.checkpoint), path)
 
 
-_HIGH_WATERMARKS = "replication-offset-checkpoint"
-
-
 class OrphanedMark(NamedTuple):
     """Offsets [start, end) below a broker's high watermark where the reference has, or would write, other records."""
 
@@ -395,7 +393,7 @@ def orphaned_marks(
     since = leadership.fenced_since
     for (broker_id, log_dir, file), mark in sorted(orphans.items()):
         fenced_at = since.get(broker_id)
-        if file != _HIGH_WATERMARKS or fenced_at is None or broker_id not in (leadership.replicas or ()):
+        if file != HIGH_WATERMARKS or fenced_at is None or broker_id not in (leadership.replicas or ()):
             continue
         was_in_sync = any(broker_id in state.isr for state in history if state.metadata_offset < fenced_at)
         later = [one.leader_epoch for one in elections(history) if one.metadata_offset >= fenced_at]

@@ -1,0 +1,60 @@
+"""Which disk of a node is which, where more than one was captured or their directories are named for other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
+from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.plan_model import Decision, Step
+from replica_audit.elect.step_list import list_names
+from replica_audit.results import Results, place_of, present
+from replica_audit.text import listed
+
+
+def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[Step]:
+    """A step that says whose the log dirs are whose directory in the snapshot is named for another broker."""
+    named = [row for row in present(results.findings) if row.code == META_FOREIGN_DIR.code]
+    misnamed = {item.path for row in named for item in row.evidence}
+    wrong = {
+        row.log_dir: broker
+        for one in decisions
+        for broker, row in (matrix.replicas.get(place_of(one), {}) if misnamed else {}).items()
+        if row.log_dir in misnamed
+    }
+    if wrong:
+        yield Step(action="check_disks", text=tell_swapped(wrong, "broker"), brokers=tuple(sorted({*wrong.values()})))
+
+
+def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
+    """What to do about log dirs whose directory is named for another node; `wrong` has the ids of their nodes, `node` is broker or node."""
+    nodes = sorted({*wrong.values()})
+    found = "; ".join(f"{log_dir} in this snapshot is of {node} {one}" for log_dir, one in sorted(wrong.items()))
+    several = len(nodes) > 1
+    return (
+        f"See that {node}{'s' if several else ''} {listed(nodes)} {'have their own disks' if several else 'has its own disk'}, and put them "
+        f"back where they were swapped, before anything else: by meta.properties, {found}. A {node} does not start with another's, and "
+        f"LOG_DIR_OF_{nodes[0]} is here what is {node} {nodes[0]}'s by that file, wherever it is mounted"
+    )
+
+
+def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
+    """The step; one that copies from a broker of which another log dir with these partitions, or an empty one, was captured too says
+    which one LOG_DIR_OF_N is: it may be mounted no more."""
+    if step.action not in ("copy", "recopy") or not (state.blank or matrix.second):
+        return step
+    told = []
+    for broker in sorted(step.brokers):
+        of_broker = matrix.log_dirs(step.partitions, broker)
+        held = {one.rpartition("/")[0] for one in step.snapshot} or of_broker
+        second = of_broker.union(one.log_dir for place in step.partitions for one in matrix.other_disks(place, broker))
+        others = [f"{list_names(blank)}, which is empty"] if (blank := state.blank.get(broker)) else []
+        others += [f"{list_names(names)}, which has another log"] if (names := sorted(second - held)) else []
+        if held and others and any(f" LOG_DIR_OF_{broker} " in one for one in step.commands):
+            told.append(
+                f". LOG_DIR_OF_{broker} is here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
+                f"wherever it is mounted, not {', or '.join(others)}"
+            )
+    return replace(step, text="".join((step.text, *told)))
