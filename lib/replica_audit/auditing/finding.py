@@ -383,10 +383,11 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
 
 #: Kind of evidence for how far another replica has what a log lacks, and lost or had only after it was copied.
 UNSEEN_TAIL = "unseen"
+_INSTEAD = "an empty log directory, which its broker may use instead"
 
 
 class UnseenTail(NamedTuple):
-    """Offsets that a log lost, or had only after it was copied."""
+    """Offsets that a log lost, or had only after it was copied; or all of a log on a disk with which its broker may run no more."""
 
     broker_id: int
     start_offset: int
@@ -395,6 +396,8 @@ class UnseenTail(NamedTuple):
     """Offset up to which another replica has them."""
     is_doubted: bool = False
     """True if the manifest's kind of its copy may be wrong (`CaptureTimes.is_doubted`)."""
+    instead: str | None = None
+    """An empty log dir with which its broker may run in place of that disk: others are cut to what it has there."""
 
 
 def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool) -> Evidence:
@@ -404,10 +407,22 @@ def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool) -> Evidence:
     return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=path, value=str(held_to))
 
 
+def unseen_instead(broker_id: int, log_start: int, log_dir: str) -> Evidence:
+    """Evidence that a broker may run with an empty log dir in place of the disk with the log that a finding is about."""
+    return Evidence(UNSEEN_TAIL, text=_INSTEAD, broker_id=broker_id, path=log_dir, value=str(log_start))
+
+
 def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
     """Unseen tails by the evidence of `findings`, which are of one partition."""
     return [
-        UnseenTail(row.broker_id, row.start_offset, row.end_offset, int(item.value), item.path is not None)
+        UnseenTail(
+            row.broker_id,
+            row.start_offset,
+            row.end_offset,
+            int(item.value),
+            is_doubted=item.path == MANIFEST,
+            instead=item.path if item.text == _INSTEAD else None,
+        )
         for row in findings
         for item in row.evidence
         if item.kind == UNSEEN_TAIL and item.value is not None

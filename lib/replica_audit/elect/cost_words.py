@@ -114,15 +114,23 @@ def name_unseen(tails: Collection[UnseenTail]) -> str:
 
 
 def say_unseen_tails(tails: Collection[UnseenTail], what: str | None = None, partitions: int = 1) -> str:
-    """Clause on offsets that no copy has and a log may have; `what` names them with their `partitions`."""
-    brokers = sorted({one.broker_id for one in tails})
-    what = what or name_unseen(tails)
-    offsets = max(one.end_offset for one in tails) - min(one.start_offset for one in tails)
-    these = "it was" if offsets == partitions == 1 else "these were"
-    return (
-        f"nothing shows whether {name_brokers(brokers)} lost {what}, or {verb(len(brokers), 'was', 'were')} copied before {these} "
-        "written"
-    )
+    """Clause on offsets that no copy has and a log may have, and on disks that a broker may have left; `what` names the offsets with their
+    `partitions`."""
+    lost = [one for one in tails if one.instead is None]
+    brokers = sorted({one.broker_id for one in lost})
+    told = []
+    if lost:
+        what = what or name_unseen(lost)
+        offsets = max(one.end_offset for one in lost) - min(one.start_offset for one in lost)
+        these = "it was" if offsets == partitions == 1 else "these were"
+        told.append(
+            f"whether {name_brokers(brokers)} lost {what}, or {verb(len(brokers), 'was', 'were')} copied before {these} written"
+        )
+    for broker, log_dir in sorted({(one.broker_id, one.instead) for one in tails if one.instead is not None}):
+        told.append(
+            f"whether broker {broker} still runs with the disk that was copied, or with {log_dir}, which is empty, in its place"
+        )
+    return f"nothing shows {', and '.join(told)}"
 
 
 def ask_for_copies(replicas: int, is_up: bool | None) -> str:

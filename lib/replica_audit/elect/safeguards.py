@@ -323,8 +323,11 @@ class CopiedAgain(NamedTuple):
 
     def step(self, results: Results, state: PresentState) -> Step:
         """Copies of the brokers, and the plan made from them."""
-        what = list_names(f"{name_unseen(some)} of {topic}-{number}" for (topic, number), some in self.tails.items())
-        question = say_unseen_tails([one for some in self.tails.values() for one in some], what, len(self.tails))
+        lost = {place: [one for one in some if one.instead is None] for place, some in self.tails.items()}
+        named = [f"{name_unseen(some)} of {place}" for place, some in lost.items() if some]
+        question = say_unseen_tails(
+            [one for some in self.tails.values() for one in some], list_names(named), len(named)
+        )
         kinds: dict[int, CaptureKind] = {
             one: "stopped" if one in state.clean else "killed" for one in self.brokers if one in state.down
         }
@@ -333,7 +336,7 @@ class CopiedAgain(NamedTuple):
             action="capture",
             text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
             f"copies the checkpoints first, and writes into manifest.json when it copied, and who was down{self._ask_kinds(state, kinds)}. "
-            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{leaders}{self._ask_recovered()}",
+            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{leaders}{self._ask_recovered()}{self._ask_disks()}",
             brokers=tuple(sorted(self.brokers)),
             partitions=tuple(self.tails),
             commands=results.copy_again(self.brokers, kinds, self.options, self.partitions, at_once=not leaders),
@@ -348,6 +351,16 @@ class CopiedAgain(NamedTuple):
         return (
             f". Where {name_brokers(doubted)} had not recovered {their} logs yet when {they} copied, as server.log says, a later copy shows no "
             "loss: give the kind in the manifest.json that is here as killed instead, or as image where it is one of the disk, and audit again"
+        )
+
+    def _ask_disks(self) -> str:
+        """Sentences on brokers that may run with an empty log dir in place of the one that is here; "" without one."""
+        instead = sorted({one.broker_id for some in self.tails.values() for one in some if one.instead is not None})
+        return "".join(
+            f". LOG_DIR_OF_{broker} is here what broker {broker} runs with. If that is not the disk that was copied, stop the broker all the "
+            "same, first: whoever follows it is cut to what it has there. Then put the copy that is here into "
+            f"{COPIED_AGAIN}, too, in a log directory of its own"
+            for broker in instead
         )
 
     def _ask_leaders(self, results: Results) -> str:

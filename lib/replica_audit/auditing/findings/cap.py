@@ -19,6 +19,7 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     tell_image,
     unread_records,
+    unseen_instead,
     unusable_input,
     wanted_range,
 )
@@ -456,7 +457,11 @@ def _outdated(case: Case) -> Iterator[Finding]:
             severity="info" if reference.history and not (is_lost or instead) else "medium",
             confidence="likely",
             broker_id=facts.broker_id,
-            evidence=[in_epoch_file(facts, "as found")],
+            offsets=(facts.log_start_offset, facts.log_end_offset) if instead else (None, None),
+            evidence=[
+                in_epoch_file(facts, "as found"),
+                *(unseen_instead(facts.broker_id, facts.log_start_offset, log_dir) for log_dir in instead),
+            ],
         )
 
 
