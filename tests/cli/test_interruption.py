@@ -159,10 +159,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
+@pytest.mark.parametrize(("number", "status", "said"), ENDINGS[:2])
 def test_a_run_ends_in_the_middle_of_a_spark_job(
     number: int, status: int, said: str, large: Path, tmp_path: Path
 ) -> None:
+    """By the signal that workers and the JVM get too, and by one that only the program gets, as SIGHUP."""
     with _running(tmp_path, _PROGRAM + "entry_point(['run', sys.argv[1]])", str(large)) as process:
         batches = tmp_path / "replica-audit-warehouse" / "batches"
         until = time.monotonic() + 240

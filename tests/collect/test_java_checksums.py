@@ -13,6 +13,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import google_crc32c
@@ -79,6 +80,8 @@ def _run(log_dir: Path, *arguments: str, **environment: str) -> subprocess.Popen
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **environment},
+        # Under nohup it would inherit that it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     assert running.stdin is not None
     running.stdin.write((NO_LIBRARY + collector_text()).encode())
@@ -313,8 +316,9 @@ def test_a_collector_that_is_ended_while_its_jvm_starts_leaves_nothing(tmp_path:
 
 
 def _await_end(process: int) -> None:
-    while Path(f"/proc/{process}").exists() and "(zombie)" not in Path(f"/proc/{process}/status").read_text():
-        time.sleep(0.01)
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while "(zombie)" not in Path(f"/proc/{process}/status").read_text():
+            time.sleep(0.01)
 
 
 @needs_java

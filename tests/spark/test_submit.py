@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,12 +61,13 @@ def submit(archive, executors_python, tmp_path_factory):
         "SPARK_LOCAL_IP": "127.0.0.1", **BRIEF_LAUNCHER,
     }  # fmt: skip
 
-    def run(job: Path, *arguments: str) -> subprocess.CompletedProcess:
+    def run(job: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess:
+        own = [part for name, value in settings.items() for part in ("--conf", f"spark.{name}={value}")]
         return subprocess.run(
             [str(home / "bin" / "spark-submit"), "--master", "local[2]",
              "--properties-file", str(cluster), "--conf", f"spark.pyspark.driver.python={executors_python}",
              "--conf", "spark.log.level=WARN", "--conf", "spark.sql.shuffle.partitions=2",
-             *BRIEF_SPARK, "--py-files", str(archive), str(job), *arguments],
+             *BRIEF_SPARK, *own, "--py-files", str(archive), str(job), *arguments],
             env=environment, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400,
         )  # fmt: skip
 
@@ -98,10 +100,14 @@ class Ended(NamedTuple):
 
 
 def in_turn(submit, directory: Path, verdict: Path, *jobs: list[str]) -> list[Ended]:
+    """How jobs ended; what happened in their sessions Spark writes into files in `directory`/events."""
     program = directory / "jobs_in_turn.py"
     program.write_text(JOBS_IN_TURN, encoding="utf-8")
+    (directory / "events").mkdir()
     ran = submit(
-        program, json.dumps([[[str(ROOT / "jobs" / job), *arguments] for job, *arguments in jobs], str(verdict)])
+        program,
+        json.dumps([[[str(ROOT / "jobs" / job), *arguments] for job, *arguments in jobs], str(verdict)]),
+        **{"eventLog.enabled": "true", "eventLog.compress": "false", "eventLog.dir": (directory / "events").as_uri()},
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     answers, own = [], []
@@ -114,6 +120,17 @@ def in_turn(submit, directory: Path, verdict: Path, *jobs: list[str]) -> list[En
             own.append(line)
     assert len(answers) == len(jobs), ran.stdout + ran.stderr[-3000:]
     return answers
+
+
+def events_of_sessions(directory: Path) -> list[Counter[str]]:
+    """How often what happened in each session, one after the other."""
+    sessions = []
+    for path in directory.rglob("*"):
+        if path.is_file() and path.stat().st_size and path.name[0] != ".":
+            events = [json.loads(line) for line in path.read_text().splitlines()]
+            (began,) = [one["Timestamp"] for one in events if one["Event"] == "SparkListenerApplicationStart"]
+            sessions.append((began, Counter(one["Event"] for one in events)))
+    return [happened for _, happened in sorted(sessions, key=lambda one: one[0])]
 
 
 CRITICAL = "CRITICAL: 1 partition, COMMITTED_LOSS; findings: 2 critical, 1 medium, 1 low"
@@ -149,6 +166,13 @@ def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     assert run.verdict["audit_id"] != first["audit_id"]
     content = json.loads((tmp_path / "report" / "audit.json").read_text())
     assert content["audit"]["snapshot_id"] == snapshot_id
+
+    # Ingest and audit take a job each; of a snapshot that is there a run takes that of the audit alone, and checks take no query.
+    assert len(content["quality"]) == built_in()
+    sessions = events_of_sessions(tmp_path / "events")
+    assert [one["SparkListenerJobStart"] for one in sessions] == [1, 1, 1]
+    assert all(one["SparkListenerApplicationEnd"] == 1 for one in sessions)
+    assert not [event for one in sessions for event in one if "sql" in event], sessions
 
 
 def test_the_history_job_takes_the_same_arguments():
