@@ -15,10 +15,10 @@ from replica_audit.auditing import known_findings
 from replica_audit.auditing.known_findings import (
     Earlier,
     compare_findings,
+    earlier_of,
     parse_baseline,
-    parse_earlier,
     parse_finding,
-    parse_quality_baseline,
+    quality_of,
     read_baseline,
 )
 from replica_audit.config import Settings
@@ -58,7 +58,7 @@ def test_an_empty_baseline_leaves_everything_new() -> None:
 
 def test_the_baseline_is_an_audit_json_without_what_was_resolved_then() -> None:
     text = audit_json_text(results(findings=[KNOWN, {**NEW, "status": "resolved"}]))
-    assert parse_baseline(text, "audit.json") == [WAS_KNOWN]
+    assert parse_baseline(text, "audit.json").findings == [WAS_KNOWN]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_a_baseline_row_with_an_odd_value_is_refused(column: str, value: object)
 
 def test_what_else_is_odd_in_a_baseline_is_as_if_it_were_not_there() -> None:
     rows = [[], 1, {"suite": []}, {"unexpected_count": "x"}, {"failing": 5}, {"success": 1}, {"suite": "a", "new": []}]
-    text = json.dumps({"audit": {"audit_id": 5, "finished": []}, "partitions": 3, "findings": [[]], "quality": rows})
-    (kept,) = parse_quality_baseline(text)
+    content = {"audit": {"audit_id": 5, "finished": []}, "partitions": 3, "findings": [[]], "quality": rows}
+    (kept,) = quality_of(content)
     assert kept.suite == "a" and set(kept[1:]) == {None}
-    assert parse_earlier(text) == Earlier(None, None, {}, {})
+    assert earlier_of(content) == Earlier(None, None, {}, {})
 
 
 def _lines(path: Path, partitions: int) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.report_rows import REPORT_FILES, finding, partition, results
 
-from replica_audit.auditing.known_findings import Earlier, parse_earlier
+from replica_audit.auditing.known_findings import Earlier, earlier_of
 from replica_audit.cli.failure import write_failure
 from replica_audit.report.report_files import write_report
 from replica_audit.report.verdict_object import build_failure
@@ -53,7 +53,7 @@ def test_the_page_compares_with_the_earlier_audit_that_it_is_given(tmp_path: Pat
         return " ".join((tmp_path / "index.html").read_text(encoding="utf-8").split())
 
     assert "Nothing to compare with" in written("LAGGING", "a", None)
-    earlier = parse_earlier((tmp_path / "audit.json").read_text())
+    earlier = earlier_of(json.loads((tmp_path / "audit.json").read_text()))
     page = written("CONSISTENT", "b", earlier)
     assert (
         "0 worse, 1 better" in page and "0 known, 1 resolved" in page and "compared with 2026-01-02 03:04 UTC" in page

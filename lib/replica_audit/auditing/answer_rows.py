@@ -75,12 +75,10 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     partition = evidence.topic_partition.partition
     copies = _captured_copies(audit)
     copied = {directory.broker_id for directory, _, _ in copies}
-    leadership = evidence.leadership
-    named = {*(leadership.named if leadership else ()), *needed, *(broker_id for broker_id, _, _ in evidence.orphans)}
     rows: list[tuple[int, str | None, CaptureState, list[str]]] = [
         (directory.broker_id, directory.log_dir, state, missing) for directory, state, missing in copies
     ]
-    for broker_id in sorted(named - copied):
+    for broker_id in sorted({*evidence.named, *needed, *evidence.orphaned} - copied):
         is_here = broker_id in evidence.options.brokers
         rows.append((broker_id, None, "absent" if is_here else "named", [_DIRECTORY]))
     for broker_id, log_dir, state, missing in rows:
@@ -167,7 +165,7 @@ def _named_by(broker_id: int, evidence: PartitionEvidence) -> list[NamedBy]:
             found.append("elr")
         if any(broker_id in (state.leader_id, *state.replicas, *state.isr) for state in leadership.history):
             found.append("metadata_log")
-    if any(broker_id == owner for owner, _, _ in evidence.orphans):
+    if broker_id in evidence.orphaned:
         found.append("checkpoint")
     return found
 
@@ -177,9 +175,10 @@ def report_rows(audit: PartitionAudit) -> ReportRows:
     case = audit.case
     evidence = audit.evidence
     topic_id = _topic_id(audit)
-    loss = _loss(audit)
+    shorter = brokers_past_leader(audit.findings)
+    loss = _loss(audit, shorter)
     rows = ReportRows(
-        partitions=[_partition_row(audit, topic_id, loss)],
+        partitions=[_partition_row(audit, topic_id, loss, shorter)],
         captures=list(capture_rows(audit)),
         remote_segments=list(_remote_segment_rows(audit)),
         findings=[
@@ -191,7 +190,6 @@ def report_rows(audit: PartitionAudit) -> ReportRows:
         return rows
     beside = [item.follower for item in case.beside if item.follower not in case.duplicates]
     copies = (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates, *beside)
-    shorter = brokers_past_leader(audit.findings)
     strangers = [item for item, _ in case.strangers]
     return replace(
         rows,
@@ -217,11 +215,10 @@ def _topic_id(audit: PartitionAudit) -> str | None:
     return audit.evidence.leadership.topic_id if audit.evidence.leadership else None
 
 
-def _loss(audit: PartitionAudit) -> Loss:
+def _loss(audit: PartitionAudit, past_leader: Collection[int]) -> Loss:
     case = audit.case
     if case is None:
         return Loss(None)
-    past_leader = brokers_past_leader(audit.findings)
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
     lost_tails = [item for item in case.beside if case.is_lost_tail(item)]
     shorter |= {item.follower.key for item in lost_tails}
@@ -252,7 +249,7 @@ def _with_unseen(loss: Loss, case: Case) -> Loss:
     return replace(loss, total=total, at_most=loss.at_most or has_markers)
 
 
-def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> PartitionRow:
+def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss, shorter: Collection[int]) -> PartitionRow:
     leadership = audit.evidence.leadership
     partition = audit.evidence.topic_partition
     total = loss.total
@@ -281,15 +278,13 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> P
         holders=_holders(loss),
         findings=SeverityCounts(*(sum(item.severity == one for item in audit.findings) for one in SEVERITIES)),
     )
-    return row if audit.case is None else _with_case(row, audit, audit.case)
+    return row if audit.case is None else _with_case(row, audit.case, shorter)
 
 
-def _with_case(row: PartitionRow, audit: PartitionAudit, case: Case) -> PartitionRow:
+def _with_case(row: PartitionRow, case: Case, shorter: Collection[int]) -> PartitionRow:
     """Complete a partition's row with the results of the comparison."""
-    leadership = audit.evidence.leadership
     reference = case.reference
-    shorter = brokers_past_leader(audit.findings)
-    assigned = leadership.replicas if leadership else None
+    assigned = case.leadership.replicas if case.leadership else None
     lagging = [item for item in case.comparisons if assigned is None or item.follower.broker_id in assigned]
     behind = [max(0, reference.facts.log_end_offset - item.follower.log_end_offset) for item in lagging]
     under_replicated = None

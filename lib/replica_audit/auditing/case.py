@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
-from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
+from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
@@ -287,14 +286,6 @@ class Case:
         reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
         return max(reference.log_end_offset, reached)
 
-    def why_not_comparable(self, facts: ReplicaFacts) -> str | None:
-        """Reason, as a clause, why a copy must not be compared with the reference; None if it may be."""
-        return why_not_comparable(self.reference, facts)
-
-    def open_question(self, item: Comparison) -> str | None:
-        """Clause on what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
-        return open_question(self.reference, item, is_epoch_said=self.tail.is_epoch_said)
-
     @property
     def is_tiered(self) -> bool:
         """True if older segments of the topic may be in remote storage only."""
@@ -309,17 +300,6 @@ class Case:
         starts = [start for _, start in facts.file_entries]
         start = max(facts.directory.log_start_checkpoint or 0, min(starts, default=0))
         return OffsetRange(start, facts.local_start_offset) if start < facts.local_start_offset else None
-
-    @property
-    def differing_below(self) -> list[tuple[Comparison, OffsetRange, int, int]]:
-        """(copy, offsets, its epoch, the reference's) of records in `undecided_below` of epochs that the reference's epoch file
-        rules out."""
-        below = self.undecided_below
-        lineage = self.reference.facts.found_lineage
-        if below is None or lineage is None:
-            return []
-        everything = (*self.comparisons, *self.beside)
-        return [(item, *one) for item in everything for one in differing_epochs(item.follower, lineage, below)]
 
     @cached_property
     def unread_replicas(self) -> tuple[int, ...]:
@@ -353,8 +333,12 @@ class Case:
     @cached_property
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
-        orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
-        return needed_replicas(self.leadership, self.reference, self.captured, orphaned, self.replicas)
+        return needed_replicas(self.leadership, self.reference, self.captured, self.evidence.orphaned, self.replicas)
+
+    @cached_property
+    def past_elections(self) -> PastElections | None:
+        """Elections of the partition's history, beside the lineages of `replicas`; None without history."""
+        return past_elections(self.replicas, self.leadership)
 
     @cached_property
     def orphaned_marks(self) -> tuple[OrphanedMark, ...]:

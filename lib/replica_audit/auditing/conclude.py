@@ -67,17 +67,15 @@ class PartitionAudit(NamedTuple):
         """Brokers with, or assigned, a replica whose log is unknown because files are missing or unreadable."""
         if self.case is not None:
             return self.case.unread_replicas
-        leadership = self.evidence.leadership
         found = {directory.broker_id for directory, _ in self.evidence.replicas}
-        return tuple(sorted(found | (leadership.named if leadership else frozenset())))
+        return tuple(sorted(found | self.evidence.named))
 
     @property
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
         if self.case is not None:
             return self.case.needed_replicas
-        orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
-        return needed_replicas(self.evidence.leadership, None, (), orphaned)
+        return needed_replicas(self.evidence.leadership, None, (), self.evidence.orphaned)
 
 
 def conclude(
@@ -103,10 +101,11 @@ def conclude(
     leadership = None if evidence.leadership is None else evidence.leadership.believed
     pairs = list(_compare(plan, loaded, records))
     waiting = tuple(item for item in pairs if item.awaits_records)
-    followers = [item for item in pairs[: len(grouping.followers)] if not item.awaits_records]
+    of_followers, of_copies = pairs[: len(grouping.followers)], pairs[len(grouping.followers) :]
+    followers = [item for item in of_followers if not item.awaits_records]
     copies = [
         item
-        for item in pairs[len(grouping.followers) :]
+        for item in of_copies
         # What the reference has too is reported once per broker.
         if not item.awaits_records and not (item.follower.is_earlier and not item.runs and not item.alignment.ahead)
     ]
@@ -162,10 +161,7 @@ def conclude(
         duplicates=tuple(
             one for one in grouping.duplicates if not one.is_earlier or any(one is item.follower for item in beside)
         ),
-        set_aside=(
-            *grouping.set_aside,
-            *(one.follower.awaiting for one in pairs[: len(grouping.followers)] if one in waiting),
-        ),
+        set_aside=(*grouping.set_aside, *(one.follower.awaiting for one in of_followers if one.awaits_records)),
         waiting=waiting,
         log_events=events,
         is_leaders=_is_leaders_log(reference, grouping, leadership, evidence.side.remote_segments),
@@ -296,8 +292,7 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
     else:
         observed = evidence.side.timeline is not None
         only_observed = observed and evidence.leadership is None and not evidence.orphans
-        named = () if evidence.leadership is None else evidence.leadership.named
-        within = evidence.options.times.first_collected(named, str(evidence.topic_partition))
+        within = evidence.options.times.first_collected(evidence.named, str(evidence.topic_partition))
         found = no_replica(
             evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed, within=within
         )

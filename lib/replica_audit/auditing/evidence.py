@@ -96,6 +96,16 @@ class PartitionEvidence:
         """Copies that Kafka serves from, then those put aside."""
         return (*self.replicas, *self.put_aside)
 
+    @property
+    def named(self) -> frozenset[int]:
+        """Brokers that the source of leadership names as having a replica."""
+        return frozenset() if self.leadership is None else self.leadership.named
+
+    @property
+    def orphaned(self) -> frozenset[int]:
+        """Brokers with `orphans`."""
+        return frozenset(broker_id for broker_id, _, _ in self.orphans)
+
     @cached_property
     def was_at_rest(self) -> bool:
         """True if nothing was written while the copies were made: the manifest declares it, or every broker was

@@ -26,11 +26,17 @@ from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow
 from replica_audit.text import now
 
 
-def parse_baseline(text: str, path: str) -> list[FindingRow]:
-    """Parse the findings present in the audit.json `text`: new or known, not resolved.
+class AuditPart(NamedTuple):
+    """What an audit is compared with of an earlier one, or of some lines of its audit.jsonl."""
 
-    Raises UsageError, which names `path`, if it is not an audit.json.
-    """
+    findings: list[FindingRow]
+    """Those that were present: new or known, not resolved."""
+    quality: list[QualityRow]
+    earlier: Earlier
+
+
+def parse_baseline(text: str, path: str) -> AuditPart:
+    """Parse the audit.json `text`. Raises UsageError, which names `path`, if it is none."""
     try:
         content = parse_json(text, path, "")
     except FormatError as error:
@@ -54,7 +60,7 @@ def parse_baseline(text: str, path: str) -> list[FindingRow]:
             raise UsageError(
                 f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
             ) from None
-    return present(findings)
+    return AuditPart(present(findings), quality_of(content), earlier_of(content))
 
 
 def parse_finding(row: object) -> FindingRow:
@@ -124,14 +130,13 @@ def compare_findings(
     return [*compared, *resolved]
 
 
-def parse_quality_baseline(text: str) -> list[QualityRow]:
-    """Parse rows of `quality` in an audit.json that `parse_baseline` accepted; empty if its version lacks the table."""
-    rows = _list_of(parse_json(text, "baseline", ""), "quality")
+def quality_of(content: Mapping[str, object]) -> list[QualityRow]:
+    """Rows of `quality` in an audit.json, without malformed ones; empty if its version lacks the table."""
     types = {column.name: column.type for column in REPORT_TABLES["quality"]}
     absent = dict.fromkeys(types)
     return [
         read_row(QualityRow, {**absent, **row})
-        for row in rows
+        for row in _list_of(content, "quality")
         if isinstance(row, dict) and all(_fits(row[name], types[name]) for name in types if name in row)
     ]
 
@@ -391,9 +396,10 @@ def _parse_parts(parts: Iterable[tuple[str, str]]) -> Baseline:
 
     def findings() -> Iterator[FindingRow]:
         for name, text in parts:
-            yield from parse_baseline(text, name)
-            quality.extend(parse_quality_baseline(text))
-            earlier.append(parse_earlier(text))
+            part = parse_baseline(text, name)
+            quality.extend(part.quality)
+            earlier.append(part.earlier)
+            yield from part.findings
 
     packed = PackedFindings.of(findings())
     verdicts = {place: verdict for part in earlier for place, verdict in part.verdicts.items()}
@@ -465,14 +471,8 @@ class Earlier:
         return cls(audit_id, finished, verdicts, {place: frozenset(of_place) for place, of_place in ids.items()})
 
 
-def parse_earlier(text: str) -> Earlier:
-    """Parse the earlier audit from its audit.json; rows without a name or a known verdict count as not audited.
-
-    Raises ValueError if the text is not a JSON object. Members needed for comparison only may be missing.
-    """
-    content = parse_json(text, "audit.json", "give the audit.json of an earlier run")
-    if not isinstance(content, dict):
-        raise ValueError("no JSON object")
+def earlier_of(content: Mapping[str, object]) -> Earlier:
+    """The earlier audit by its audit.json; rows without a name or a known verdict count as not audited."""
     audit = content.get("audit")
     audit = audit if isinstance(audit, dict) else {}
     verdicts = {

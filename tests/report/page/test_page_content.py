@@ -16,7 +16,7 @@ from tests.support.report_rows import AUDIT, answers_of, finding, orders_row, pa
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
-from replica_audit.auditing.known_findings import Earlier, parse_earlier
+from replica_audit.auditing.known_findings import Earlier, earlier_of
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.literals import VERDICTS, Role
@@ -205,12 +205,12 @@ def test_the_answer_and_the_worst_rows_are_there_without_the_script() -> None:
 def test_what_changed_is_told_only_where_there_is_something_to_compare_with() -> None:
     found = results([partition("orders", 0, "LAGGING"), partition("orders", 1)], [finding("REP-LAG", "info")])
     assert "Nothing to compare with" in page_of(found).text
-    text = json.dumps({"audit": {"audit_id": "x", "finished": "2026-01-01T10:00:00.000Z"}, "partitions": [
+    content = {"audit": {"audit_id": "x", "finished": "2026-01-01T10:00:00.000Z"}, "partitions": [
         {"topic": "orders", "partition": 0, "verdict": "CONSISTENT"},
         {"topic": "orders", "partition": 1, "verdict": "COMMITTED_LOSS"},
         {"topic": "orders", "partition": 2, "verdict": "NONSENSE"},
-    ]})  # fmt: skip
-    earlier = parse_earlier(text)
+    ]}  # fmt: skip
+    earlier = earlier_of(content)
     assert earlier == Earlier(
         "x", "2026-01-01T10:00:00.000Z", {("orders", 0): "CONSISTENT", ("orders", 1): "COMMITTED_LOSS"}
     )

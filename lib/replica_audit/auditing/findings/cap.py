@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.finding import (
     Code,
     Finding,
@@ -490,11 +491,13 @@ def _why_older(case: Case) -> str:
 
 def _second_hand_logs(case: Case) -> Iterator[Finding]:
     reference = case.reference.facts
-    reasons = {item.follower.key: case.open_question(item) for item in case.comparisons}
+    reasons = {
+        item.follower.key: open_question(case.reference, item, case.tail.is_epoch_said) for item in case.comparisons
+    }
     for facts in case.set_aside:
         if facts.unread is not None:
             continue  # CAP-UNREADABLE or CAP-MISSING-SEGMENT reports it
-        why = case.why_not_comparable(facts)
+        why = why_not_comparable(case.reference, facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
         if facts.unread is not None:

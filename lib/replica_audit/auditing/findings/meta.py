@@ -20,7 +20,7 @@ from replica_audit.auditing.finding import (
     why_undecided,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import place, unclean_elections
-from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
+from replica_audit.auditing.leadership.election_causes import describe, were_in_sync
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.text import count, name_brokers, name_source, render_time, say_offline
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedElection
-    from replica_audit.auditing.leadership.election_causes import PastElections
     from replica_audit.model import Leadership, PartitionState
     from replica_audit.protocol.election import Election
 
@@ -65,18 +64,17 @@ def of_input(row: QuarantineRow) -> Finding | None:
 
 def _elections(case: Case) -> Iterator[Finding]:
     """META-UNCLEAN-ELECTION for each such election, high while a replica still holds records that it left behind."""
-    leadership = case.leadership
-    if not (leadership and leadership.history):
+    if not (case.leadership and case.leadership.history):
         yield from (_logged(case, election) for election in unclean_elections(case.log_events))
-    past = past_elections(case.replicas, leadership)
-    if past is None or leadership is None:
+    past = case.past_elections
+    if past is None:
         return
     for election in past.elections:
         if not election.clean:
-            yield _unclean(case, leadership, past, election)
+            yield _unclean(case, election, past.start_of(election.leader_epoch))
 
 
-def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
+def _unclean(case: Case, election: Election, start: int | None) -> Finding:
     """Finding on one election, by what was captured of the records that it left behind.
 
     | what is here | severity | verdict | what is said |
@@ -89,11 +87,10 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     """
     left, to_be_cut, doubt = _left_behind(case, election)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
-    start = past.start_of(election.leader_epoch)
     if left:
-        said, reason = _told_left(case, leadership, election, left, to_be_cut)
+        said, reason = _told_left(case, election, left, to_be_cut)
         said = f"{said}; {doubt}" if doubt else said
-    elif nothing := _lost_nothing(case, leadership, election):
+    elif nothing := _lost_nothing(case, election):
         said, reason = nothing, Evidence("loss", text=nothing, value="0")
     elif stored := _in_remote_storage(case, election):
         said, reason = f"{stored}; it may have lost more", Evidence("loss", text=stored)
@@ -117,14 +114,11 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
 
 def may_have_lost_unseen(case: Case) -> bool:
     """True if an unclean election perhaps lost more than what replicas still have of it."""
-    leadership = case.leadership
-    past = past_elections(case.replicas, leadership)
-    if past is None or leadership is None:
-        return False
-    return any(_lost_unseen(case, leadership, one) for one in past.elections if not one.clean)
+    past = case.past_elections
+    return past is not None and any(_lost_unseen(case, one) for one in past.elections if not one.clean)
 
 
-def _lost_unseen(case: Case, leadership: Leadership, election: Election) -> bool:
+def _lost_unseen(case: Case, election: Election) -> bool:
     """True if replicas still have records that an election left behind, but none of those that were in sync before, so that more was
     perhaps committed than any has."""
     holders = {
@@ -134,7 +128,7 @@ def _lost_unseen(case: Case, leadership: Leadership, election: Election) -> bool
         if run.cause is not None and run.batches and election in run.cause.elections
     }
     is_known = not holders or not election.had_all or not holders.isdisjoint(election.had_all)
-    return not is_known and _lost_nothing(case, leadership, election) is None
+    return not is_known and _lost_nothing(case, election) is None
 
 
 def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool, str | None]:
@@ -155,22 +149,17 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
 
 
 def _told_left(
-    case: Case,
-    leadership: Leadership,
-    election: Election,
-    left: Mapping[str, list[DivergentRange]],
-    to_be_cut: bool,
+    case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
 ) -> tuple[str, Evidence]:
     """Clause on the holders of the records, and on why these are not, or not all, lost records; and its evidence."""
     parts = "; ".join(f"{holder} {_loss(runs)}" for holder, runs in left.items())
     said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
-    if to_be_cut and _lost_unseen(case, leadership, election):
-        more = "it may have lost more, and these files cannot tell: no log of a replica that was in sync before is here as it was then"
-        return f"{said}; {more}", considered(_unseen(case, election))
-    if to_be_cut:
+    if to_be_cut and not _lost_unseen(case, election):
         return said, considered("healed: no, they are cut as soon as their broker follows")
-    more = "it may have lost more, and these files cannot tell: whoever held that has been cut since"
-    return f"{said}; {more}", considered(_unseen(case, election))
+    why = "whoever held that has been cut since"
+    if to_be_cut:
+        why = "no log of a replica that was in sync before is here as it was then"
+    return f"{said}; it may have lost more, and these files cannot tell: {why}", considered(_unseen(case, election))
 
 
 def _loss(runs: list[DivergentRange]) -> str:
@@ -188,11 +177,12 @@ def _loss(runs: list[DivergentRange]) -> str:
     return f"{held} ({committed or 'none'} proven committed{more})"
 
 
-def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
+def _lost_nothing(case: Case, election: Election) -> str | None:
     """Clause on the previous leader's log if that is unchanged since the election, so that nothing was lost; None if that is unknown."""
     before = election.previous_leader_id
+    leadership = case.leadership
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
-    if item is None or before == election.leader_id:
+    if leadership is None or item is None or before == election.leader_id:
         return None
     facts = item.follower
     directory = item.follower.directory
