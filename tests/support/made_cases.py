@@ -107,10 +107,10 @@ def log(
 def compared(
     follower: ReplicaFacts, *runs: DivergentRange, alignment: Alignment = ALIKE, cut: int = 40, **changes: Any
 ) -> Comparison:
-    """A follower beside the reference that the protocol `fetch` cuts at `cut`."""
+    """A follower that the protocol `fetch` cuts at `cut`; `case` gives it its reference."""
     replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}
     nothing = {"fetch": Tally()}, {"fetch": 0}
-    made = Comparison(follower, alignment, replays, "fetch", None, *nothing, runs, (), None, Tally())
+    made = Comparison(follower, follower, alignment, replays, "fetch", None, *nothing, runs, (), None, Tally())
     return made._replace(**changes)
 
 
@@ -153,6 +153,7 @@ def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | N
     side = SideEvidence(**_taken(changes, ("losses", "timeline")))
     evidence = PartitionEvidence(TopicPartition(TOPIC, 0), (), said, options, side, **_taken(changes, ("orphans",)))
     mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
+    comparisons = tuple(item._replace(reference=reference) for item in comparisons)
     judged = (reference, *(item.follower for item in comparisons))
     tail = LeaderTail.of(chosen, judged, said, options.times, quiesced=False)
     candidates = Candidates(chosen, judged, (), options.protocol, tiered=False)

@@ -227,7 +227,7 @@ def _loss(audit: PartitionAudit, past_leader: Collection[int]) -> Loss:
     if shown:
         shorter |= {item.follower.key for item in case.comparisons if 0 < item.ahead.ends.max(initial=0) <= shown}
     remote = [one.piece for stretches in case.lost_remotely for one in stretches]
-    counted = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter, remote)
+    counted = count_loss((*case.comparisons, *case.beside), shorter, remote)
     loss = _with_unseen(counted, case)
     uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
@@ -451,7 +451,7 @@ def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Col
         return dropped
     # A batch that spans the cut is dropped completely.
     tail = item.ahead.where(item.ahead.data & (item.ahead.ends > kept_to))
-    until = committed_ahead(case.reference.facts, item.follower)
+    until = committed_ahead(item.reference, item.follower)
     return dropped + tail.records_between(item.follower.log_start_offset, until)
 
 

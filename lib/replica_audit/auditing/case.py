@@ -282,9 +282,8 @@ class Case:
     def committed_tail(self, item: Comparison) -> int:
         """Offset up to which the tail of a copy that `is_lost_tail` was committed; the reference's end if none of it is proven
         committed."""
-        reference = self.reference.facts
-        reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
-        return max(reference.log_end_offset, reached)
+        reached = min(item.follower.log_end_offset, committed_ahead(item.reference, item.follower))
+        return max(item.reference.log_end_offset, reached)
 
     @property
     def is_tiered(self) -> bool:

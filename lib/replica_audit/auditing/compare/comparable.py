@@ -52,17 +52,17 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
     return None
 
 
-def open_question(reference: Reference, item: Comparison, is_epoch_said: bool) -> str | None:
+def open_question(item: Comparison, *, is_epoch_said: bool) -> str | None:
     """Clause on what a comparison leaves open for lack of files, so that no verdict may rest on it; None if nothing.
 
     `is_epoch_said`: the source of leadership gives the reference's leader epoch.
     """
-    leader = reference.facts
+    leader = item.reference
     follower = item.follower
     if not (leader.second_hand or follower.second_hand):
         return None
     is_compacted = leader.compacted or follower.compacted
-    if is_compacted and item.differs_from(leader, ("last_offset", "leader_epoch", "crc", "size")):
+    if is_compacted and item.differs_in("last_offset", "leader_epoch", "crc", "size"):
         if follower.compaction_is_assumed:
             return (
                 f"its log and that of broker {leader.broker_id} differ, there are gaps, and whether the topic is compacted, which would "
@@ -103,10 +103,10 @@ def other_life(
     A reference that starts in a later epoch than the other ever had was elected empty, and all that the other holds is lost.
     That is judged, although a recreated topic first written after an election looks the same.
     """
-    leader = reference.facts
+    leader = item.reference
     follower = item.follower
     are_both_known = None not in (leader.directory.topic_id, follower.directory.topic_id)
-    if are_both_known or not _nothing_in_common(leader, item):
+    if are_both_known or not _nothing_in_common(item):
         return None
     # An empty log begins in the epoch in which its leader would write.
     first = next((epoch for epoch, _ in leader.lineage), reference.log_epoch)
@@ -131,9 +131,9 @@ def other_life(
     )
 
 
-def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
+def _nothing_in_common(item: Comparison) -> bool:
     """True if they differ from the first offset that both could have, and share no batch."""
-    follower = item.follower
+    leader, follower = item.reference, item.follower
     floor = shared_start(leader, follower)
     if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
         return False

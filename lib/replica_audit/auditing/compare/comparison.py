@@ -38,6 +38,7 @@ class Tail(NamedTuple):
 class Comparison(NamedTuple):
     """A follower compared with the reference."""
 
+    reference: ReplicaFacts
     follower: ReplicaFacts
     alignment: Alignment
     replays: Mapping[str, Replay]
@@ -100,9 +101,9 @@ class Comparison(NamedTuple):
         tail = self.undecided
         return tail is not None and bool((self.ahead.starts >= tail.start_offset).all())
 
-    def differs_from(self, reference: ReplicaFacts, names: Sequence[str]) -> bool:
+    def differs_in(self, *names: str) -> bool:
         """True if the two have different batches where both logs are, compared by base offset and the fields `names`."""
-        start, end = shared_start(reference, self.follower), shared_end(reference, self.follower)
+        start, end = shared_start(self.reference, self.follower), shared_end(self.reference, self.follower)
         own, theirs = (
             batches.where((batches.ends > start) & (batches.starts < end)).columns(*names)
             for batches in (self.alignment.own, self.alignment.reference)
@@ -129,10 +130,18 @@ class Comparison(NamedTuple):
             if (committed := run.committed_range) is not None
         )
 
-    def diverging_suffix(self, reference_end: int) -> OffsetRange | None:
+    @property
+    def diverging_suffix(self) -> OffsetRange | None:
         """Conflicting range that contains the follower's last record below the reference's end; None without one."""
-        last = min(self.follower.log_end_offset, reference_end) - 1
+        last = shared_end(self.reference, self.follower) - 1
         return next((part for part in self.stretches if part.holds(last)), None)
+
+    @property
+    def unseen_below(self) -> int:
+        """First offset of both logs if nothing shows that they agree there, so that what is below may be of another lineage; else -1."""
+        floor = shared_start(self.reference, self.follower)
+        agree = self.common_prefix_end is not None and self.common_prefix_end > floor
+        return -1 if agree else floor
 
 
 def compare(
@@ -166,6 +175,7 @@ def compare(
     if not runs and shared_end(leader, follower) < shared_start(leader, follower):
         prefix_end = None
     return Comparison(
+        reference=leader,
         follower=follower,
         alignment=alignment,
         replays=replays,

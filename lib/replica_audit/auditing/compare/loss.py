@@ -46,7 +46,6 @@ class Loss:
 
 
 def count_loss(
-    reference: ReplicaFacts,
     comparisons: Sequence[Comparison],
     shorter: Collection[CopyKey],
     remote: Sequence[RecordRange],
@@ -58,10 +57,10 @@ def count_loss(
     its batch; control batches, empty batches and records left behind by a clean election do not count. Compacted logs count
     only if their records could be read.
     """
-    if not all(_is_known(reference, item) for item in comparisons):
+    if not all(map(_is_known, comparisons)):
         return Loss(None)
     held = [_held_in(item, run) for item in comparisons for run in item.runs if run.is_lost]
-    held += [_ahead(reference, item) for item in comparisons if item.follower.key in shorter]
+    held += [_ahead(item) for item in comparisons if item.follower.key in shorter]
     pieces = _pieces(held, remote)
     if not pieces:
         return Loss(Count())
@@ -94,8 +93,9 @@ def count_run(item: Comparison, run: DivergentRange) -> Count:
     return sum_counts(count_cluster(cluster).total for cluster in overlapping(pieces))
 
 
-def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
+def _is_known(item: Comparison) -> bool:
     """True if the loss can be counted. Healthy compacted logs differ, so that their records must have been decoded."""
+    reference = item.reference
     if not (reference.compacted or item.follower.compacted):
         return True
     if reference.second_hand or item.follower.second_hand:
@@ -123,10 +123,10 @@ def _holder(facts: ReplicaFacts) -> CopyKey:
     return (-1, facts.directory.log_dir) if facts.is_earlier else facts.key
 
 
-def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
+def _ahead(item: Comparison) -> _Held:
     """Records past the reference's end that the reference had and lost."""
     facts = item.follower
-    until = committed_ahead(reference, item.follower)
+    until = committed_ahead(item.reference, facts)
     return _Held(_holder(facts), item.ahead, facts.log_start_offset, int(item.ahead.ends.max(initial=0)), until)
 
 

@@ -492,7 +492,7 @@ def _why_older(case: Case) -> str:
 def _second_hand_logs(case: Case) -> Iterator[Finding]:
     reference = case.reference.facts
     reasons = {
-        item.follower.key: open_question(case.reference, item, case.tail.is_epoch_said) for item in case.comparisons
+        item.follower.key: open_question(item, is_epoch_said=case.tail.is_epoch_said) for item in case.comparisons
     }
     for facts in case.set_aside:
         if facts.unread is not None:

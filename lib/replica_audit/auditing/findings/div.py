@@ -268,7 +268,7 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome is not None:
         yield _presence(case, item, outcome)
         return
-    if item.differs_from(leader, ("last_offset", "crc")):
+    if item.differs_in("last_offset", "crc"):
         yield finding(
             DIV_PRESENCE,
             f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "

@@ -222,7 +222,7 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
     leader = case.reference.facts
     assigned = case.leadership.replicas if case.leadership else None
     behind = leader.log_end_offset - follower.log_end_offset
-    if behind <= 0 or item.diverging_suffix(leader.log_end_offset) is not None:
+    if behind <= 0 or item.diverging_suffix is not None:
         return
     if follower.may_reach(leader.log_end_offset):
         return

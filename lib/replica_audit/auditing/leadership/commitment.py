@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
-from replica_audit.auditing.leadership.high_watermark_bounds import unseen_below
 from replica_audit.auditing.replicas.lost_tails import surely_lost_to
 from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
 from replica_audit.model import OffsetRange
@@ -411,11 +410,10 @@ def with_unproven_below_start(
     `replicas` are the reference and its followers, `lost` the marks of what they lost.
     """
     start = reference.facts.log_start_offset
-    apart = [item for item in comparisons if item.follower.log_start_offset < start]
-    apart = [item for item in apart if unseen_below(reference, item) >= 0]
+    apart = [item for item in comparisons if item.follower.log_start_offset < start and item.unseen_below >= 0]
     if not apart:
         return tuple(comparisons)
-    one_history = {item.follower.key for item in comparisons if unseen_below(reference, item) < 0}
+    one_history = {item.follower.key for item in comparisons if item.unseen_below < 0}
     # Each lineage with the offset below which its log is proven committed.
     marks = [(one.lineage, one.proven_end) for one in lost]
     for facts in replicas:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.later_files import later_entry
-from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.batch_header import or_absent
 from replica_audit.model import min_isr_of
@@ -84,7 +83,7 @@ def bounding_ends(
         if reason is not None:
             open_ends.append(reason)
             continue
-        suffix = item.diverging_suffix(leader.log_end_offset)
+        suffix = item.diverging_suffix
         what = "log end" if suffix is None else "start of the diverging tail"
         offset = facts.log_end_offset if suffix is None else suffix.start_offset
         text = f"{what} {offset} of broker {facts.broker_id}, which is in sync or eligible to lead"
@@ -203,7 +202,7 @@ def recorded_marks(
         found = [RecordedHighWatermark(0, 0, "nothing: the leader may have been elected without what the others have")]
     for facts, stretches, agreed_above in (
         (leader, (), -1),
-        *((item.follower, item.stretches, unseen_below(reference, item)) for item in comparisons),
+        *((item.follower, item.stretches, item.unseen_below) for item in comparisons),
     ):
         if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
@@ -281,13 +280,6 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
         (directory.cleaner_checkpoint if cleaner_bound else None, "cleaner checkpoint"),
     ]
     return [(value, name) for value, name in found if value is not None]
-
-
-def unseen_below(reference: Reference, item: Comparison) -> int:
-    """First offset of both logs if nothing shows that they agree there, so that what is below may be of another lineage; else -1."""
-    floor = shared_start(reference.facts, item.follower)
-    agree = item.common_prefix_end is not None and item.common_prefix_end > floor
-    return -1 if agree else floor
 
 
 def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool:
@@ -468,7 +460,7 @@ def _lowest_suffixes(
         member = item.follower
         if member.broker_id not in members:
             continue
-        suffix = item.diverging_suffix(reference.facts.log_end_offset)
+        suffix = item.diverging_suffix
         if suffix is not None and suffix.start_offset < lower:
             is_final = one_moment or (member.was_down and member.broker_id in down)
             is_old = not is_final and (

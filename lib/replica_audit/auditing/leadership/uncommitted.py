@@ -117,7 +117,7 @@ def with_uncommitted_tails(
     for item in comparisons:
         never = _tail(_unproven(item.alignment.ahead, item.follower, replicas), history.why_never_committed)
         item = item._replace(never_committed=never)
-        reached = committed_ahead(reference.facts, item.follower)
+        reached = committed_ahead(item.reference, item.follower)
         rest = (batch for batch in _unproven(item.ahead, item.follower, replicas) if batch.base_offset >= reached)
         found.append(item._replace(undecided=_tail(rest, history.why_undecided)))
     return tuple(found)
