@@ -51,7 +51,7 @@ def test_an_epoch_has_no_other_name(name: str) -> None:
         (r"max\(\w+(\.\w+)?\.local_start_offset, \w+(\.\w+)?\.local_start_offset\)", "offset_ranges.py"),
         (r"one\[0\] < two\[0\] and one\[1\] < two\[1\]", "lineage.py"),
         (r'\("epoch", "content"\)', "alignment.py"),
-        (r"\(\(epoch, self\.facts\.log_end_offset\),\)", "reference.py"),
+        (r"assign\(epoch, self\.facts\.log_end_offset\)", "reference.py"),
     ],
     ids=["first offset that two logs share", "entries increase", "kinds that conflict", "completed lineage"],
 )

@@ -346,7 +346,8 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
     reference = case.reference
     comparison = case.comparison_of(facts)
     known = loss.total is not None and (comparison is not None or facts is reference.facts)
-    held, only_here = ((one.get(facts.key, Count()) if known else None) for one in (loss.held, loss.only_here))
+    held = loss.held.get(facts.key, Count()) if known else None
+    only_here = loss.only_here.get(facts.key, Count()) if known else None
     end = facts.log_end_offset if facts.end_is_known else None
     prefix = comparison.common_prefix_end if comparison else None
     return ReplicaRow(

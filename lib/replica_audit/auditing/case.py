@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
+from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
@@ -17,6 +19,7 @@ from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
 from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.model import OffsetRange
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.text import name_source
 
@@ -213,7 +216,8 @@ class Case:
         marked = next((one for one in self.replicas if proof is not None and one.broker_id == proof.broker_id), None)
         if proof is None or marked is None or not marked.in_any_order:
             return None
-        here, since = f"broker {marked.broker_id}", "and its high watermark may be of its log since"
+        here = f"broker {marked.broker_id}"
+        since = "and its high watermark may be of its log since"
         is_unclean = run.cause is not None and run.cause.clean is False
         if marked.directory.clean_shutdown and proof.kind == "checkpoint" and not is_unclean:
             return f"the other files of {here} contradict its clean-shutdown flag, so they are of different moments, {since}"
@@ -241,7 +245,8 @@ class Case:
         # A log that goes on in a later leader's epoch is that leader's below, too.
         if self.evidence.was_at_rest or are_both or not leader.is_before(follower.last_leader_epoch):
             return None
-        who, source = f"broker {leader.facts.broker_id}", name_source(leader.source)
+        who = f"broker {leader.facts.broker_id}"
+        source = name_source(leader.source)
         older = f"its log, or {source}, is older"
         if self.were_at_rest(*self.replicas):
             older = f"{source} is older than the logs, or {who} was elected without them"
@@ -284,6 +289,22 @@ class Case:
         committed."""
         reached = min(item.follower.log_end_offset, committed_ahead(item.reference, item.follower))
         return max(item.reference.log_end_offset, reached)
+
+    # Rules load without numpy, so that `explain` starts fast: what needs it they ask of the case.
+
+    def why_not_comparable(self, facts: ReplicaFacts) -> str | None:
+        """Reason, as a clause, why a copy must not be compared with the reference; None if it may be."""
+        return why_not_comparable(self.reference, facts)
+
+    def open_question(self, item: Comparison) -> str | None:
+        """Clause on what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
+        return open_question(item, is_epoch_said=self.tail.is_epoch_said)
+
+    def differing_below(self, below: OffsetRange) -> list[tuple[Comparison, OffsetRange, int, int]]:
+        """(copy, offsets, its epoch, the reference's) of records in `below` of epochs that the reference's epoch file rules out."""
+        lineage = self.reference.facts.found_lineage or Lineage()
+        copies = (*self.comparisons, *self.beside)
+        return [(item, *one) for item in copies for one in differing_epochs(item.follower, lineage, below)]
 
     @property
     def is_tiered(self) -> bool:

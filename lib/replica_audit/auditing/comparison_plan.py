@@ -89,7 +89,8 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
     `rot`: batches whose epoch is known to be changed, by copy.
     """
     leadership = evidence.leadership
-    at_rest, times = bool(evidence.options.quiesced), evidence.options.times
+    at_rest = bool(evidence.options.quiesced)
+    times = evidence.options.times
     copies, before = _of_each_moment(_facts_of(evidence, evidence.replicas, rot), times)
     present = _present_topic_id(copies, leadership)
 
@@ -204,8 +205,10 @@ def _of_each_moment(
     later: list[ReplicaFacts] = []
     before: list[ReplicaFacts] = []
     for facts in copies:
-        is_earlier = times.is_superseded(*facts.key, str(facts.directory.topic_partition))
-        (before if is_earlier else later).append(facts)
+        if times.is_superseded(*facts.key, str(facts.directory.topic_partition)):
+            before.append(facts)
+        else:
+            later.append(facts)
     if not later:
         return before, []  # Nothing else is known of the partition.
     return later, [

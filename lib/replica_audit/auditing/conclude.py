@@ -101,7 +101,8 @@ def conclude(
     leadership = None if evidence.leadership is None else evidence.leadership.believed
     pairs = list(_compare(plan, loaded, records))
     waiting = tuple(item for item in pairs if item.awaits_records)
-    of_followers, of_copies = pairs[: len(grouping.followers)], pairs[len(grouping.followers) :]
+    of_followers = pairs[: len(grouping.followers)]
+    of_copies = pairs[len(grouping.followers) :]
     followers = [item for item in of_followers if not item.awaits_records]
     copies = [
         item
@@ -251,7 +252,8 @@ def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource 
         follower, leader = pair.follower, pair.reference.facts
         read = None if records is None else Records(records, loaded.rows_of(follower), loaded.rows_of(leader))
         # Outside the pair's chunks, which are equal, what was read of the reference for another follower would look like holes.
-        theirs, own = (loaded.batches_of(facts, pair.chunks) for facts in (leader, follower))
+        theirs = loaded.batches_of(leader, pair.chunks)
+        own = loaded.batches_of(follower, pair.chunks)
         yield compare(pair, theirs, own, read, protocol, tiered)
 
 

@@ -71,9 +71,11 @@ def group_position(
     if answer is not None and offset.leader_epoch != lineage.latest_epoch:
         # For an epoch that the log never had, Kafka answers with the one before it, which a client may take for agreement. If
         # nothing is lost below the offset, that epoch had no records: a group that started at the log's end may commit it.
-        foreign = answer[0] != offset.leader_epoch and first is not None
-        if answer[1] < at or foreign:
-            parted = min([answer[1], at, *([first] if foreign and first is not None else [])])
+        is_foreign = answer[0] != offset.leader_epoch and first is not None
+        if answer[1] < at or is_foreign:
+            parted = min(answer[1], at)
+            if is_foreign and first is not None:
+                parted = min(parted, first)
             return Position(offset, "past_end" if at > log_end_offset else "epoch_differs", parted)
     if at > log_end_offset:
         # A group advances while copies are made; only lost records, or copies of one moment, distinguish that from a loss.

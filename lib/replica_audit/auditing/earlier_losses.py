@@ -63,7 +63,8 @@ class CommittedLog(NamedTuple):
             return
         ends = [start for _, start in self.lineage][1:]
         for (epoch, begin), end in zip(self.lineage, [*ends, self.end_offset], strict=True):
-            start, end = max(begin, self.start_offset), min(end, self.end_offset)
+            start = max(begin, self.start_offset)
+            end = min(end, self.end_offset)
             if start < end:
                 yield EarlierRun(
                     audit_id=self.audit_id,

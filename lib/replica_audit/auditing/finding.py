@@ -368,7 +368,8 @@ def wanted_ranges(evidence: Iterable[Evidence]) -> list[tuple[str, int, int]]:
 
 def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """Sort ranges (path, start, end) and join those that touch; if there are too many, also join the nearest ones."""
-    gap, ordered = 0, sorted(ranges)
+    gap = 0
+    ordered = sorted(ranges)
     while True:
         joined: list[tuple[str, int, int]] = []
         for path, start, end in ordered:

@@ -204,12 +204,15 @@ def _trace(
 
 def _rank(found: SeenFinding) -> tuple[int, int, str, int, str, str]:
     """Sort key: worst first, then newest first."""
-    severity, newest = SEVERITIES.index(found.severity), -found.present[0][0]
+    severity = SEVERITIES.index(found.severity)
+    newest = -found.present[0][0]
     return severity, newest, found.topic or "", found.partition or 0, found.code, found.finding_id
 
 
 def _past_finding(one: _Traced, audits: Sequence[AttemptRow]) -> PastFinding:
-    found, first, last = one.found, audits[one.numbers[0]], audits[one.numbers[-1]]
+    found = one.found
+    first = audits[one.numbers[0]]
+    last = audits[one.numbers[-1]]
     return PastFinding(
         finding_id=found.finding_id,
         code=found.code,

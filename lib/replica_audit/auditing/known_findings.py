@@ -274,7 +274,9 @@ class PackedFindings:
     @classmethod
     def of(cls, findings: Iterable[FindingRow]) -> PackedFindings:
         """Pack findings while they are read."""
-        rows, parts, ends = iter(findings), [], []
+        rows = iter(findings)
+        parts = []
+        ends = []
         while part := list(islice(rows, PACKED_TOGETHER)):
             places = [place for place, _ in with_places(part)]
             parts.append(pack_rows(part))
@@ -502,7 +504,8 @@ def _placed(content: Mapping, table: str) -> list[tuple[FindingPlace, Mapping]]:
     found: list[tuple[FindingPlace, Mapping]] = []
     for row in _list_of(content, table):
         if isinstance(row, dict):
-            topic, partition = row.get("topic"), row.get("partition")
+            topic = row.get("topic")
+            partition = row.get("partition")
             is_placed = isinstance(topic, str) and isinstance(partition, int)
             if is_placed or (topic is None and partition is None):
                 found.append(((topic, partition), row))

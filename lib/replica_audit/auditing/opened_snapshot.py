@@ -357,7 +357,9 @@ class OpenedSnapshot:
         log_dirs = _broker_log_dirs(inventory)
         groups, unread = GROUP_OFFSETS.read_all(snapshot, log_dirs)
         unplaced += unread
-        for one in (*groups, *(() if inventory.observation is None else inventory.observation.committed_offsets())):
+        if inventory.observation is not None:
+            groups = [*groups, *inventory.observation.committed_offsets()]
+        for one in groups:
             if (place := TopicPartition(one.topic, one.partition)) in known:
                 known[place].groups.append(one)
         remote_logs, unread = read_remote_logs(snapshot, log_dirs, inventory.remote_logs)
@@ -475,9 +477,11 @@ def plan_of(
     served: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
     put_aside: list[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = []
     for one in directories:
-        is_served = kind_of_copy(one.path, one.log_dir) == "current"
         copy = one, tuple(summaries.get((one.broker_id, one.log_dir), ()))
-        (served if is_served else put_aside).append(copy)
+        if kind_of_copy(one.path, one.log_dir) == "current":
+            served.append(copy)
+        else:
+            put_aside.append(copy)
     leadership = leadership_of_rows(states)
     return ComparisonPlan(
         PartitionEvidence(partition, tuple(served), leadership, options, side, orphans, tuple(put_aside))

@@ -58,7 +58,8 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     own = moments.get(topic_id)
     if own is None:
         return StoreDeviations(leaked=leaked)
-    facts, lineage = reference.facts, whole_lineage(reference)
+    facts = reference.facts
+    lineage = whole_lineage(reference)
     read = [one for one in evidence.side.contents if one.segment.topic_id == topic_id]
     contents = check_contents(facts, lineage, read, local)
     # Offsets do not identify the content of a contradictory segment.
@@ -137,11 +138,13 @@ def remote_facts(
     begun = without_orphans(left(one for one in known.sound if one.state == COPY_STARTED), (*orphans, *gone))
     deleted = left(one for one in known.sound if one.state >= DELETE_STARTED and began_before(one))
     if_down = find_orphans(facts, lineage, finished, start, is_whole=True) if state == "undecided" else ()
+    if not is_told(facts):
+        holes = RemoteHoles(holes.gaps)
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
     return replace(
         known,
         other=OtherHistory(orphans, gone, begun, without_orphans(deleted, (*orphans, *gone, *begun))),
-        holes=(holes if is_told(facts) else RemoteHoles(holes.gaps))._replace(removed=store.removed),
+        holes=holes._replace(removed=store.removed),
         gaps={
             item.follower.broker_id: gap
             for item in comparisons

@@ -207,7 +207,9 @@ def merge_lines(lines: Iterable[str], runs: Iterable[bytes]) -> Iterator[str]:
 
 
 def _unpack(run: bytes) -> Iterator[str]:
-    unpacking, waiting, rest = zlib.decompressobj(), run, b""
+    unpacking = zlib.decompressobj()
+    waiting = run
+    rest = b""
     while not unpacking.eof:
         *lines, rest = (rest + unpacking.decompress(waiting, _UNPACKED_STEP)).split(b"\n")
         waiting = unpacking.unconsumed_tail

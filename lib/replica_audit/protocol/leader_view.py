@@ -63,7 +63,9 @@ class View:
 
     def __init__(self, now: Observation, rule: Rule, replicas: frozenset[int]) -> None:
         """`replicas`: every replica that the partition has or had, including all that any observation names."""
-        self.now, self.rule, self.replicas = now, rule, replicas
+        self.now = now
+        self.rule = rule
+        self.replicas = replicas
         #: The replicas with a row, except the leader.
         self.others: dict[int | None, ReplicaProgress] = {one.broker_id: one for one in now.replicas}
         leader = self.others.pop(now.leader_id, None)
@@ -135,7 +137,8 @@ class View:
             return self.leader_end
         bounds = []
         for one in self.others.values():
-            known, before = one.known_log_end_offset, earlier.others.get(one.broker_id)
+            known = one.known_log_end_offset
+            before = earlier.others.get(one.broker_id)
             if known is None or _went_back(before, one):
                 continue
             if (self.isr is not None and one.broker_id in self.members) or earlier.surely_holds(before, self):
@@ -263,7 +266,8 @@ def _end(one: ReplicaProgress) -> int | None:
 
 def _fetched_between(before: ReplicaProgress | None, now: ReplicaProgress) -> bool:
     """True if a replica is known to have fetched from another offset since `before`."""
-    was, known = before.known_log_end_offset if before else None, now.known_log_end_offset
+    was = before.known_log_end_offset if before else None
+    known = now.known_log_end_offset
     return was is not None and known is not None and was != known
 
 

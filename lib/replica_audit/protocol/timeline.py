@@ -111,7 +111,8 @@ def follow_timeline(
             greatest = view.leader_end
             recomputed = view.estimate() if view.observed is None else view.observed
         else:
-            reached, greatest = greatest, view.most(earlier, greatest)
+            reached = greatest
+            greatest = view.most(earlier, greatest)
             least = _at_most(_greatest(least, view.due(earlier, least)), greatest)
             if view.observed is None:
                 recomputed = _at_most(_greatest(view.estimate(), least), greatest)
@@ -129,8 +130,14 @@ def follow_timeline(
         if view.observed is not None:
             least = greatest = _at_most(recomputed, view.leader_end)
         fresh = earlier is None or since is None or view.observed != last_observed
-        since = None if not view.waits else now.time_ms if fresh else since
-        holding = frozenset() if since is None else view.holders if fresh else holding & view.holders
+        if not view.waits:
+            since = None
+            holding = frozenset()
+        elif fresh:
+            since = now.time_ms
+            holding = view.holders
+        else:
+            holding &= view.holders
         long = since is not None and now.time_ms - since > view.hold_ms
         held = deviation is None and bool(holding) and long and not view.gated
         limiting = view.limiting_broker_id

@@ -59,9 +59,11 @@ def replay_kip101(follower: ReplicaState, leader: ReplicaState) -> Replay:
         return _after_fetch("kip-101", follower, leader, follower.high_watermark, (), "hw_fallback")
     end_offset = leader.lineage.end_offset_for_kip101(request, leader.log_end_offset)
     if end_offset is None:
-        truncate_to, reason = follower.high_watermark, "hw_fallback"
+        truncate_to = follower.high_watermark
+        reason = "hw_fallback"
     else:
-        truncate_to, reason = min(end_offset, follower.log_end_offset), "epoch_match"
+        truncate_to = min(end_offset, follower.log_end_offset)
+        reason = "epoch_match"
     step = TruncationRound(request, None, end_offset, None, None, truncate_to)
     return _after_fetch("kip-101", follower, leader, truncate_to, (step,), reason)
 
@@ -79,7 +81,8 @@ def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
             return _after_fetch("kip-279", follower, leader, end, tuple(steps), "hw_fallback")
         step, done = _diverging_step(request, answer, lineage, end)
         steps.append(step)
-        end, lineage = step.truncate_to, lineage.truncate_from_end(step.truncate_to)
+        end = step.truncate_to
+        lineage = lineage.truncate_from_end(step.truncate_to)
         if done:
             return _after_fetch("kip-279", follower, leader, end, tuple(steps), _epoch_reason(steps))
 
@@ -114,7 +117,8 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
             return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
         step, matched = _diverging_step(request, answer, lineage, end)
         steps.append(step)
-        end, lineage = step.truncate_to, lineage.truncate_from_end(step.truncate_to)
+        end = step.truncate_to
+        lineage = lineage.truncate_from_end(step.truncate_to)
         if served:
             return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
 
@@ -125,11 +129,9 @@ def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end
     own = lineage.end_offset_for(leader_epoch, end)
     assert own is not None  # the follower has the requested epoch, and the leader answers with none above it
     own_epoch, own_end = own
-    if own_epoch != leader_epoch:
-        truncate_to, done = min(own_end, end), False
-    else:
-        truncate_to, done = min(own_end, leader_end, end), True
-    return TruncationRound(request, leader_epoch, leader_end, own_epoch, own_end, truncate_to), done
+    is_same = own_epoch == leader_epoch
+    truncate_to = min(own_end, leader_end, end) if is_same else min(own_end, end)
+    return TruncationRound(request, leader_epoch, leader_end, own_epoch, own_end, truncate_to), is_same
 
 
 def _epoch_reason(steps: list[TruncationRound]) -> str:
@@ -146,16 +148,19 @@ def _after_fetch(
 ) -> Replay:
     """Apply the out-of-range step that every generation ends with; reason `none` where nothing is cut."""
     if truncate_to > leader.log_end_offset:
-        truncate_to, reason = leader.log_end_offset, "out_of_range_tail"
+        truncate_to = leader.log_end_offset
+        reason = "out_of_range_tail"
     elif leader.log_start_offset > truncate_to:
         # The follower's log is emptied and restarts at the leader's log start.
-        truncate_to, reason = leader.log_start_offset, "full_truncate"
+        truncate_to = leader.log_start_offset
+        reason = "full_truncate"
     elif protocol == "fetch" and truncate_to < (leader.local_start_offset or 0):
         # OFFSET_MOVED_TO_TIERED_STORAGE: its log is emptied and begins at the leader's local start.
         local_start = leader.local_start_offset or 0
         return Replay(protocol, local_start, len(steps), "tiered_restart", steps, truncate_to)
     elif truncate_to >= follower.log_end_offset and (reason != "hw_fallback" or protocol == "high-watermark"):
-        truncate_to, reason = follower.log_end_offset, "none"
+        truncate_to = follower.log_end_offset
+        reason = "none"
     return Replay(protocol, truncate_to, len(steps), reason, steps)
 
 

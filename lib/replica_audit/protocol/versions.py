@@ -37,7 +37,7 @@ def stands_still_below_min_isr(version: Version | None) -> bool | None:
 
 def counts_fenced_outsiders(version: Version | None) -> bool | None:
     """True if a fenced replica outside the ISR holds the high watermark back while it counts as caught up (to 3.5, KAFKA-15021)."""
-    return _before(version, (3, 6))
+    return None if version is None else version < (3, 6)
 
 
 def holds_pending_isr(version: Version | None) -> bool | None:
@@ -88,7 +88,3 @@ def empties_unrecovered(version: Version | None) -> bool | None:
 
 def _since(version: Version | None, first: Version) -> bool | None:
     return None if version is None else version >= first
-
-
-def _before(version: Version | None, first: Version) -> bool | None:
-    return None if version is None else version < first

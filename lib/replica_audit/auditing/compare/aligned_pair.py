@@ -62,7 +62,8 @@ def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Bat
     """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or through other batches."""
     own = alignment.own
     theirs = alignment.reference
-    starts, ends = (np.concatenate(columns) for columns in ((own.starts, theirs.starts), (own.ends, theirs.ends)))
+    starts = np.concatenate((own.starts, theirs.starts))
+    ends = np.concatenate((own.ends, theirs.ends))
     order = starts.argsort(kind="stable")
     begins = starts[order][1:] >= np.maximum.accumulate(ends[order])[:-1]
     clusters = np.empty(len(order), np.int64)

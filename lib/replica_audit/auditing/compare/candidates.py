@@ -131,7 +131,8 @@ class Candidates:
         """The candidates without the copies that are not in `keys`."""
         if len(keys) == len(self.copies):
             return self
-        replicas, beside = (
-            tuple(facts for facts in some if facts.key in keys) for some in (self.replicas, self.beside)
+        return replace(
+            self,
+            replicas=tuple(facts for facts in self.replicas if facts.key in keys),
+            beside=tuple(facts for facts in self.beside if facts.key in keys),
         )
-        return replace(self, replicas=replicas, beside=beside)

@@ -454,8 +454,9 @@ def compare_compacted(
     floor = shared_start(reference, follower)
     conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
     end = min([reference.log_end_offset, follower.log_end_offset, *conflicts])
-    unmatched = unmatched_batches(alignment.own, alignment.reference, floor, compacted=False)
-    own_odd, their_odd = ([batch for batch in side if batch.base_offset < end] for side in unmatched)
+    unmatched, foreign = unmatched_batches(alignment.own, alignment.reference, floor, compacted=False)
+    own_odd = [batch for batch in unmatched if batch.base_offset < end]
+    their_odd = [batch for batch in foreign if batch.base_offset < end]
     if not own_odd and not their_odd:
         return alignment, None
     pair = CompactedPair(

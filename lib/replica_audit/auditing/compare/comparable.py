@@ -137,7 +137,8 @@ def _nothing_in_common(item: Comparison) -> bool:
     floor = shared_start(leader, follower)
     if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
         return False
-    theirs, own = (batches.columns("crc", "size") for batches in (item.alignment.reference, item.alignment.own))
+    theirs = item.alignment.reference.columns("crc", "size")
+    own = item.alignment.own.columns("crc", "size")
     shared = leader.chunks.keys() & follower.chunks.keys()
     same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in shared)
     return not same and not (find_rows(own, theirs) >= 0).any()

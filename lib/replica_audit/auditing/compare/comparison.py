@@ -103,7 +103,8 @@ class Comparison(NamedTuple):
 
     def differs_in(self, *names: str) -> bool:
         """True if the two have different batches where both logs are, compared by base offset and the fields `names`."""
-        start, end = shared_start(self.reference, self.follower), shared_end(self.reference, self.follower)
+        start = shared_start(self.reference, self.follower)
+        end = shared_end(self.reference, self.follower)
         own, theirs = (
             batches.where((batches.ends > start) & (batches.starts < end)).columns(*names)
             for batches in (self.alignment.own, self.alignment.reference)
@@ -174,6 +175,9 @@ def compare(
     prefix_end: int | None = runs[0].start_offset if runs else shared_end(leader, follower)
     if not runs and shared_end(leader, follower) < shared_start(leader, follower):
         prefix_end = None
+    lag = Tally()
+    if leader.log_end_offset > follower.log_end_offset:
+        lag = tally_from(leader, follower.log_end_offset, alignment.reference, chunks)
     return Comparison(
         reference=leader,
         follower=follower,
@@ -186,9 +190,7 @@ def compare(
         runs=runs,
         stretches=stretches,
         common_prefix_end=prefix_end,
-        lag=tally_from(leader, follower.log_end_offset, alignment.reference, chunks)
-        if leader.log_end_offset > follower.log_end_offset
-        else Tally(),
+        lag=lag,
         compaction=compaction,
         problems=problems,
     )
@@ -221,7 +223,8 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
         if not comparison.drops[name].record_count:
             counts[name] = 0
             continue
-        lost, cut = comparison.committed_drops_of(comparison.runs, name), comparison.drops_from(name)
+        lost = comparison.committed_drops_of(comparison.runs, name)
+        cut = comparison.drops_from(name)
         shared = (
             0 if prefix is None else _shared_records(comparison, comparison.drops[name], cut, min(prefix, hw_lower))
         )

@@ -1,4 +1,4 @@
-"""Causes of divergence: the election that left a replica's records behind."""
+"""Causes of divergence: the election that left a replica's records behind. Rules import it, so it loads without numpy."""
 
 from __future__ import annotations
 

@@ -143,9 +143,11 @@ def _run(
     start = first.start_offset
     end = max(item.end_offset for item in group)
     batches = Batches.joined([item.batches for item in group])
-    lacking, again = (
-        Batches.joined([item.batches for item in group if item.written_again is same]).once() for same in (False, True)
-    )
+    lacking = Batches.joined([item.batches for item in group if not item.written_again]).once()
+    again = Batches.joined([item.batches for item in group if item.written_again]).once()
+    tally = tally_batches(batches)
+    if any(item.compared for item in group):
+        tally = replace(tally, record_count=batches.records_between(start, end))
     committed_end = proof = None
     if first.conflicting:
         stretch = next(part for part in stretches if part.holds(start))
@@ -153,16 +155,15 @@ def _run(
         end_here = min(stretch.end_offset, follower.log_end_offset)
         if checkpoint is not None and start < checkpoint <= end_here and (lacking.starts < checkpoint).any():
             committed_end = checkpoint
-            text, path = f"its own high watermark reached {checkpoint}", follower.directory.high_watermark_file.path
+            text = f"its own high watermark reached {checkpoint}"
+            path = follower.directory.high_watermark_file.path
             proof = CommitProof("checkpoint", follower.broker_id, text, str(checkpoint), path)
     return DivergentRange(
         start_offset=start,
         end_offset=end,
         leader_epoch=first.leader_epoch,
         replica_epoch=first.replica_epoch,
-        tally=replace(tally_batches(batches), record_count=batches.records_between(start, end))
-        if any(item.compared for item in group)
-        else tally_batches(batches),
+        tally=tally,
         committed_end=committed_end,
         committed_records=0 if committed_end is None else lacking.records_between(start, committed_end),
         kind=first.kind,

@@ -83,7 +83,8 @@ def count_loss(
 def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
     """End of the records past the reference's end that its checkpoint, or the follower's, proves committed; -1 without such
     proof. They must be of the reference's own leadership."""
-    mark, own = (or_absent(facts.directory.high_watermark_checkpoint) for facts in (reference, follower))
+    mark = or_absent(reference.directory.high_watermark_checkpoint)
+    own = or_absent(follower.directory.high_watermark_checkpoint)
     return max(mark, own if own <= follower.log_end_offset else ABSENT)
 
 

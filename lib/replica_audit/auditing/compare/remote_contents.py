@@ -44,7 +44,8 @@ class StoredContent:
         """Chunks of offsets that `batches` overlap."""
         if not len(self.batches):
             return set()
-        first, last = int(self.batches["base_offset"].min()), int(self.batches["last_offset"].max())
+        first = int(self.batches["base_offset"].min())
+        last = int(self.batches["last_offset"].max())
         return set(range(first // CHUNK_OFFSETS, last // CHUNK_OFFSETS + 1))
 
 
@@ -127,7 +128,8 @@ def _beside_metadata(one: StoredContent) -> Iterator[str]:
     summary, segment = one.summary, one.segment
     if summary is None or summary.first_base_offset is None or summary.greatest_last_offset is None:
         return
-    first, end = summary.first_base_offset, summary.greatest_last_offset + 1
+    first = summary.first_base_offset
+    end = summary.greatest_last_offset + 1
     if first < segment.start_offset or end > segment.end_offset:
         yield f"it has offsets {first} to {end - 1}, and not {segment.start_offset} to {segment.end_offset - 1}"
         return

@@ -102,8 +102,8 @@ class StoreMoments:
     @cached_property
     def told_until_ms(self) -> int:
         """Time up to which the log has all events of the segments."""
-        told = [one.updated_ms for one in self.segments]
-        return max([*told, *([] if self.captured_ms is None else [self.captured_ms])], default=-1)
+        latest_ms = max((one.updated_ms for one in self.segments), default=-1)
+        return latest_ms if self.captured_ms is None else max(latest_ms, self.captured_ms)
 
     def was_listed_after(self, segment: RemoteSegment) -> bool:
         """True if the store was listed after the last event of a segment in the log."""
@@ -137,15 +137,15 @@ class StoreMoments:
     def forms(self) -> dict[str, StoredForm]:
         """Forms of the copied segments in the store, by id; unknown for one that may have been added since."""
         objects = self.listing.of(self.segments)
-        return {
-            one.segment_id: objects[one.segment_id].form
-            if one.segment_id in objects
-            else "unknown"
-            if self.was_listed_before(one)
-            else "absent"
-            for one in self.segments
-            if one.state == COPY_FINISHED
-        }
+        found: dict[str, StoredForm] = {}
+        for one in self.segments:
+            if one.state != COPY_FINISHED:
+                continue
+            if one.segment_id in objects:
+                found[one.segment_id] = objects[one.segment_id].form
+            else:
+                found[one.segment_id] = "unknown" if self.was_listed_before(one) else "absent"
+        return found
 
     @property
     def is_older(self) -> bool:

@@ -52,7 +52,8 @@ def differences_below(
     """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's there, and those below the
     reference's log start that it never had (`lacked_below_start`)."""
     if lacked := lacked_below_start(reference, follower):
-        low, high = max(lacked.start_offset, follower.log_start_offset), lacked.end_offset
+        low = max(lacked.start_offset, follower.log_start_offset)
+        high = lacked.end_offset
         for batch in batches.where((batches.starts >= low) & (batches.starts < high)):
             if batch.crc_valid:
                 end = min(batch.end_offset, high)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.finding import (
     Code,
     Finding,
@@ -295,7 +294,8 @@ def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collect
     a replica missing that was assigned meanwhile: so no record depends on them. Not if its broker was collected again.
     `of_two_moments` are the codes with that trait.
     """
-    partition, times = str(case.evidence.topic_partition), case.evidence.options.times
+    partition = str(case.evidence.topic_partition)
+    times = case.evidence.options.times
     suspected = [
         one
         for one in findings
@@ -491,13 +491,11 @@ def _why_older(case: Case) -> str:
 
 def _second_hand_logs(case: Case) -> Iterator[Finding]:
     reference = case.reference.facts
-    reasons = {
-        item.follower.key: open_question(item, is_epoch_said=case.tail.is_epoch_said) for item in case.comparisons
-    }
+    reasons = {item.follower.key: case.open_question(item) for item in case.comparisons}
     for facts in case.set_aside:
         if facts.unread is not None:
             continue  # CAP-UNREADABLE or CAP-MISSING-SEGMENT reports it
-        why = why_not_comparable(case.reference, facts)
+        why = case.why_not_comparable(facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
         if facts.unread is not None:

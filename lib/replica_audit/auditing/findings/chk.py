@@ -36,7 +36,8 @@ def judge(case: Case) -> Iterator[Finding]:
 def _start_above(facts: ReplicaFacts) -> Iterator[Finding]:
     checkpoint = facts.directory.high_watermark_checkpoint
     start, end = facts.log_start_offset, facts.log_end_offset
-    here, file = f"broker {facts.broker_id}: log start {start} is above", facts.directory.high_watermark_file.path
+    here = f"broker {facts.broker_id}: log start {start} is above"
+    file = facts.directory.high_watermark_file.path
     text = None if checkpoint is None or start <= checkpoint else f"{here} the checkpointed high watermark {checkpoint}"
     if start > end and not facts.end_is_open:
         file = facts.directory.log_start_file.path

@@ -21,7 +21,7 @@ from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.later_files import emptied_by, later_entry
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.batch_header import or_absent
-from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.lineage import Lineage, increases
 from replica_audit.schema import Evidence
 from replica_audit.text import name_source
 
@@ -99,7 +99,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return
     entries = facts.file_entries
     for one, two in zip(entries, entries[1:]):
-        if one[0] >= two[0] or one[1] >= two[1]:
+        if not increases((one, two)):
             yield finding(
                 EPO_NON_MONOTONIC,
                 f"broker {facts.broker_id}: {file.path} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}",
@@ -255,7 +255,8 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
     """Explanation, as a clause, why a sound file lacks the `wrong` epochs of the batches; None without one."""
     if not written:
         return None
-    (oldest, start), (newest, _) = written.entries[0], written.entries[-1]
+    (oldest, start) = written.entries[0]
+    (newest, _) = written.entries[-1]
     if all(epoch > newest for epoch, _ in wrong) and not case.evidence.was_at_rest:
         return "the file was copied before the segments: only the newest epochs are missing from it"
     # A log start that moves to the start of an epoch truncates the file like this, up to a minute before its checkpoint is written.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -195,7 +195,8 @@ def _history(run: DivergentRange) -> list[Evidence]:
     cause = run.cause
     if cause is None or cause.election is None:
         return []
-    winner, epoch = cause.election.leader_id, str(cause.election.leader_epoch)
+    winner = cause.election.leader_id
+    epoch = str(cause.election.leader_epoch)
     found = [Evidence("leadership", text=describe(cause.election), broker_id=winner, value=epoch)]
     if cause.clean:
         text = f"a clean election loses nothing unless broker {winner} had lost the end of its own log"
@@ -382,7 +383,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     recovery_point = directory.recovery_point_checkpoint
     told = None
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        left = _held_nowhere(case, facts, checkpoint)
+        left = _held_nowhere(case, facts, checkpoint, case.copies)
         unseen = sorted(
             {
                 one.broker_id
@@ -453,7 +454,7 @@ def _unless_older(
         return found
     if _deleted_since(case.reference.facts, mark):
         return found._replace(severity="info", verdict=None, confidence="suspect")
-    left = _held_nowhere(case, facts, mark)
+    left = _held_nowhere(case, facts, mark, case.copies)
     times = case.options.times
     is_doubted = times.is_doubted(facts)
     if facts.is_live and not left and not is_doubted:
@@ -462,9 +463,10 @@ def _unless_older(
             why = "an image of its disk lacks what was not on the disk yet"
         text = f"{found.message}; the broker ran, and {why}"
         return found._replace(severity="info", verdict=None, confidence="suspect", message=text)
-    down, state, kind = "", "", ""
+    down = state = kind = ""
     if not facts.is_live:
-        down, state = f"that broker {facts.broker_id} was down, or ", "while it is down, or "
+        down = f"that broker {facts.broker_id} was down, or "
+        state = "while it is down, or "
         kind = "; if it was down, give its kind there"
     why = (
         f"the log lost its end, or was copied before that was written: nothing shows {down}in which order its files were copied; "
@@ -487,13 +489,11 @@ def _is_older_as_image_only(case: Case, facts: ReplicaFacts) -> bool:
     return times.is_image(facts) or (times.may_be_image(facts) and times.of(facts) is not None)
 
 
-def _held_nowhere(
-    case: Case, facts: ReplicaFacts, mark: int, copies: Sequence[ReplicaFacts] | None = None
-) -> list[OffsetRange]:
-    """Offsets of the records that a log lost between its end and `mark` that none of `copies` has, by default of all; without those that
-    were deleted since from the reference."""
+def _held_nowhere(case: Case, facts: ReplicaFacts, mark: int, copies: Iterable[ReplicaFacts]) -> list[OffsetRange]:
+    """Offsets of the records that a log lost between its end and `mark` that none of `copies` has; without those that were deleted since
+    from the reference."""
     left = [OffsetRange(max(facts.log_end_offset, case.reference.facts.log_start_offset), mark)]
-    for other in case.copies if copies is None else copies:
+    for other in copies:
         left = without(left, _held_by(case, facts, other, mark))
     return [part for part in left if part.start_offset < part.end_offset]
 
@@ -507,8 +507,11 @@ def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) ->
     holes: Sequence[OffsetRange] = ()
     if other.is_about_to_go and other.segments:
         # What retention of its broker has passed is still there.
-        lineage, begin, holes = other.found_batches, other.segments[0].base_offset, other.missing
-    start, end = max(facts.log_end_offset, begin), min(other.log_end_offset, mark)
+        lineage = other.found_batches
+        begin = other.segments[0].base_offset
+        holes = other.missing
+    start = max(facts.log_end_offset, begin)
+    end = min(other.log_end_offset, mark)
     if start >= end:
         return []
     if (lost := facts.sound_file_lineage) is not None:
@@ -523,7 +526,7 @@ def _only_about_to_go(case: Case, facts: ReplicaFacts, left: Sequence[OffsetRang
     """Clause on the `.deleted` segments that alone have records which a log lost between its end and `mark`; empty without any. `left`:
     what no copy has."""
     going = [one for one in case.copies if one.is_about_to_go and _held_by(case, facts, one, mark)]
-    kept = _held_nowhere(case, facts, mark, [one for one in case.copies if not one.is_about_to_go])
+    kept = _held_nowhere(case, facts, mark, (one for one in case.copies if not one.is_about_to_go))
     if not going or kept == left:
         return ""
     them = "some of the records" if left or kept[0].start_offset > facts.log_end_offset else "the records"
@@ -581,7 +584,8 @@ def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None
         return "these are damaged, or were not on its disk yet when an image of that was made, which nothing rules out"
     reference = case.reference
     if reference.is_before(reference.facts.last_leader_epoch):
-        who, source = f"broker {reference.facts.broker_id}", name_source(reference.source)
+        who = f"broker {reference.facts.broker_id}"
+        source = name_source(reference.source)
         return f"{source} is older than the log of {who}, which has epoch {reference.facts.last_leader_epoch}: who is in sync since, it does not say"
     return why_older(member, member.log_end_offset) or case.why_led_later(member, start)
 

@@ -23,7 +23,7 @@ from replica_audit.auditing.leadership.broker_log_evidence import place, unclean
 from replica_audit.auditing.leadership.election_causes import describe, were_in_sync
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence, QuarantineRow
-from replica_audit.text import count, name_brokers, name_source, render_time, say_offline
+from replica_audit.text import count, name_brokers, name_source, render_time, say_offline, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -91,9 +91,11 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
         said, reason = _told_left(case, election, left, to_be_cut)
         said = f"{said}; {doubt}" if doubt else said
     elif nothing := _lost_nothing(case, election):
-        said, reason = nothing, Evidence("loss", text=nothing, value="0")
+        said = nothing
+        reason = Evidence("loss", text=nothing, value="0")
     elif stored := _in_remote_storage(case, election):
-        said, reason = f"{stored}; it may have lost more", Evidence("loss", text=stored)
+        said = f"{stored}; it may have lost more"
+        reason = Evidence("loss", text=stored)
     else:
         aside = sorted({facts.broker_id for facts in case.set_aside})
         unseen = f"no log of {name_brokers(aside)} was compared"
@@ -413,16 +415,15 @@ def _lacked(case: Case) -> Iterator[Finding]:
     before = next((state for state in reversed(history) if not state.lacked_by), None)
     if before is not None and _elects(before) == _elects(now):
         return
-    controllers, lack, they_have = "controllers", "lack", "they have"
-    if len(nodes) == 1:
-        controllers, lack, they_have = "controller", "lacks", "it has"
+    number = len(nodes)
     known = f"topic id {case.leadership.topic_id} is unknown there, and a broker that starts with that sets its directory aside as -stray"
     if before is not None:
         elects = "a cluster that starts with that may elect a leader that lacks committed records"
-        known = f"by what {they_have}, {_state_text(before)}, and {elects}"
+        known = f"by what {verb(number, 'it has', 'they have')}, {_state_text(before)}, and {elects}"
     yield finding(
         META_STALE,
-        f"{controllers} {', '.join(map(str, nodes))} {lack} the newest metadata of this partition: {_state_text(now)}; {known}",
+        f"{verb(number, 'controller', 'controllers')} {', '.join(map(str, nodes))} {verb(number, 'lacks', 'lack')} the newest metadata of "
+        f"this partition: {_state_text(now)}; {known}",
         evidence=[
             Evidence(
                 "leadership",

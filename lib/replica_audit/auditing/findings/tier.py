@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.finding import (
     Code,
     Finding,
@@ -17,7 +16,6 @@ from replica_audit.auditing.finding import (
     unless_leaders,
 )
 from replica_audit.model import span_of
-from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_offsets, name_remote_bases, render_time, verb
 
@@ -242,9 +240,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
             "the topic's configs, __remote_log_metadata and the store: none of them is here, or tells of the topic"
         ),
     ]
-    lineage = facts.found_lineage or Lineage()
-    copies = (*case.comparisons, *case.beside)
-    differing = [(item, *one) for item in copies for one in differing_epochs(item.follower, lineage, below)]
+    differing = case.differing_below(below)
     for item, part, epoch, had in differing:
         name = name_holder(case, item)
         yield finding(

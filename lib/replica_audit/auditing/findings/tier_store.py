@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, unless_leaders
+from replica_audit.literals import Severity
 from replica_audit.model import span_of
 from replica_audit.text import count, name_brokers, name_offsets, verb
 
@@ -24,6 +25,8 @@ TIER_OBJECT_DAMAGED = Code("TIER-OBJECT-DAMAGED", ("critical", "medium"), ("COMM
 TIER_OBJECT_DIFFERS = Code("TIER-OBJECT-DIFFERS", ("high",), ("COMMITTED_DIVERGENCE",))
 TIER_OBJECT_UNREAD = Code("TIER-OBJECT-UNREAD", ("medium", "info"), ("INCONCLUSIVE",))
 
+#: Code of a segment that was read, or could not be, by how it deviates.
+_CODES = {"unread": TIER_OBJECT_UNREAD, "damaged": TIER_OBJECT_DAMAGED, "differs": TIER_OBJECT_DIFFERS}
 #: Maximum number of segments named in a finding on several.
 _SHOWN = 10
 
@@ -62,6 +65,9 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         considered(f"deleted by Kafka, or not copied yet: no, {found.why}"),
     ]
     is_loss = bool(found.needed) or is_orphan
+    severity: Severity = "low"
+    if is_loss:
+        severity = "critical" if found.certainty == "proven" else "high"
     if found.needed:
         lacking = " and ".join(name_offsets(*one) for one in found.needed)
         leader = case.reference.facts
@@ -76,7 +82,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
     missing = finding(
         TIER_OBJECT_MISSING,
         text,
-        severity="low" if not is_loss else "critical" if found.certainty == "proven" else "high",
+        severity=severity,
         verdict="COMMITTED_LOSS" if is_loss else None,
         confidence="proven" if found.certainty == "proven" else "likely",
         offsets=segment.offsets,
@@ -134,15 +140,15 @@ def _content(found: ContentDeviation) -> Finding:
     """Finding on a segment that was read, or could not be."""
     segment = found.segment
     text = f"the segment with {name_offsets(*segment.offsets)} in the remote store: {found.text}"
-    code, severity, verdict = TIER_OBJECT_DIFFERS, TIER_OBJECT_DIFFERS.severities[0], "COMMITTED_DIVERGENCE"
-    if found.kind == "unread":
-        code, severity, verdict = TIER_OBJECT_UNREAD, "medium", "INCONCLUSIVE"
-    elif found.kind == "damaged" and found.needed:
-        code, severity, verdict = TIER_OBJECT_DAMAGED, "critical", "COMMITTED_LOSS"
+    code = _CODES[found.kind]
+    severity = code.severities[0]
+    verdict = code.verdicts[0]
+    if found.needed:
         lacking = " and ".join(name_offsets(*one) for one in found.needed)
         text += f"; {lacking} are nowhere else in the log"
     elif found.kind == "damaged":
-        code, severity, verdict = TIER_OBJECT_DAMAGED, "medium", "LATENT_CORRUPTION"
+        severity = "medium"
+        verdict = "LATENT_CORRUPTION"
         text += "; the log has them elsewhere, or in a segment that could not be read, or does not need them"
     return finding(
         code,

@@ -225,13 +225,16 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
         elif one.leader_epoch == epoch or chosen < 0:
             if one.kind == "elected" and one.isr is not None:
                 isr = one.isr
-            epoch, leader = one.leader_epoch, None if chosen < 0 else chosen
+            epoch = one.leader_epoch
+            leader = None if chosen < 0 else chosen
         else:
             is_outside = isr is not None and chosen not in isr and epoch >= 0
             if chosen in said or (is_outside and one.leader_epoch == epoch + 1):
                 event = said.pop(chosen, one)
                 witnessed = leader is None or leader in witnesses
                 yield LoggedElection(event, chosen, one.leader_epoch, leader, isr, event is not one, witnessed)
-            epoch, leader, isr = one.leader_epoch, chosen, one.isr
+            epoch = one.leader_epoch
+            leader = chosen
+            isr = one.isr
     for chosen, event in said.items():
         yield LoggedElection(event, chosen, None, leader, isr, True, True)

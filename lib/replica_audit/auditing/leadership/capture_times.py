@@ -81,9 +81,9 @@ class CaptureTimes:
     def is_superseded(self, broker_id: int, log_dir: str, partition: str) -> bool:
         """True if the partition was collected again from this broker later."""
         again = [one.started_ms or 0 for one in self._of_broker.get(broker_id, ()) if partition in one.partitions]
-        own = (
-            [one.started_ms or 0 for one in self.copies if one.log_dir == log_dir and one.is_evidence] if again else []
-        )
+        if not again:
+            return False
+        own = [one.started_ms or 0 for one in self.copies if one.log_dir == log_dir and one.is_evidence]
         return bool(own) and max(again) > max(own)
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
@@ -156,7 +156,8 @@ class CaptureTimes:
         is_copy = any(one.kind == "live" for one in entries) and not any(one.is_evidence for one in entries)
         if not is_copy or self.of(facts) is None or facts.end_is_open:
             return False
-        flushed, mark = facts.directory.recovery_point_checkpoint, facts.directory.high_watermark_checkpoint
+        flushed = facts.directory.recovery_point_checkpoint
+        mark = facts.directory.high_watermark_checkpoint
         if flushed is None or mark is None:
             return False
         return flushed < facts.log_end_offset <= facts.found_end_offset < mark
@@ -175,8 +176,10 @@ class CaptureTimes:
     def is_later_by_controller(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """True if the copy of `one` started after that of `other` had ended by the controller's clock, behind which its own is, as it seems;
         not by the brokers' own (C.2, "Clocks"). Its metadata log may have been copied again later instead."""
-        own, earlier = self.of(one), self.of(other)
-        own_ahead, ahead = self._ahead_of_metadata(one.key), self._ahead_of_metadata(other.key)
+        own = self.of(one)
+        earlier = self.of(other)
+        own_ahead = self._ahead_of_metadata(one.key)
+        ahead = self._ahead_of_metadata(other.key)
         if one.was_down or own is None or earlier is None or own_ahead is None or ahead is None:
             return False
         if own_ahead >= -_CLOCKS_DIFFER_MS or abs(ahead) > _CLOCKS_DIFFER_MS or self._was_begun_after(one, other):
@@ -229,7 +232,8 @@ class CaptureTimes:
 
     def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the logs of `log_dir` extend past the end of a replica's copy, by more than clocks may differ."""
-        until_ms, own = self.heard_until(log_dir), self.of(facts)
+        until_ms = self.heard_until(log_dir)
+        own = self.of(facts)
         if own is None or until_ms is None:
             return False
         ahead = next(one.ahead_ms for one in self.copies if one.log_dir == log_dir and one.kind == "live")

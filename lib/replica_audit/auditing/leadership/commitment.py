@@ -358,7 +358,8 @@ def _may_share(run: DivergentRange) -> bool:
 
 def _proof_of_mark(item: Comparison, mark: LostMark) -> CommitProof:
     facts = mark.facts
-    whose, lost = "its own high watermark", "it"
+    whose = "its own high watermark"
+    lost = "it"
     if item.follower is not facts:
         lost = f"broker {facts.broker_id}"
         whose = f"the high watermark of {lost}, which had the same records,"
@@ -417,7 +418,9 @@ def with_unproven_below_start(
     # Each lineage with the offset below which its log is proven committed.
     marks = [(one.lineage, one.proven_end) for one in lost]
     for facts in replicas:
-        ends = [*_ends(facts), *([start] if facts.key in one_history else [])]
+        ends = [*_ends(facts)]
+        if facts.key in one_history:
+            ends.append(start)
         marks.append((_lineage(facts), max(ends, default=0)))
     found = {}
     for item in apart:

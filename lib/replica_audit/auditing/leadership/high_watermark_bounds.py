@@ -37,6 +37,11 @@ class LogEnd(NamedTuple):
     text: str
     of_reference: bool = False
 
+    @property
+    def limiting_broker_id(self) -> int | None:
+        """The broker that limits the high watermark; None for the reference's."""
+        return None if self.of_reference else self.broker_id
+
 
 def bounding_ends(
     reference: Reference,
@@ -88,8 +93,8 @@ def bounding_ends(
         offset = facts.log_end_offset if suffix is None else suffix.start_offset
         text = f"{what} {offset} of broker {facts.broker_id}, which is in sync or eligible to lead"
         found.append(LogEnd(facts.broker_id, offset, text))
-    absent = {*members, *(() if reference.leader_id is None else (reference.leader_id,))} - here
-    open_ends += [f"no usable log of broker {broker_id} is here" for broker_id in sorted(absent)]
+    candidates = members if reference.leader_id is None else {*members, reference.leader_id}
+    open_ends += [f"no usable log of broker {broker_id} is here" for broker_id in sorted(candidates - here)]
     return found, open_ends
 
 
@@ -420,7 +425,7 @@ def bound_high_watermark(
             method="capture_skew",
             lower_evidence=least.text,
             upper_evidence=proof.text,
-            limiting_broker_id=_limiting(least),
+            limiting_broker_id=least.limiting_broker_id,
         )
     ends = [end for end in ends if end not in short and (suffix is None or end.of_reference)]
     reasons += [f"broker {end.broker_id} ends at {end.offset}, below what is proven" for end in short]
@@ -430,12 +435,8 @@ def bound_high_watermark(
         return open_above._replace(upper_evidence="; ".join(["no log end bounds it", *reasons]))
     least = min(ends, key=lambda end: end.offset)
     return open_above.bounded(least.offset, "; ".join([least.text, *reasons]))._replace(
-        limiting_broker_id=_limiting(least), leader_end_bounds=any(end.of_reference for end in ends)
+        limiting_broker_id=least.limiting_broker_id, leader_end_bounds=any(end.of_reference for end in ends)
     )
-
-
-def _limiting(end: LogEnd) -> int | None:
-    return None if end.of_reference else end.broker_id
 
 
 def _lowest_suffixes(
@@ -445,7 +446,7 @@ def _lowest_suffixes(
     *,
     one_moment: bool,
     down: Collection[int],
-) -> list[tuple[int, int] | None]:
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
     """(`HighWatermark.lowest_suffix`, `earlier_suffix`): of in-sync replicas that provably cannot serve up to `lower`, as they conflict
     there, or their ends are unreadable.
 
@@ -453,7 +454,8 @@ def _lowest_suffixes(
     know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`:
     of these is the second.
     """
-    found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    sure: list[tuple[int, int]] = []
+    earlier: list[tuple[int, int]] = []
     members = () if reference.is_replaced else {*(reference.isr or ()), *reference.elr}
     replicas = (reference.facts, *(item.follower for item in comparisons))
     for item in comparisons:
@@ -466,10 +468,15 @@ def _lowest_suffixes(
             is_old = not is_final and (
                 _latest_known_epoch(member) < (reference.leader_epoch or 0) or later_entry(member, replicas) is not None
             )
-            found[is_old].append((suffix.start_offset, member.broker_id))
+            (earlier if is_old else sure).append((member.broker_id, suffix.start_offset))
         elif _lost_its_tail(member) and member.log_end_offset < lower:
-            found[False].append((member.log_end_offset, member.broker_id))
-    return [min(some)[::-1] if some else None for some in found]
+            sure.append((member.broker_id, member.log_end_offset))
+    return _lowest(sure), _lowest(earlier)
+
+
+def _lowest(suffixes: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The (broker id, offset) with the lowest offset, of equal ones with the lowest id; None without any."""
+    return min(suffixes, default=None, key=lambda suffix: (suffix[1], suffix[0]))
 
 
 def _lost_its_tail(facts: ReplicaFacts) -> bool:

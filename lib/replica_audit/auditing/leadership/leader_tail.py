@@ -41,7 +41,8 @@ class LeaderTail(NamedTuple):
         is past the log's end: the log of a running leader is not truncated.
         """
         one_moment = _are_of_one_moment(replicas, leadership) if quiesced is None else quiesced
-        facts, state = reference.facts, times.state_when_copied(reference.facts, leadership)
+        facts = reference.facts
+        state = times.state_when_copied(reference.facts, leadership)
         if state == "undecided" and not facts.in_any_order and is_tail_lost(reference, replicas, facts):
             state = "down"
         return cls(reference, leadership, times, state, one_moment)

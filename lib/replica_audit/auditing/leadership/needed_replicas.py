@@ -89,7 +89,7 @@ def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Seq
     if leadership.leader_id is None and not (leadership.isr or leadership.elr or leadership.is_deleted):
         return True
     last = last_led(leadership.history)
-    members = {*(leadership.isr or ()), *leadership.elr, *(() if last is None else (last.leader_id,))}
+    members = {*(leadership.isr or ()), *leadership.elr, None if last is None else last.leader_id}
     here = [facts for facts in replicas if facts.broker_id in members]
     return bool(here) and all(_may_lack_its_end(facts, leadership, reference, replicas) for facts in here)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
     """The range of an epoch in a log, by its lineage; empty if the log does not have it."""
-    start, last = facts.lineage.start_of(leader_epoch), facts.lineage.end_offset_for(leader_epoch, facts.log_end_offset)
+    start = facts.lineage.start_of(leader_epoch)
+    last = facts.lineage.end_offset_for(leader_epoch, facts.log_end_offset)
     return [] if start is None or last is None else [OffsetRange(start, last[1])]
 
 

@@ -66,7 +66,9 @@ class Reference:
         if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
             return lineage
         own = self.past_end
-        for entry in own if own.latest_epoch == epoch else ((epoch, self.facts.log_end_offset),):
+        if own.latest_epoch != epoch:
+            return lineage.assign(epoch, self.facts.log_end_offset)
+        for entry in own:
             lineage = lineage.assign(*entry)
         return lineage
 
@@ -77,7 +79,9 @@ class Reference:
         facts, epoch = self.facts, self.log_epoch
         if epoch is None:
             return Lineage()
-        end, own, written = facts.log_end_offset, facts.last_leader_epoch, facts.file_entries
+        end = facts.log_end_offset
+        own = facts.last_leader_epoch
+        written = facts.file_entries
         if facts.reached_offset > end and written[-1][0] == epoch:
             return Lineage.of(((-1 if own is None else own, end), *(entry for entry in written if entry[1] >= end)))
         return Lineage(((epoch, end),))
@@ -138,7 +142,11 @@ def choose_reference(
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     is_older = bool(led) and _predates(facts, given.leader_epoch, given, replicas)
     alone_in = _epoch_alone(facts, given) if last is None else None
-    term = given.leader_epoch if led else last.leader_epoch if stopped and last is not None else alone_in
+    term = alone_in
+    if led:
+        term = given.leader_epoch
+    elif stopped and last is not None:
+        term = last.leader_epoch
     # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
     had_led = any(
         is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None

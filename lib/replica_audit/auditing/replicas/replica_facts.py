@@ -55,7 +55,10 @@ def starts_of_epochs(
         last = starts[len(starts) - len(after) - 1][0]
         goes_on = (not after or after[0][1] > one.end_offset) and one.end_offset < found_end
         before = before[:-1] if before and before[-1][1] == one.start_offset else before
-        starts = [*before, (one.true_epoch, one.start_offset), *([(last, one.end_offset)] if goes_on else []), *after]
+        starts = [*before, (one.true_epoch, one.start_offset)]
+        if goes_on:
+            starts.append((last, one.end_offset))
+        starts += after
     joined = [entry for place, entry in enumerate(starts) if place == 0 or starts[place - 1][0] != entry[0]]
     return tuple(joined)
 
@@ -375,7 +378,8 @@ class ReplicaFacts:
     def paths_of(self, batch: Batch) -> list[str]:
         """Paths of segments that may have a batch, the latest first: one, unless they overlap as `.deleted` ones do."""
         at = max(0, bisect_right(self.segments, batch.base_offset, key=lambda segment: segment.base_offset) - 1)
-        found, latest = [], self.segments[at].path
+        found = []
+        latest = self.segments[at].path
         while at >= 0 and self._reach[at] >= batch.last_offset:
             segment = self.segments[at]
             if _reach_of(segment) >= batch.last_offset and batch.position + batch.size <= segment.size_bytes:
@@ -606,7 +610,9 @@ def _with_open_ends(segments: Sequence[SegmentSummary]) -> Iterator[SegmentSumma
     """Sort out segments whose last batch may be damaged: they end before it, as its bytes are not in the evidence. In a
     compacted log the following segments confirm its offsets."""
     for segment, following in zip_longest(segments, segments[1:]):
-        position, base, last = segment.unchecked_end, segment.last_base_offset, segment.last_offset
+        position = segment.unchecked_end
+        base = segment.last_base_offset
+        last = segment.last_offset
         if position is None or base is None or last is None or (following is not None and last < following.base_offset):
             yield segment
         else:
