@@ -4,8 +4,8 @@ truncate."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.elect.cluster_state import states_of_source
@@ -40,7 +40,7 @@ def tell_story(partition: PartitionRow, rows: PartitionRows, protocol: str) -> l
         # Unclean elections with a loss that no captured replica shows; others are among the differences.
         *map(tell_finding, filter(may_have_lost, present(rows.findings))),
         *_tell_leadership(partition, rows),
-        *map(_tell_agreement, find_agreement(rows)),
+        *_tell_agreement(rows),
         *_tell_differences(rows),
         *map(_tell_high_watermark, rows.high_watermarks),
         *_tell_truncations(rows, protocol),
@@ -82,155 +82,146 @@ def _tell_change(change: LeadershipChange) -> Sentence:
     return say(f"{became}, ", "uncleanly", f": {who} {was} in sync or eligible; {isr}.")
 
 
-class Leading(NamedTuple):
-    """Leadership of a partition.
-
-    `kind`: `leads`, `taken` (for the leader, whose leadership is unknown), `nobody`, `deleted` (no leader, since the topic was
-    deleted), `all_stopped` (no leader, since all brokers were stopped cleanly) or `nothing_compared` (no replica could be read).
-    """
-
-    kind: str
-    source: str | None = None
-    """`leadership_source` of the partition."""
-    eligible: tuple[int, ...] = ()
-    """Eligible leader replicas (KIP-966), if there is no leader."""
-    instead: str | None = None
-    """Reason why the reference is not the leader: it has records of a `later_epoch`, the leader's files are missing
-    (`no_files`), or, without a leader, it `led_last` or has the `newest` log; None if it leads or is alone."""
-
-
-def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
-    """Leadership of a partition at present."""
-    leader = partition.leader_id
-    reference = partition.reference_id
-    source = next((row.leadership_source for row in rows.high_watermarks), None)
-    if reference is None:
-        return Leading("nothing_compared")
-    if leader is None:
-        states = states_of_source(rows.partition_states)
-        if states and states[-1].occasion == "deleted":
-            return Leading("deleted", source)
-        stopped = any(row.code == "META-NO-LEADER" and row.severity == "info" for row in present(rows.findings))
-        led = [row.leader_id for row in states if row.leader_id is not None]
-        other = "led_last" if led and led[-1] == reference else "newest"
-        eligible = tuple(states[-1].elr) if states else ()
-        alone = len(served_rows(rows.replicas)) < 2
-        return Leading("all_stopped" if stopped else "nobody", source, eligible, None if alone else other)
-    if source == "inferred":
-        return Leading("taken", source)
-    has_files = any(row.broker_id == leader for row in served_rows(rows.replicas))
-    if reference == leader:
-        return Leading("leads", source)
-    return Leading("leads", source, instead="later_epoch" if has_files else "no_files")
-
-
-#: Clause for each value of `Leading.instead`.
-_INSTEAD = {
-    "later_epoch": "it has records of a later leader epoch",
-    "no_files": "the snapshot has no files of the leader",
-    "led_last": "which led last",
-    "newest": "whose log is the newest of those that may lead",
-}
-
-
 def _tell_leadership(partition: PartitionRow, rows: PartitionRows) -> Iterator[Sentence]:
     """Sentences on the leader and the ISR, and on the reference if it is not the leader."""
-    leading = find_leading(partition, rows)
-    leader = f"Broker {partition.leader_id}"
-    epoch = "" if partition.leader_epoch is None else f" in leader epoch {partition.leader_epoch}"
+    leader_id = partition.leader_id
+    reference_id = partition.reference_id
     isr = "which replicas are in sync is not known"
     if partition.isr is not None:
         isr = f"in sync: {join_words(partition.isr)}"
-    isr_elr = f"{isr}; eligible: {join_words(leading.eligible)}" if leading.eligible else isr
-    match leading.kind:
-        case "leads":
-            source = "nothing more is known" if leading.source is None else f"{name_source(leading.source)} says so"
-            yield say("", f"{leader} leads", f"{epoch} ({source}); {isr}.")
-        case "taken":
+    if reference_id is None:
+        yield say("The snapshot has no replica of this partition that could be read.")
+    elif leader_id is None:
+        yield from _tell_no_leader(reference_id, isr, rows)
+    else:
+        source = next((row.leadership_source for row in rows.high_watermarks), None)
+        epoch = "" if partition.leader_epoch is None else f" in leader epoch {partition.leader_epoch}"
+        if source == "inferred":
             why = "nothing says who leads, and it has the newest leader epoch, then the longest log"
-            yield say("", f"{leader} is taken for the leader", f"{epoch}: {why}; {isr}.")
-        case "nobody":
-            yield say("", "Nobody leads", f": nothing can be written or read; {isr_elr}.")
-        case "all_stopped":
-            yield say("", "Nobody leads", f", since all brokers here were stopped cleanly; {isr_elr}.")
-        case "deleted":
-            yield say("", "The topic was deleted", ": nobody leads it, and brokers remove what is left of it.")
-        case "nothing_compared":
-            yield say("The snapshot has no replica of this partition that could be read.")
-    if leading.instead is not None:
-        mark = ": " if leading.kind == "leads" else ", "
-        why = _INSTEAD[leading.instead]
-        yield say(f"The other replicas are compared with broker {partition.reference_id}{mark}{why}.")
+            yield say("", f"Broker {leader_id} is taken for the leader", f"{epoch}: {why}; {isr}.")
+            return
+        known = "nothing more is known" if source is None else f"{name_source(source)} says so"
+        yield say("", f"Broker {leader_id} leads", f"{epoch} ({known}); {isr}.")
+        if reference_id != leader_id:
+            has_files = any(row.broker_id == leader_id for row in served_rows(rows.replicas))
+            why = "it has records of a later leader epoch" if has_files else "the snapshot has no files of the leader"
+            yield say(f"The other replicas are compared with broker {reference_id}: {why}.")
 
 
-class Agreement(NamedTuple):
-    """Replicas that do not differ from the reference and relate to it alike, or a copy that was not compared.
-
-    `kind`: `alone` (the reference is the only one), `same` and `empty` (as the reference, to the same end), `shorter`,
-    `longer`, `empty_elsewhere` (empty, with another end), `no_overlap` (no offset is on both), `cleaned` (only the
-    cleaners made them differ), or one of `NOT_COMPARED`.
-    """
-
-    kind: str
-    brokers: tuple[int, ...]
-    reference: ReplicaRow
-    """The replica compared with; for a copy that was not compared, that copy."""
-    replica: ReplicaRow
-    """The first of the replicas."""
-    since: int = 0
-    """First offset from which both have records; 0 if both logs start alike."""
-    tail_lost: bool = False
-    """True if the reference is known to have lost the tail of a `longer` one."""
+def _tell_no_leader(reference_id: int, isr: str, rows: PartitionRows) -> Iterator[Sentence]:
+    """Sentences on why nobody leads, and on the replica that the others are compared with, if there are any."""
+    states = states_of_source(rows.partition_states)
+    if states and states[-1].occasion == "deleted":
+        yield say("", "The topic was deleted", ": nobody leads it, and brokers remove what is left of it.")
+        return
+    eligible = f"; eligible: {join_words(states[-1].elr)}" if states and states[-1].elr else ""
+    if _are_all_stopped(rows):
+        yield say("", "Nobody leads", f", since all brokers here were stopped cleanly; {isr}{eligible}.")
+    else:
+        yield say("", "Nobody leads", f": nothing can be written or read; {isr}{eligible}.")
+    if len(served_rows(rows.replicas)) > 1:
+        led = [row.leader_id for row in states if row.leader_id is not None]
+        why = "which led last" if led[-1:] == [reference_id] else "whose log is the newest of those that may lead"
+        yield say(f"The other replicas are compared with broker {reference_id}, {why}.")
 
 
-def find_agreement(rows: PartitionRows) -> Iterator[Agreement]:
-    """Groups of replicas that do not differ, then copies that were not compared."""
+def _are_all_stopped(rows: PartitionRows) -> bool:
+    """True if there is no leader because all brokers were stopped cleanly."""
+    return any(row.code == "META-NO-LEADER" and row.severity == "info" for row in present(rows.findings))
+
+
+def _tell_agreement(rows: PartitionRows) -> Iterator[Sentence]:
+    """Sentences on replicas that do not differ from the reference, then on copies that were not compared."""
     reference = reference_row(rows.replicas)
     if reference is not None and reference.log_end_offset is not None:
-        yield from _compared(reference, rows)
-    for row in rows.replicas:
-        if row.role in NOT_COMPARED:
-            yield Agreement(row.role, (row.broker_id,), row, row)
+        yield from _tell_compared(reference, rows)
+    yield from (_tell_not_compared(row) for row in rows.replicas if row.role in NOT_COMPARED)
 
 
-def _compared(reference: ReplicaRow, rows: PartitionRows) -> Iterator[Agreement]:
-    others = [row for row in compared_rows(rows.replicas) if row.log_end_offset is not None]
-    start, end = _range(reference)
+def _tell_not_compared(row: ReplicaRow) -> Sentence:
+    match row.role:
+        case "foreign":
+            topic = f"another topic of this name (topic id {clean(row.topic_id)})"
+            return say(f"Broker {row.broker_id} holds a copy that belongs to {topic}; it was not compared.")
+        case "duplicate":
+            return say(f"Broker {row.broker_id} has a second copy in {clean(row.log_dir)}, which was not used.")
+    return say(f"What broker {row.broker_id} holds is not known: what there is of its log could not be compared.")
+
+
+def _tell_compared(reference: ReplicaRow, rows: PartitionRows) -> Iterator[Sentence]:
     if len(served_rows(rows.replicas)) < 2:
-        yield Agreement("alone", (reference.broker_id,), reference, reference)
+        yield say(f"Only broker {reference.broker_id} has files here; it holds {_held(reference) or 'no records'}.")
         return
     differing, cleaned, doubtful = _by_findings(rows)
     if reference.broker_id in doubtful:
         return
+    name = _name_reference(reference)
     if cleaned:
-        yield Agreement("cleaned", tuple(sorted(cleaned)), reference, reference)
-    agreeing = [row for row in others if row.broker_id not in differing | cleaned | doubtful]
-    equal: dict[int, list[ReplicaRow]] = {}
-    for row in agreeing:
-        own_start, own_end = _range(row)
-        since = max(start, own_start) if own_start != start else 0
-        if own_end == end:
-            equal.setdefault(since, []).append(row)
-        else:
-            yield _unequal(reference, row, rows)
-    for since, same in sorted(equal.items()):
-        kind = "same" if reference.record_count else "empty"
-        yield Agreement(kind, tuple(row.broker_id for row in same), reference, same[0], since)
-
-
-def _unequal(reference: ReplicaRow, row: ReplicaRow, rows: PartitionRows) -> Agreement:
+        yield say(
+            f"{capitalise(name_brokers(sorted(cleaned)))} and {name} were cleaned at different times: they hold different records of "
+            "this compacted partition, which is as it should be."
+        )
     start, end = _range(reference)
-    own_start, own = _range(row)
-    brokers = (row.broker_id,)
+    equal: dict[int, list[int]] = defaultdict(list)
+    for row in compared_rows(rows.replicas):
+        if row.log_end_offset is None or row.broker_id in differing | cleaned | doubtful:
+            continue
+        own_start, own_end = _range(row)
+        if own_end == end:
+            since = max(start, own_start) if own_start != start else 0
+            equal[since].append(row.broker_id)
+        else:
+            yield _tell_unequal(row, reference, is_tail_lost=_is_tail_lost(rows))
+    for since, same in sorted(equal.items()):
+        brokers = capitalise(name_brokers(same))
+        number = len(same)
+        if reference.record_count:
+            hold = verb(number, "holds", "hold")
+            yield say(f"{brokers} {hold} the same records as {name}{_tell_start(since)}, up to log end {end}.")
+        else:
+            are = verb(number, "is", "are")
+            yield say(f"{brokers} {are} empty like {name}, and {verb(number, 'ends', 'end')} at {end}.")
+
+
+def _tell_unequal(row: ReplicaRow, reference: ReplicaRow, *, is_tail_lost: bool) -> Sentence:
+    """Sentence on a replica that agrees with the reference as far as both go, and has another end."""
+    start, end = _range(reference)
+    own_start, own_end = _range(row)
     first = max(start, own_start)
-    if own <= own_start:
-        return Agreement("empty_elsewhere", brokers, reference, row)
-    if first >= min(end, own):
-        return Agreement("no_overlap", brokers, reference, row)
-    if own > end:
-        tail_lost = any(item.code == "REP-LEADER-SHORTER" for item in present(rows.findings))
-        return Agreement("longer", brokers, reference, row, tail_lost=tail_lost)
-    return Agreement("shorter", brokers, reference, row, first if own_start != start else 0)
+    broker = f"Broker {row.broker_id}"
+    name = _name_reference(reference)
+    distance = count(abs(end - own_end), "offset")
+    if own_end <= own_start:
+        side = "past" if own_end > end else "before"
+        return say(f"{broker} is empty and ends at {own_end}, {distance} {side} the end of {name}.")
+    if first >= min(end, own_end):
+        return say(f"{broker} holds {_held(row)}, and {name} {_held(reference) or 'nothing'}: no offset is on both.")
+    if own_end > end:
+        why = f"{name} lost its tail" if is_tail_lost else f"it was copied later, or {name} lost its tail"
+        return say(f"{broker} agrees with {name} and goes on {distance} further, to {own_end}: {why}.")
+    since = _tell_start(first if own_start != start else 0)
+    return say(f"{broker} holds the same records as {name}{since}, but ends {distance} earlier, at {own_end}.")
+
+
+def _is_tail_lost(rows: PartitionRows) -> bool:
+    """True if the reference is known to have lost its tail."""
+    return any(item.code == "REP-LEADER-SHORTER" for item in present(rows.findings))
+
+
+def _name_reference(reference: ReplicaRow) -> str:
+    name = f"broker {reference.broker_id}"
+    return f"the leader ({name})" if reference.is_leader else name
+
+
+def _held(row: ReplicaRow) -> str:
+    """The offsets of a log; empty for an empty log."""
+    start, end = _range(row)
+    return name_offsets(start, end) if end > start else ""
+
+
+def _tell_start(since: int) -> str:
+    """Clause on the first offset from which two logs are alike; empty for 0, where they begin alike."""
+    return f" from {since} on" if since else ""
 
 
 def _by_findings(rows: PartitionRows) -> tuple[set[int], set[int], set[int]]:
@@ -257,87 +248,27 @@ def _by_findings(rows: PartitionRows) -> tuple[set[int], set[int], set[int]]:
     return differing, cleaned - differing - doubtful, doubtful
 
 
-def _tell_agreement(one: Agreement) -> Sentence:
-    start, end = _range(one.reference)
-    own_start, own_end = _range(one.replica)
-    held = name_offsets(start, end) if end > start else ""
-    reference = f"broker {one.reference.broker_id}"
-    reference = f"the leader ({reference})" if one.reference.is_leader else reference
-    first = f"Broker {one.brokers[0]}"
-    number = len(one.brokers)
-    brokers = capitalise(name_brokers(one.brokers))
-    since = f" from {one.since} on" if one.since else ""
-    distance = count(abs(end - own_end), "offset")
-    match one.kind:
-        case "alone":
-            return say(f"Only broker {one.brokers[0]} has files here; it holds {held or 'no records'}.")
-        case "cleaned":
-            return say(
-                f"{brokers} and {reference} were cleaned at different times: they hold different records of this compacted "
-                "partition, which is as it should be."
-            )
-        case "same":
-            hold = verb(number, "holds", "hold")
-            return say(f"{brokers} {hold} the same records as {reference}{since}, up to log end {end}.")
-        case "empty":
-            are = verb(number, "is", "are")
-            return say(f"{brokers} {are} empty like {reference}, and {verb(number, 'ends', 'end')} at {end}.")
-        case "empty_elsewhere":
-            side = "past" if own_end > end else "before"
-            return say(f"{first} is empty and ends at {own_end}, {distance} {side} the end of {reference}.")
-        case "no_overlap":
-            own = name_offsets(own_start, own_end)
-            return say(f"{first} holds {own}, and {reference} {held or 'nothing'}: no offset is on both.")
-        case "longer":
-            why = (
-                f"{reference} lost its tail" if one.tail_lost else f"it was copied later, or {reference} lost its tail"
-            )
-            return say(f"{first} agrees with {reference} and goes on {distance} further, to {own_end}: {why}.")
-        case "shorter":
-            return say(
-                f"{first} holds the same records as {reference}{since}, but ends {distance} earlier, at {own_end}."
-            )
-        case "foreign":
-            topic = f"another topic of this name (topic id {clean(one.replica.topic_id)})"
-            return say(f"{first} holds a copy that belongs to {topic}; it was not compared.")
-        case "duplicate":
-            return say(f"{first} has a second copy in {clean(one.replica.log_dir)}, which was not used.")
-    return say(f"What broker {one.brokers[0]} holds is not known: what there is of its log could not be compared.")
-
-
 def _range(row: ReplicaRow) -> tuple[int, int]:
     """Offsets of a log in local segments, without what only remote storage has."""
     return row.local_start_offset, row.log_end_offset or 0
 
 
-class DifferingRun(NamedTuple):
-    """A row of `divergences`, and its finding."""
-
-    row: DivergenceRow
-    finding: FindingRow
-
-
-def find_runs(rows: PartitionRows) -> Mapping[int, Sequence[DifferingRun]]:
-    """The runs of one partition by broker."""
+def _tell_differences(rows: PartitionRows) -> Iterator[Sentence]:
+    """A sentence or two for each run of differing records that has a finding, by broker."""
     findings = {(one.broker_id, one.start_offset, one.code): one for one in present(rows.findings)}
-    by_broker: dict[int, list[DifferingRun]] = defaultdict(list)
+    by_broker: dict[int, list[tuple[DivergenceRow, FindingRow]]] = defaultdict(list)
     for row in rows.divergences:
         if finding := findings.get((row.broker_id, row.start_offset, row.code)):
-            by_broker[row.broker_id].append(DifferingRun(row, finding))
-    return by_broker
-
-
-def _tell_differences(rows: PartitionRows) -> Iterator[Sentence]:
-    """A sentence or two for each run of differing records, by broker."""
-    for broker_id, runs in find_runs(rows).items():
-        yield from map(_tell_run, runs[:RUN_LIMIT])
+            by_broker[row.broker_id].append((row, finding))
+    for broker_id, runs in by_broker.items():
+        yield from starmap(_tell_run, runs[:RUN_LIMIT])
         if (left := len(runs) - RUN_LIMIT) > 0:
             yield say(f"Broker {broker_id} differs in {count(left, 'place')} more, listed below.")
 
 
-def _tell_run(run: DifferingRun) -> Sentence:
-    row = run.row
-    said = tell_finding(run.finding)
+def _tell_run(row: DivergenceRow, finding: FindingRow) -> Sentence:
+    """The sentence of a run's finding, and one on its records."""
+    said = tell_finding(finding)
     if not row.record_count:
         return said
     written = ""
@@ -379,74 +310,38 @@ def _tell_high_watermark(row: HighWatermarkRow) -> Sentence:
     return say("The high watermark is ", where, f"{proof}.")
 
 
-class Truncation(NamedTuple):
-    """Truncation of one follower by the audit's protocol."""
-
-    row: TruncationRow
-    """The row of `truncations`."""
-    log_end: int | None
-    """The follower's."""
-    elsewhere: tuple[OtherCut, ...]
-
-
-class OtherCut(NamedTuple):
-    """Protocols that would truncate a follower at another offset."""
-
-    truncate_to: int
-    protocols: tuple[str, ...]
-    unseen: tuple[int, int] | None
-    """Half-open range of offsets that would stay different."""
-
-
-def find_truncations(rows: PartitionRows, protocol: str) -> Iterator[Truncation]:
-    """Yield the truncation of each follower of one partition by `protocol`, if known."""
+def _tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
+    """A sentence for each follower that `protocol` truncates, and for protocols that would truncate it elsewhere."""
     ends = {row.broker_id: row.log_end_offset for row in compared_rows(rows.replicas)}
     by_broker: dict[int, dict[str, TruncationRow]] = defaultdict(dict)
     for row in rows.truncations:
         by_broker[row.broker_id][row.protocol] = row
     for broker_id, by_protocol in by_broker.items():
         chosen = by_protocol.get(protocol)
-        if chosen is None or chosen.truncate_to is None:
+        if chosen is None:
             continue
-        yield Truncation(chosen, ends.get(broker_id), tuple(_elsewhere(by_protocol, chosen.truncate_to)))
+        if chosen.dropped_records:
+            yield _tell_cut(chosen, ends.get(broker_id))
+        elsewhere: dict[int, list[TruncationRow]] = defaultdict(list)
+        for row in by_protocol.values():
+            if row.truncate_to != chosen.truncate_to:
+                elsewhere[row.truncate_to].append(row)
+        for cut, others in elsewhere.items():
+            prefix = others[0].common_prefix_end
+            unseen = ""
+            if prefix is not None and cut > prefix:
+                unseen = f", and {name_offsets(prefix, cut)} would stay different, unseen by Kafka"
+            protocols = join_words([row.protocol for row in others])
+            yield say(f"Under {protocols} broker {broker_id} would keep everything up to {cut}{unseen}.")
 
 
-def _elsewhere(by_protocol: Mapping[str, TruncationRow], cut: int) -> Iterator[OtherCut]:
-    by_cut: dict[int, list[str]] = defaultdict(list)
-    for name, row in by_protocol.items():
-        if row.truncate_to is not None and row.truncate_to != cut:
-            by_cut[row.truncate_to].append(name)
-    for other, names in by_cut.items():
-        yield OtherCut(other, tuple(names), _stays_different(by_protocol[names[0]]))
-
-
-def _stays_different(row: TruncationRow) -> tuple[int, int] | None:
-    """Half-open range of offsets that a truncation keeps although they differ; None if empty."""
-    prefix = row.common_prefix_end
+def _tell_cut(row: TruncationRow, end: int | None) -> Sentence:
+    """Sentence on a truncation of a follower whose log ends at `end`."""
     cut = row.truncate_to
-    return (prefix, cut) if prefix is not None and cut > prefix else None
-
-
-def _tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
-    """A sentence for each follower that `protocol` truncates, and for protocols that would truncate it elsewhere."""
-    for one in find_truncations(rows, protocol):
-        if one.row.dropped_records:
-            yield _tell_cut(one)
-        for other in one.elsewhere:
-            unseen = (
-                f", and {name_offsets(*other.unseen)} would stay different, unseen by Kafka" if other.unseen else ""
-            )
-            kept = f"broker {one.row.broker_id} would keep everything up to {other.truncate_to}"
-            yield say(f"Under {join_words(other.protocols)} {kept}{unseen}.")
-
-
-def _tell_cut(one: Truncation) -> Sentence:
-    cut = one.row.truncate_to
-    end = one.log_end
-    does = f"When broker {one.row.broker_id} follows, {_asks(one.row)}it cuts its log at {cut}"
+    does = f"When broker {row.broker_id} follows, {_asks(row)}it cuts its log at {cut}"
     if end is None or end <= cut:
         return say(f"{does}, which removes no record.")
-    committed = ", committed records among them" if one.row.committed_dropped else ""
+    committed = ", committed records among them" if row.committed_dropped else ""
     return say(f"{does}: ", f"{name_offsets(cut, end)} {verb(end - cut, 'goes', 'go')} with it", f"{committed}.")
 
 

@@ -12,13 +12,8 @@ from replica_audit.report.facts.by_partition import is_failing, new_findings, ro
 from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.report.facts.losses import loss_at
 from replica_audit.report.facts.outcome import Outcome, find_outcome
-from replica_audit.report.partition_story import (
-    find_agreement,
-    find_leading,
-    find_runs,
-    find_truncations,
-    find_untold,
-)
+from replica_audit.report.partition_story import find_untold, tell_story
+from replica_audit.report.sentences import plain_text
 from replica_audit.results import PartitionRows, present
 from replica_audit.schema import LostHolder
 
@@ -37,22 +32,38 @@ def rows_of(**tables: list) -> PartitionRows:
 LEADER = replica(1, role="leader", is_leader=True)
 
 
+def story(values: dict[str, Any] | None = None, protocol: str = "fetch", **tables: list) -> list[str]:
+    """The story of a partition with these tables; `values` are columns of its row."""
+    (place,) = objects("partitions", [partition(**(values or {}))])
+    return [plain_text(one) for one in tell_story(place, rows_of(**tables), protocol)][1:]
+
+
 @pytest.mark.parametrize(
-    ("others", "kinds"),
+    ("others", "told"),
     [
-        ([], ["alone"]),
-        ([replica(2), replica(3)], ["same"]),
-        ([replica(2), replica(3, start=4)], ["same", "same"]),
-        ([replica(2, end=7)], ["shorter"]),
-        ([replica(2, end=12)], ["longer"]),
-        ([replica(2, start=4, end=4)], ["empty_elsewhere"]),
-        ([replica(2, start=10, end=12)], ["no_overlap"]),
+        ([], ["Only broker 1 has files here; it holds offsets 0 to 9."]),
+        ([replica(2), replica(3)],
+         ["Brokers 2 and 3 hold the same records as the leader (broker 1), up to log end 10."]),
+        ([replica(2), replica(3, start=4)],
+         ["Broker 2 holds the same records as the leader (broker 1), up to log end 10.",
+          "Broker 3 holds the same records as the leader (broker 1) from 4 on, up to log end 10."]),
+        ([replica(2, end=7)],
+         ["Broker 2 holds the same records as the leader (broker 1), but ends 3 offsets earlier, at 7."]),
+        ([replica(2, end=12)],
+         ["Broker 2 agrees with the leader (broker 1) and goes on 2 offsets further, to 12: it was copied later, or the "
+          "leader (broker 1) lost its tail."]),
+        ([replica(2, start=4, end=4)],
+         ["Broker 2 is empty and ends at 4, 6 offsets before the end of the leader (broker 1)."]),
+        ([replica(2, start=10, end=12)],
+         ["Broker 2 holds offsets 10 to 11, and the leader (broker 1) offsets 0 to 9: no offset is on both."]),
         ([replica(2, role="foreign"), replica(3, role="duplicate"), replica(4, role="set_aside")],
-         ["foreign", "duplicate", "set_aside"]),
+         ["Broker 2 holds a copy that belongs to another topic of this name (topic id -); it was not compared.",
+          "Broker 3 has a second copy in -, which was not used.",
+          "What broker 4 holds is not known: what there is of its log could not be compared."]),
     ],
 )  # fmt: skip
-def test_how_replicas_stand_beside_the_reference(others: list, kinds: list[str]) -> None:
-    assert [one.kind for one in find_agreement(rows_of(replicas=[LEADER, *others]))] == kinds
+def test_how_replicas_stand_beside_the_reference(others: list, told: list[str]) -> None:
+    assert story(replicas=[LEADER, *others]) == told
 
 
 def test_a_replica_that_differs_or_may_hold_anything_agrees_with_nobody() -> None:
@@ -62,25 +73,26 @@ def test_a_replica_that_differs_or_may_hold_anything_agrees_with_nobody() -> Non
         finding("LOG-CRC-BLIND", "high", broker_id=3),
         finding("DIV-PRESENCE", "info", broker_id=4),
     ]
-    agreement = list(find_agreement(rows_of(replicas=replicas, findings=found)))
-    assert [(one.kind, one.brokers) for one in agreement] == [("cleaned", (4,))]
+    agreement = [one for one in story(replicas=replicas, findings=found) if "leader (broker 1)" in one]
+    assert len(agreement) == 1 and agreement[0].startswith("Broker 4 and the leader (broker 1) were cleaned")
 
 
 def test_what_a_baseline_resolved_says_nothing_of_the_replicas_of_now() -> None:
     codes = ("DIV-CONTENT", "LOG-CRC-BLIND", "REP-LEADER-SHORTER", "META-NO-LEADER")
     found = [finding(code, "info" if "META" in code else "high", broker_id=2, status="resolved") for code in codes]
-    (one,) = find_agreement(rows_of(replicas=[LEADER, replica(2)], findings=found))
-    assert one.kind == "same"
-    (one,) = find_agreement(rows_of(replicas=[LEADER, replica(2, end=12)], findings=found))
-    assert not one.tail_lost
-    place = objects("partitions", [partition(leader_id=None)])[0]
-    assert find_leading(place, rows_of(replicas=[LEADER, replica(2)], findings=found)).kind == "nobody"
+    (one,) = story(replicas=[LEADER, replica(2)], findings=found)
+    assert "holds the same records" in one
+    (one,) = story(replicas=[LEADER, replica(2, end=12)], findings=found)
+    assert one.endswith("it was copied later, or the leader (broker 1) lost its tail.")
+    nobody, *_ = tell_story(
+        objects("partitions", [partition(leader_id=None)])[0], rows_of(replicas=[LEADER], findings=found), "fetch"
+    )
+    assert "nothing can be written or read" in plain_text(nobody)
 
 
 def test_the_end_of_a_longer_log_is_lost_where_a_finding_says_so() -> None:
-    rows = rows_of(replicas=[LEADER, replica(2, end=12)], findings=[finding("REP-LEADER-SHORTER", "high")])
-    (one,) = find_agreement(rows)
-    assert one.tail_lost
+    told = story(replicas=[LEADER, replica(2, end=12)], findings=[finding("REP-LEADER-SHORTER", "high")])
+    assert told[0].endswith("to 12: the leader (broker 1) lost its tail.")
 
 
 def run(start: int, end: int, epochs: tuple[int | None, int | None], code: str = "DIV-EPOCH", count: int = 1) -> dict:
@@ -92,27 +104,33 @@ def run(start: int, end: int, epochs: tuple[int | None, int | None], code: str =
 
 def test_a_run_has_the_finding_of_its_code_and_place() -> None:
     place = {"broker_id": 2, "start_offset": 2}
-    own, loss, other = (finding(code, "high", **place) for code in ("DIV-EPOCH", "HWM-LOSS", "DIV-HIDDEN"))
+    own, loss, other = (
+        finding(code, "high", message=code, **place) for code in ("DIV-EPOCH", "HWM-LOSS", "DIV-HIDDEN")
+    )
     elsewhere = [finding("DIV-EPOCH", "high", **{**place, name: 3}) for name in place]
-    rows = rows_of(findings=[*elsewhere, loss, other, own], divergences=[run(2, 5, (3, 4)), run(7, 9, (3, 4))])
-    assert [(one.row.end_offset, one.finding) for one in find_runs(rows)[2]] == [(5, *objects("findings", [own]))]
+    told = story(
+        findings=[*elsewhere, loss, other, own],
+        divergences=[run(2, 5, (3, 4)), run(7, 9, (3, 4))],
+    )
+    assert [one for one in told if "There is" in one] == [
+        "DIV-EPOCH. There is 1 record; nothing proves that they were committed."
+    ]
 
 
 def test_a_truncation_keeps_what_differs_above_the_common_prefix() -> None:
-    cut = {"topic": "orders", "partition": 0, "broker_id": 2, "common_prefix_end": 4}
-    rows = rows_of(
-        replicas=[LEADER, replica(2)],
-        truncations=[
-            row("truncations", **cut, protocol="fetch", truncate_to=6, dropped_records=4),
-            row("truncations", **cut, protocol="high-watermark", truncate_to=3, dropped_records=7),
-        ],
-    )
-    (one,) = find_truncations(rows, "fetch")
-    assert (one.row.dropped_records, one.log_end) == (4, 10)
-    assert [(other.truncate_to, other.protocols, other.unseen) for other in one.elsewhere] == [
-        (3, ("high-watermark",), None)
+    cut = {"topic": "orders", "partition": 0, "broker_id": 2, "common_prefix_end": 4, "steps": ()}
+    cuts = [
+        row("truncations", **cut, protocol="fetch", truncate_to=6, dropped_records=4),
+        row("truncations", **cut, protocol="high-watermark", truncate_to=3, dropped_records=7),
+        row("truncations", **cut, protocol="kip-101", truncate_to=8, dropped_records=2),
     ]
-    assert list(find_truncations(rows, "offsets-for-leader-epoch")) == []
+    told = story(replicas=[LEADER, replica(2)], truncations=cuts)
+    assert told[1:] == [
+        "When broker 2 follows, it cuts its log at 6: offsets 6 to 9 go with it.",
+        "Under high-watermark broker 2 would keep everything up to 3.",
+        "Under kip-101 broker 2 would keep everything up to 8, and offsets 4 to 7 would stay different, unseen by Kafka.",
+    ]
+    assert len(story(protocol="kip-279", replicas=[LEADER, replica(2)], truncations=cuts)) == 1
 
 
 def state(entry: int, leader: int | None, isr: list[int], elr: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -141,21 +159,26 @@ def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "source", "expected"),
+    ("values", "source", "told"),
     [
-        ({}, "metadata_log", ("leads", None)),
-        ({}, "inferred", ("taken", None)),
-        ({"reference_id": 2}, "user", ("leads", "later_epoch")),
-        ({"leader_id": 9, "reference_id": 2}, "user", ("leads", "no_files")),
-        ({"leader_id": None, "reference_id": 2}, "metadata_log", ("nobody", "newest")),
-        ({"reference_id": None}, "metadata_log", ("nothing_compared", None)),
+        ({}, "metadata_log", ["Broker 1 leads in leader epoch 3 (the metadata log says so)"]),
+        ({}, "inferred", ["Broker 1 is taken for the leader in leader epoch 3"]),
+        ({"reference_id": 2}, "user",
+         ["Broker 1 leads", "The other replicas are compared with broker 2: it has records of a later leader epoch."]),
+        ({"leader_id": 9, "reference_id": 2}, "user",
+         ["Broker 9 leads", "The other replicas are compared with broker 2: the snapshot has no files of the leader."]),
+        ({"leader_id": None, "reference_id": 2}, "metadata_log",
+         ["Nobody leads: nothing can be written or read", "The other replicas are compared with broker 2, whose log is"]),
+        ({"reference_id": None}, "metadata_log", ["The snapshot has no replica of this partition that could be read."]),
     ],
-)
-def test_who_leads_and_who_stands_in_for_a_leader(values: dict, source: str, expected: tuple) -> None:
+)  # fmt: skip
+def test_who_leads_and_who_stands_in_for_a_leader(values: dict, source: str, told: list[str]) -> None:
     marks = [orders_row("high_watermarks", leadership_source=source)]
-    (place,) = objects("partitions", [partition(**values)])
-    found = find_leading(place, rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks))
-    assert (found.kind, found.instead) == expected
+    (place,) = objects("partitions", [partition(**{"leader_epoch": 3, **values})])
+    rows = rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks)
+    said = [plain_text(one) for one in tell_story(place, rows, "fetch")]
+    assert [one[: len(begin)] for one, begin in zip(said, told)] == told
+    assert sum("are compared with" in one for one in said) == len(told) - 1
 
 
 def outcome(partitions: list, findings: list | None = None, untrusted: str | None = None, **tables: list) -> Outcome:
