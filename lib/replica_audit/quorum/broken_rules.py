@@ -96,5 +96,4 @@ def _cut_controllers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
 
 
 def _of_brokers(held: HeldMetadata) -> list[MetadataCopy]:
-    voters = () if held.voters is None else held.voters.ids
-    return [one for one in held.copies if one.node_id not in voters]
+    return [one for one in held.copies if one.node_id not in held.voters.ids]

@@ -50,10 +50,8 @@ class Chosen:
 
 def choose(held: HeldMetadata) -> Chosen:
     """Choose among the copies of a snapshot, at least one of which can be read."""
-    found = held.compared.found
-    assert found is not None
     unread = _unread_text(held) or _unapplied_text(held)
-    if found.quorum.forks:
+    if held.found.quorum.forks:
         chosen = _of_forked(held)
         return chosen if not unread else replace(chosen, verdict="none", reason=unread, copy=None)
     need = _needs_one(held)
@@ -173,16 +171,14 @@ def _misled_text(held: HeldMetadata) -> str:
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
     """The copy with the greatest (epoch, end); ties go to one without problems, then to a voter that may vote, then to
     the lowest node id."""
-    voters = held.voters
 
     def rank(copy: MetadataCopy) -> tuple:
-        may_vote = voters is not None and voters.admits(copy.node_id, copy.log.directory_id)
         return (
             -copy.epoch,
             -copy.end_offset,
             bool(copy.problems) or held.lacks_beginning(copy),
             held.is_stuck(copy),
-            not may_vote,
+            not held.voters.admits(copy.node_id, copy.log.directory_id),
             copy.start_offset,
             str(copy.node_id).zfill(10),
         )
@@ -218,21 +214,16 @@ def _of_forked(held: HeldMetadata) -> Chosen:
 
 
 def _of_agreeing(held: HeldMetadata) -> Chosen:
-    quorum = held.compared.found.quorum if held.compared.found is not None else None
     copies = held.copies
     text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
-    if len(held.histories) > 1 and quorum is not None:
+    if len(held.histories) > 1:
         tails = list(_tails(held))
         named = f": {listed(tails)}" if tails else ""
         text = (
             f"copies differ at their ends only, in records that nothing shows to be committed{named}. Who follows another leader "
             "cuts its own, which is what Raft does"
         )
-    elif (
-        held.moments.at_rest
-        and held.voters is not None
-        and (tail := _tail(held.histories[0], held.proven[0].end_offset))
-    ):
+    elif held.moments.at_rest and held.voters.ids and (tail := _tail(held.histories[0], held.proven[0].end_offset)):
         text += f", as far as they go. Nothing shows that {tail} were committed: a leader that lacks them cuts them"
     barred = barred_voters(held)
     if barred:
@@ -264,8 +255,6 @@ def _tail(history: QuorumHistory, start: int) -> str:
 
 def barred_voters(held: HeldMetadata) -> list[int]:
     """Voters with directories here, none of which they may vote from (KIP-853)."""
-    if held.voters is None:
-        return []
     directories = [(one.broker_id, one.directory_id) for one in held.inventory.log_dirs]
     found = []
     for node in held.voters.ids:
@@ -277,16 +266,15 @@ def barred_voters(held: HeldMetadata) -> list[int]:
 
 def _needs_one(held: HeldMetadata) -> _Need | None:
     """Reason to choose though no copies contradict each other; None where there is nothing to decide."""
-    found = held.compared.found
-    assert found is not None
-    stale, voters = found.stale, held.voters
+    stale = held.found.stale
+    voters = held.voters
     if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
         text = (
             f"{capitalise(name_nodes(copy.node_id for copy in lacking))} {verb(len(lacking), 'lacks', 'lack')} what was committed: "
             f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
         )
         return _need(text, _may_be_skew(held, lacking))
-    if voters is None:
+    if not voters.ids:
         return None
     able = held.able_voters()
     if len(able) > len(voters.ids) // 2:
@@ -353,7 +341,6 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
 
 def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
     """Report that too few voters with the log can start to make a majority; None if enough can."""
-    assert held.voters is not None
     stuck = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}.intersection(able)
     if not stuck or len(able) - len(stuck) > len(held.voters.ids) // 2:
         return None
@@ -363,7 +350,7 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
 
 def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:
     """Nodes that have seen the latest epoch, that epoch, and the latest that a voter knows; None if these epochs are equal."""
-    voters = () if held.voters is None else held.voters.ids
+    voters = held.voters.ids
     known = max((seen_epoch(copy) for copy in held.compared.copies if copy.node_id in voters), default=-1)
     seen = max(map(seen_epoch, held.compared.copies))
     nodes = name_nodes(copy.node_id for copy in held.compared.copies if seen_epoch(copy) == seen)
@@ -373,7 +360,7 @@ def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:
 def _ran_ahead_text(held: HeldMetadata) -> str:
     """An epoch that no voter knows, in copies that may be of different moments; empty without such."""
     ahead = _ahead_of_voters(held)
-    if ahead is None or held.voters is None:
+    if ahead is None:
         return ""
     nodes, seen, known = ahead
     return (

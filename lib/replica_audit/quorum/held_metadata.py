@@ -18,7 +18,12 @@ from replica_audit.segments.digests import count_records
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence, ComparedCopies, compare_copies
+from replica_audit.snapshot.metadata.compared_copies import (
+    AppliedEvidence,
+    ComparedCopies,
+    MetadataComparison,
+    compare_copies,
+)
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
@@ -36,7 +41,8 @@ class HeldMetadata:
     """The copies of one snapshot, compared. Properties are computed once, on first use."""
 
     def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
-        self.snapshot, self.inventory = snapshot, inventory
+        self.snapshot = snapshot
+        self.inventory = inventory
         self.moments: CopyMoments = copy_moments(inventory.manifest, inventory.log_dirs, inventory.replicas)
         self._epochs = {
             (one.broker_id, one.topic, one.partition, one.topic_id): one.checkpoint_epochs for one in inventory.replicas
@@ -78,8 +84,7 @@ class HeldMetadata:
     @cached_property
     def unapplied(self) -> Mapping[str, str]:
         """Reasons why contradicting histories that are not spliced cannot be applied, by their nodes."""
-        found = self.compared.found
-        forked = self.histories if found is not None and found.quorum.forks else ()
+        forked = self.histories if self.found.quorum.forks else ()
         states = ((one, self.contents(newest_copy(one.copies))) for one in forked if not one.is_spliced)
         return {one.nodes: state for one, state in states if isinstance(state, str)}
 
@@ -93,27 +98,33 @@ class HeldMetadata:
         return tuple(copy for copy in self.compared.copies if copy.reach == UNKNOWN_REACH)
 
     @property
-    def voters(self) -> Voters | None:
-        """Voters by the newest copy; where only one history is not refused, by that history's newest copy."""
-        found = self.compared.found
-        return None if found is None else found.quorum.voters
+    def found(self) -> MetadataComparison:
+        """The comparison of the copies that can be read: an answer needs at least one."""
+        assert self.compared.found is not None
+        return self.compared.found
+
+    @property
+    def voters(self) -> Voters:
+        """Voters by the newest copy; where only one history is not refused, by that history's newest copy. No ids: nothing names
+        them."""
+        return self.found.quorum.voters or Voters(())
 
     @cached_property
     def histories(self) -> tuple[QuorumHistory, ...]:
         """Groups of copies that do not contradict each other, newest first."""
-        found = self.compared.found
-        if found is None or found.histories:
-            return () if found is None else found.histories
-        return find_histories(self.snapshot, found.groups, self.voters, self.inventory.replicas, self.stray)
+        found = self.found
+        return found.histories or find_histories(
+            self.snapshot, found.groups, found.quorum.voters, self.inventory.replicas, self.stray
+        )
 
     def history_of(self, copy: MetadataCopy) -> int | None:
         """Index of a copy's history in `histories`; None for a copy that holds nothing or cannot be read."""
-        return None if self.compared.found is None else self.compared.found.history_of(copy)
+        return self.found.history_of(copy)
 
     @property
     def proven(self) -> tuple[Proven, ...]:
         """The proven committed end of each history."""
-        return () if self.compared.found is None else self.compared.found.proven
+        return self.found.proven
 
     @cached_property
     def available(self) -> frozenset[int]:
@@ -135,7 +146,7 @@ class HeldMetadata:
     def _of_voters(self) -> Iterator[MetadataCopy]:
         """Copies with records that belong to a voter and to the directory that it votes from."""
         for copy in self.copies:
-            if self.voters is not None and copy.end_offset and self.voters.admits(copy.node_id, copy.log.directory_id):
+            if copy.end_offset and self.voters.admits(copy.node_id, copy.log.directory_id):
                 yield copy
 
     def contents(self, copy: MetadataCopy) -> ClusterContents | str:
@@ -183,7 +194,7 @@ class HeldMetadata:
     def role(self, copy: MetadataCopy) -> Role:
         """Role of the node that a copy belongs to."""
         has_replicas = copy.node_id in self.brokers
-        if self.voters is not None and copy.node_id in self.voters.ids:
+        if copy.node_id in self.voters.ids:
             return "combined" if has_replicas else "controller"
         kinds = (one.kind for one in self.inventory.log_dirs if one.path == copy.log.log_dir)
         return "broker" if has_replicas or next(kinds, None) == "broker" else "controller"

@@ -58,7 +58,7 @@ def answer_quorum(
     tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
     lost = next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None)
     plan = plan_quorum(held, chosen, tools, lost)
-    voters = () if held.voters is None else tuple(sorted(held.voters.ids))
+    voters = tuple(sorted(held.voters.ids))
     with_log = {one.node_id for one in held.compared.copies if one.end_offset}
     return QuorumAnswer(
         cluster_id=inventory.cluster_id,
@@ -71,7 +71,7 @@ def answer_quorum(
         lost=lost,
         voters=voters,
         without_log=tuple(node for node in voters if node not in with_log),
-        is_dynamic=held.voters is not None and bool(held.voters.directories),
+        is_dynamic=bool(held.voters.directories),
         steps=tuple(replace(step, number=number) for number, step in enumerate(plan.steps, 1)),
         no_plan=plan.reason,
         rests_on=tuple(_premise(copy) for copy in _in_order(held)),
@@ -92,10 +92,9 @@ def _nothing(held: HeldMetadata) -> str:
 
 def _in_order(held: HeldMetadata) -> list[MetadataCopy]:
     """Copies by node id, voters first."""
-    voters = () if held.voters is None else held.voters.ids
     return sorted(
         held.compared.copies,
-        key=lambda one: (one.node_id not in voters, -1 if one.node_id is None else one.node_id, one.log.path),
+        key=lambda one: (one.node_id not in held.voters.ids, -1 if one.node_id is None else one.node_id, one.log.path),
     )
 
 
@@ -120,16 +119,19 @@ def _choice(held: HeldMetadata, chosen: Chosen) -> BestCopy | None:
 
 def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) -> CopyAnswer:
     number = held.history_of(copy)
-    proven, proof, refused = 0, None, []
+    proven = 0
+    proof = None
+    refused = []
     if number is not None:
-        of_history, history = held.proven[number], held.histories[number]
-        proven, proof = min(of_history.end_offset, copy.end_offset), of_history.proof
+        of_history = held.proven[number]
+        history = held.histories[number]
+        proven = min(of_history.end_offset, copy.end_offset)
+        proof = of_history.proof
         refused = list(history.refused)
         if copy.end_offset < of_history.end_offset:
             refused.append(f"it ends at {copy.end_offset}, and is committed to {of_history.end_offset}: {proof}")
     voters = copy.voters(held.snapshot) if number is not None else None
     lost = _lost(held, copy) if number is not None else None
-    is_voter = held.voters is not None and copy.node_id in held.voters.ids
     state = copy.state
     return CopyAnswer(
         node_id=copy.node_id,
@@ -146,7 +148,7 @@ def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) 
         voters=() if voters is None else voters.ids,
         voter_directories=() if voters is None else voters.directories,
         quorum_state=None if state is None else QuorumStateFile(state.leader_epoch, state.leader_id, state.voted_id),
-        may_vote=held.voters.admits(copy.node_id, copy.log.directory_id) if held.voters and is_voter else None,
+        may_vote=held.voters.admits(copy.node_id, copy.log.directory_id) if copy.node_id in held.voters.ids else None,
         seeded=find_seeded(copy, held.compared.copies, held.voters),
         refused=tuple(refused),
         lost=lost,
@@ -161,7 +163,8 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
     own = held.contents(copy)
     if isinstance(own, str):
         return None
-    others, differences = [], []
+    others = []
+    differences = []
     for other, is_spliced in _newest_elsewhere(held, copy):
         state = held.contents(other)
         if not isinstance(state, str):

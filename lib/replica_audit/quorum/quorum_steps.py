@@ -97,13 +97,13 @@ def _empty_disks(held: HeldMetadata) -> Mapping[int, tuple[str, str]]:
     empty: dict[int, list[str]] = defaultdict(list)
     for log_dir, node in held.inventory.blank.items():
         empty[node].append(log_dir)
-    voters = () if held.voters is None else held.voters.ids
+    voters = held.voters.ids
     used = {one.node_id: one.log.log_dir for one in held.copies if one.node_id in voters}
     return {node: (used[node], list_names(names)) for node, names in sorted(empty.items()) if node in used}
 
 
 def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
-    if chosen.verdict == "agree" or held.voters is None:
+    if chosen.verdict == "agree" or not held.voters.ids:
         lacking = chosen.verdict != "agree"
         return Planned(tuple(_keep(held)) if lacking else (), "nothing here names the voters" if lacking else None)
     if chosen.verdict == "rejoin":
@@ -159,7 +159,7 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     # Archives of elect's plan, which may be made in the same directory, have other names.
     copies = Copies("metadata")
     here = {one.node_id for one in held.compared.copies}
-    voters = () if held.voters is None else held.voters.ids
+    voters = held.voters.ids
     absent = [node for node in voters if node not in here]
     absent += sorted({one.node_id for one in held.hidden if one.node_id in voters})
     silent = [node for node in held.brokers if node not in (*here, *voters)]
@@ -222,7 +222,6 @@ def _pronoun(nodes: Sequence[int]) -> str:
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
     """Steps for voters that were formatted anew while a majority votes."""
-    assert held.voters is not None
     directories = dict(held.voters.directories)
     for node in barred_voters(held):
         yield Step(
@@ -248,7 +247,9 @@ class _Plan:
     """Steps after the copies that carry out a restoration."""
 
     def __init__(self, to: Restoration, chosen: Chosen, tools: Tools) -> None:
-        self._to, self._tools, self._may_be_skew = to, tools, chosen.may_be_skew
+        self._to = to
+        self._tools = tools
+        self._may_be_skew = chosen.may_be_skew
         self._empty_disks = _empty_disks(to.held)
 
     def steps(self) -> Iterator[Step]:
@@ -384,6 +385,13 @@ class _Plan:
         text = (
             f"Give node {node} the chosen log" if not own else f"Let node {node}, which has the chosen log, vote again"
         )
+        irreversible = None
+        if not own:
+            irreversible = (
+                f"Node {node} forgets whom it voted for, and what its own log had is in put-aside-{node} only"
+            )
+        elif files:
+            irreversible = f"Node {node} forgets whom it voted for"
         return Step(
             action="seed",
             text=f"{text}{self._told_identity(node)}{self._told_epoch(node)}",
@@ -393,10 +401,7 @@ class _Plan:
             before=(
                 "Its process has ended" if own else f"Its process has ended, and put-aside-{node} does not exist yet",
             ),
-            irreversible=f"Node {node} forgets whom it voted for"
-            + ("" if own else f", and what its own log had is in put-aside-{node} only")
-            if files or not own
-            else None,
+            irreversible=irreversible,
             after=(_predict(node, self._to.copy.end_offset, self._to.seen if files else self._to.copy.epoch),),
         )
 

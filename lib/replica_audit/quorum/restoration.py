@@ -24,7 +24,9 @@ class Restoration:
     """The chosen copy, put into force with the voters that it names. Properties are computed once."""
 
     def __init__(self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, lost: Lost | None) -> None:
-        self.held, self.copy, self.voters = held, copy, voters
+        self.held = held
+        self.copy = copy
+        self.voters = voters
         self.directories = dict(voters.directories)
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.is_dynamic = bool(voters.directories)
