@@ -21,7 +21,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, SalvageSource, Step
 from replica_audit.report.what_to_do import first_steps
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvageSearch
 
 #: Actions that move leaders, or may.
 MOVING = ("forbid_unclean", "stop", "start", "elect", "reorder")
@@ -216,7 +216,7 @@ class Judge:
             decisions=tuple(replace(one, topic=TOPIC) for one in self._plan.decisions if one.topic == topic),
             rests_on=tuple(replace(one, topic=TOPIC) for one in self._plan.rests_on if one.topic == topic),
         )
-        found = SalvagedSnapshot(str(path), Settings(), Choices(), PlannedLeaders(plan, "")).find()
+        found = SalvageSearch(str(path), Settings(), Choices(), PlannedLeaders(plan, "")).find()
         return {
             (int(record["offset"]) // RECORDS * RECORDS, int(record["leader_epoch"]))
             for one in found.partitions

@@ -13,7 +13,7 @@ from tests.support.salvaged_captures import PRODUCED, acknowledged, copies_of, i
 
 from replica_audit.config import Settings
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import SalvageSearch
 from replica_audit.salvage.written_salvage import Forms, write_salvage
 
 #: Nothing was lost in these, as in others that are quicker to read.
@@ -32,7 +32,7 @@ _QUICK = [name for name in PRODUCED if not name.startswith(_LARGE)]
 
 
 def _salvage(capture: str, target: Path, forms: tuple[str, ...] = ("jsonl",)) -> dict[str, Any]:
-    opened = SalvagedSnapshot(str(FIXTURES / capture), Settings(), choices := Choices(payloads=True))
+    opened = SalvageSearch(str(FIXTURES / capture), Settings(), choices := Choices(payloads=True))
     write_salvage(opened.find(), opened.reader, choices, Forms(forms), target)
     return json.loads((target / "manifest.json").read_text())
 

@@ -21,7 +21,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import parse_plan, plan_object
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.snapshot_salvage import INTERNAL_PREFIX, PlannedLeaders, SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import INTERNAL_PREFIX, PlannedLeaders, SalvageSearch
 
 #: Nothing was lost in the others, or they take long to read.
 LOSSY = [name for name in PRODUCED if not name.startswith(("old-", "retention", "jbod", "healthy", "lagging"))]
@@ -80,7 +80,7 @@ def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
     for number in range(max((len(one["candidates"]) for one in plan["decisions"]), default=0)):
         for one in plan["decisions"]:
             one["candidate_id"] = one["candidates"][min(number, len(one["candidates"]) - 1)]["candidate_id"]
-        found = SalvagedSnapshot(str(snapshot), Settings(), choices, PlannedLeaders(parse_plan(plan), "")).find()
+        found = SalvageSearch(str(snapshot), Settings(), choices, PlannedLeaders(parse_plan(plan), "")).find()
         assert len(found.partitions) + len(found.internal) == len(plan["decisions"])
         for partition in found.partitions:
             place = partition.audit.evidence.topic_partition

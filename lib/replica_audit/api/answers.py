@@ -179,8 +179,8 @@ def audit_snapshot(
     path: str,
     settings: Settings,
     progress: Progress,
-    known: Baseline | None = None,
-    stage: QualityStage | None = None,
+    known: Baseline,
+    stage: QualityStage | None,
 ) -> Audit:
     """Ingest and audit the snapshot at `path` and, with a `stage`, check the quality of the answers.
 
@@ -191,7 +191,6 @@ def audit_snapshot(
     from replica_audit.spark.pipeline import run_audit, run_ingest
     from replica_audit.warehouse.past_audits import load_earlier
 
-    known = known or Baseline()
     if stage is not None:
         stage.load()
     snapshot_id = run_ingest(spark, path, settings, progress)

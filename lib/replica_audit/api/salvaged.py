@@ -16,7 +16,7 @@ from replica_audit.report.salvage_text import render_salvage
 from replica_audit.report.wanted_ranges import check_wanted, write_wanted_of_salvage
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.salvage_manifest import ManifestHead
-from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvageSearch
 from replica_audit.salvage.written_salvage import Forms, write_salvage
 from replica_audit.scratch import hash_file
 from replica_audit.table_names import check_choices
@@ -104,7 +104,7 @@ def salvage_snapshot(
     target = _target(to, path)
     if wanted is not None:
         check_wanted(wanted, path)
-    opened = SalvagedSnapshot(path, settings, choices, _planned(plan, settings))
+    opened = SalvageSearch(path, settings, choices, _planned(plan, settings))
     found = opened.find(progress)
     written = write_salvage(found, opened.reader, choices, forms, target)
     if wanted is not None:

@@ -9,7 +9,9 @@ from typing import NamedTuple, Protocol
 from replica_audit.model import TopicPartition
 
 #: Timestamps with which `Brokers.offsets` asks for the log's end, its start, and its first local offset (`ListOffsetsRequest`).
-LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
+LATEST = -1
+EARLIEST = -2
+EARLIEST_LOCAL = -4
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ from replica_audit.redaction import redact
 CLIENT_ID = "replica-audit-observe"
 
 _FIRST_LOCAL_VERSION = 8
-_CONSUMER, _DEBUGGING_CONSUMER = -1, -2
+_CONSUMER = -1
+_DEBUGGING_CONSUMER = -2
 _FOLLOWERS_ANSWER = 11
 _BY_TOPIC_ID = 13
 _NO_ID = UUID(int=0)
@@ -170,8 +171,14 @@ class KafkaBrokers:
         from kafka import errors
         from kafka.protocol import admin, consumer, metadata
 
-        self._sender, self._known, self._properties, self._timeout_ms = sender, known, properties, timeout_ms
-        self._errors, self._admin, self._consumer, self._metadata = errors, admin, consumer, metadata
+        self._sender = sender
+        self._known = known
+        self._properties = properties
+        self._timeout_ms = timeout_ms
+        self._errors = errors
+        self._admin = admin
+        self._consumer = consumer
+        self._metadata = metadata
 
     def close(self) -> None:
         self._sender.close()

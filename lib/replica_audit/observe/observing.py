@@ -239,7 +239,8 @@ def _listable(configs: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, dict[
 
 def render_listing(partitions: Iterable[ListedPartition], configs: Mapping[str, Mapping[str, str]]) -> str:
     """The listing of `kafka-topics --describe`, with the leader epochs that Kafka's leaves out."""
-    lines, topic = [], None
+    lines = []
+    topic = None
     partitions = list(partitions)
     numbers = Counter(one.topic for one in partitions)
     for one in partitions:

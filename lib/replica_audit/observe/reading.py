@@ -43,7 +43,10 @@ class Pace:
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         """`rate` is in bytes a second; after `is_over` returns True no more is read."""
-        self.rate, self._now, self._sleep, self._is_over = rate, now, sleep, is_over
+        self.rate = rate
+        self._now = now
+        self._sleep = sleep
+        self._is_over = is_over
         self._free_at = now()
 
     def wait(self) -> None:
@@ -57,9 +60,9 @@ class Pace:
         """Count the bytes of an answer."""
         self._free_at = max(self._free_at, self._now()) + size_bytes / self.rate
 
-    def pause(self, seconds: float) -> None:
+    def pause(self) -> None:
         """Wait for a broker's quota."""
-        self._sleep(seconds)
+        self._sleep(THROTTLED_SECONDS)
 
     @property
     def fetch_bytes(self) -> int:
@@ -107,13 +110,15 @@ class Reading:
 
     def _write(self, planned: ReplicaToRead, path: Path) -> tuple[int, int]:
         """Write the batches; returns the start and end of the offsets read."""
-        first, end, writer = planned.start_offset, planned.start_offset, None
+        first = end = planned.start_offset
+        writer = None
         try:
             for batches in self._batches(planned):
                 table = _table(planned, batches)
                 writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
                 writer.write_table(table, row_group_size=_ROWS)
-                first, end = min(first, int(batches["base_offset"][0])), int(batches["last_offset"][-1]) + 1
+                first = min(first, int(batches["base_offset"][0]))
+                end = int(batches["last_offset"][-1]) + 1
         finally:
             if writer is not None:
                 writer.close()
@@ -121,20 +126,24 @@ class Reading:
 
     def _batches(self, planned: ReplicaToRead) -> Iterator[NDArray[np.void]]:
         """Batches below the planned high watermark, some thousands at a time."""
-        at, held, number = planned.start_offset, [], 0
+        at = planned.start_offset
+        held = []
+        number = 0
         while at < planned.high_watermark:
             batches = self._fetch(planned, at)
             if not len(batches):
                 self._check_hole(planned, at)
                 break
-            before, at = at, int(batches["last_offset"][-1]) + 1
-            if at <= before:
-                raise _GivenUpError(f"asked for offset {before}, it sends batches that end below")
+            end = int(batches["last_offset"][-1]) + 1
+            if end <= at:
+                raise _GivenUpError(f"asked for offset {at}, it sends batches that end below")
+            at = end
             held.append(batches[batches["base_offset"] < planned.high_watermark])
             number += len(held[-1])
             if number >= _ROWS:
                 yield np.concatenate(held)
-                held, number = [], 0
+                held = []
+                number = 0
         if number:
             yield np.concatenate(held)
 
@@ -153,7 +162,8 @@ class Reading:
             )
 
     def _fetch(self, planned: ReplicaToRead, offset: int) -> NDArray[np.void]:
-        size, silent = self.pace.fetch_bytes, 0
+        size = self.pace.fetch_bytes
+        silent = 0
         while True:
             self.agreement.wait()
             self.pace.wait()
@@ -167,7 +177,7 @@ class Reading:
                 silent += 1
                 if silent >= THROTTLED_ANSWERS:
                     raise _GivenUpError(THROTTLED)
-                self.pace.pause(THROTTLED_SECONDS)
+                self.pace.pause()
                 continue
             self.pace.take(len(answer.records))
             self.agreement.count(len(answer.records))
@@ -198,7 +208,8 @@ def _table(planned: ReplicaToRead, batches: NDArray[np.void]) -> pa.Table:
 
 
 def _observed(planned: ReplicaToRead, ends: tuple[int, int]) -> ObservedReplica:
-    one, end = planned.partition, planned.log_end
+    one = planned.partition
+    end = planned.log_end
     return ObservedReplica(
         planned.broker_id,
         one.topic,

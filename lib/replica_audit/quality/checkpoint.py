@@ -161,7 +161,8 @@ def _batches(
     context: EphemeralDataContext, suites: Sequence[Suite], frames: Mapping[str, object]
 ) -> dict[str, tuple[_Batch, object]]:
     """Batch definition and DataFrame of each suite, in the asset named for its table."""
-    add, batches = context.data_sources, dict[str, tuple[_Batch, object]]()
+    add = context.data_sources
+    batches = dict[str, tuple[_Batch, object]]()
     sources: dict[bool, PandasDatasource | SparkDatasource] = {}
     assets: dict[tuple[bool, str], PandasAsset | SparkAsset[object]] = {}
     for suite in suites:

@@ -65,7 +65,7 @@ def _template(name: str) -> str:
 def _environment(ours: Environment) -> Environment:
     script = _template("docs.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    frame, empty = _template("page.html"), ""
+    frame = _template("page.html")
     templates = {
         "page.j2": frame,
         "index_page.j2": frame,
@@ -73,7 +73,7 @@ def _environment(ours: Environment) -> Environment:
         "page_action_card.j2": _template("filter.html"),
         "graph.j2": _template("graph.html"),
         **dict.fromkeys(
-            ("js_script_imports.j2", "favicon.j2", "top_navbar.j2", "cloud-footer.j2", "cta_footer.j2"), empty
+            ("js_script_imports.j2", "favicon.j2", "top_navbar.j2", "cloud-footer.j2", "cta_footer.j2"), ""
         ),
     }
     ours.loader = ChoiceLoader([DictLoader(templates), *([ours.loader] if ours.loader else [])])

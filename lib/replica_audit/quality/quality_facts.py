@@ -24,7 +24,6 @@ from replica_audit.text import parse_time
 #: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
 
-_TWO = 2
 #: Producers whose latest sequence is kept from segment to segment.
 _PRODUCERS = 1000
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
@@ -171,7 +170,8 @@ def _replica_facts(
     may_be_older: bool,
 ) -> ReplicaFactsRow:
     """Facts of one replica, whose log `may_be_older` than its checkpoints: then it has no end to compare them with."""
-    start, end = replica.log_start_offset, replica.log_end_offset
+    start = replica.log_start_offset
+    end = replica.log_end_offset
     end_of_checkpoints = None if may_be_older else end
     return ReplicaFactsRow(
         place=name_place(replica.topic, replica.partition, replica.broker_id),
@@ -227,7 +227,8 @@ def count_lineage_conflicts(epochs: Epochs | None, checkpoint_epochs: Epochs | N
     written = Lineage.of([(epoch, start) for epoch, start in checkpoint_epochs])
     if not written:
         return 0
-    (first_epoch, first_start), (latest_epoch, _) = written.entries[0], written.entries[-1]
+    (first_epoch, first_start) = written.entries[0]
+    (latest_epoch, _) = written.entries[-1]
     return sum(
         written.epoch_for_offset(start) != epoch
         for epoch, start in epochs or ()
@@ -247,7 +248,7 @@ def count_committed_copies(replicas: Sequence[ReplicaRow], mark: HighWatermarkRo
 def _reaches(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> list[tuple[ReplicaRow, int]] | None:
     """End of each replica's common prefix with the reference, and the reference's own end; None as for `count_committed_copies`."""
     served = [row for row in replicas if row.role in COMPARED]
-    if mark is None or mark.method == "capture_skew" or len(served) < _TWO:
+    if mark is None or mark.method == "capture_skew" or len(served) < 2:
         return None
     # The reference has no prefix in common with itself.
     reaches = [row.log_end_offset if row.broker_id == mark.reference_id else row.common_prefix_end for row in served]
@@ -265,7 +266,8 @@ def count_segments_held_once(
         return None
     (reference,) = (row for row, _ in reaches if row.broker_id == mark.reference_id)
     others = [(row.log_start_offset, end) for row, end in reaches if row is not reference]
-    start, end = reference.log_start_offset, mark.proven_lower
+    start = reference.log_start_offset
+    end = mark.proven_lower
     if any(begin <= start and reach >= end for begin, reach in others):
         return 0
     of_reference = counts.get((reference.topic, reference.partition, reference.broker_id, reference.log_dir))
@@ -289,12 +291,16 @@ def _partition_facts(
     uncaptured = Counter(place_of(row) for row in results.captures if row.state != "whole")
     copies = by_place(results.replicas)
     for place in (*placed, *(place for place in severities if place not in placed)):
-        row, found = placed.get(place), severities[place]
+        row = placed.get(place)
+        found = severities[place]
         lower = upper = held = once = None
         if row is not None:
-            lower, upper = row.hw_lower, row.hw_upper
-            own, mark = copies.get(place_of(row), ()), marks.get(place_of(row))
-            held, once = count_committed_copies(own, mark), count_segments_held_once(own, mark, counts)
+            lower = row.hw_lower
+            upper = row.hw_upper
+            own = copies.get(place_of(row), ())
+            mark = marks.get(place_of(row))
+            held = count_committed_copies(own, mark)
+            once = count_segments_held_once(own, mark, counts)
         yield PartitionFactsRow(
             place=name_place(*place),
             topic=place[0],

@@ -60,39 +60,45 @@ class Answer(NamedTuple):
 
 
 def build_answer(results: Results, verdict: VerdictObject) -> Answer:
-    """Build the answer to `results`; `verdict` is the content of its verdict.json."""
+    """Build the answer to `results`; `verdict` is the content of its verdict.json.
+
+    After a proven loss, possible further losses go below the headline, as does what was not checked where something is wrong.
+    """
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
         nothing = say("No partition was found: there is nothing to say.")
         return Answer("unknown", plain_text(nothing), (), tuple(_tell_untrusted(verdict)), WhatToDo())
     doubts = list(_tell_doubts(outcome.conditions))
     unchecked = list(_tell_unchecked(outcome.conditions))
-    # After a proven loss, possible further losses go below the headline.
-    lines = [
+    headline = [
         _tell_headline(outcome),
         *_tell_outranked(outcome),
         *_tell_gone(outcome),
         *_tell_needed(outcome.conditions),
         *_tell_wanted(outcome.conditions, results),
         *_tell_urgent(outcome.conditions),
-        *(() if outcome.is_loss else doubts),
-        *(_tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()),
-        *(unchecked if outcome.is_calm else ()),
-        *_tell_heads(outcome.conditions),
-        *_tell_since(results),
     ]
+    more: list[Sentence] = []
+    if outcome.is_loss:
+        more += doubts
+    else:
+        headline += doubts
+    if outcome.is_calm:
+        headline += _tell_compared(outcome.conditions, outcome.kind)
+        headline += unchecked
+    headline += _tell_heads(outcome.conditions)
+    headline += _tell_since(results)
+    more += map(tell_finding, outcome.unplaced[:CASE_LIMIT])
+    more += _tell_sums(outcome)
+    more += _tell_others(outcome)
+    if not outcome.is_calm:
+        more += unchecked
+    more += _tell_untrusted(verdict)
     return Answer(
         tone=outcome.tone,
-        headline=" ".join(plain_text(line) for line in lines),
+        headline=" ".join(map(plain_text, headline)),
         cases=tuple(map(_case, outcome.cases)),
-        more=(
-            *(doubts if outcome.is_loss else ()),
-            *map(tell_finding, outcome.unplaced[:CASE_LIMIT]),
-            *_tell_sums(outcome),
-            *_tell_others(outcome),
-            *(() if outcome.is_calm else unchecked),
-            *_tell_untrusted(verdict),
-        ),
+        more=tuple(more),
         todo=tell_what_to_do(results),
     )
 
@@ -197,7 +203,9 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
     there = {one for one in outcome.stored if one.form not in ("incomplete", "absent") and one.basis != "differs"}
     lacking = outcome.stored - there
-    named = [*([name_brokers(holders)] if holders else []), *(["remote storage"] if there else [])]
+    named = [name_brokers(holders)] if holders else []
+    if there:
+        named.append("remote storage")
     if not named:
         nor = ", nor has the remote store the whole of their segments" if lacking else ""
         return say(f"{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}{nor}.")
@@ -210,11 +218,10 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     still += _tell_bases([one.basis for one in there if one.basis is not None], is_alone=not holders)
     forms = {one.form for one in there}
     if "encrypted" in forms:
-        which = f"{verb(number, 'it is', 'they are')}" if forms == {"encrypted"} else "some are"
+        which = verb(number, "it is", "they are") if forms == {"encrypted"} else "some are"
         still += f"; there {which} encrypted, and only the brokers' plugin can read {verb(number, 'it', 'them')}"
-    if outcome.kind == "lost":
-        return say(f"{records} {are} missing from the leader in {where}; {still}.")
-    return say(f"{records} {are} missing from the log that the others are compared with in {where}; {still}.")
+    log = "the leader" if outcome.kind == "lost" else "the log that the others are compared with"
+    return say(f"{records} {are} missing from {log} in {where}; {still}.")
 
 
 def _tell_bases(bases: Collection[RemoteBasis], *, is_alone: bool) -> str:
@@ -355,7 +362,8 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
     if compared.single and kind != "single":
         yield say(f"There is one replica of {name_partitions(compared.single)}, and nothing to compare with it.")
     if compared.unassigned:
-        least, most = min(compared.copies), max(compared.copies)
+        least = min(compared.copies)
+        most = max(compared.copies)
         copies = f"{least} copies" if least == most else f"{least} to {most} copies"
         places = name_partitions(compared.unassigned, of=compared.unassigned_count)
         yield say(

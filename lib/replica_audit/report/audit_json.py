@@ -19,6 +19,7 @@ from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results, place_of
 from replica_audit.row_classes import Row, SortKey, render_column, sort_keys, sort_rows
 from replica_audit.schema import REPORT_TABLES
@@ -42,10 +43,10 @@ def render_audit_json(results: Results, verdict: VerdictObject | None = None) ->
     return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _plan_objects(advise(results)))
 
 
-def render_worst_parts(results: Results, file: str) -> Iterator[str]:
+def render_worst_parts(results: Results) -> Iterator[str]:
     """Yield audit.json of a large audit with the rows of the partitions shown in detail and the first rows of `quarantine`.
 
-    Members that end in `_elsewhere` give the number of rows left out and the `file` that has all.
+    Members that end in `_elsewhere` give the number of rows left out and the file that has all, `LINES`.
     """
     told = detailed_places(results)
     rows = told_rows(results)
@@ -62,7 +63,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     }
     head = {
         "audit": told_audit(results),
-        **{f"{name}_elsewhere": {"count": count, "file": file} for name, count in left_out.items() if count},
+        **{f"{name}_elsewhere": {"count": count, "file": LINES} for name, count in left_out.items() if count},
     }
     return _render_parts(
         head,

@@ -271,7 +271,7 @@ copy_log_dir() {{
 
 _TAIL = """
 # 6. Who leads, after the copies; where the cluster cannot be asked, see leadership.json in docs/capture.md.
-#    {describe}
+{take_listing}
 # 7. The times of the copies tell a replica that was copied early from one that lost records.
 {{
   printf '{{"schema_version": 1, "quiesced": %s,{version} "brokers": [\\n' "$quiesced"
@@ -342,15 +342,12 @@ def render_capture_script(
     command = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap or 'HOST:9092')} --describe"
     listing = '"$TO/kafka-topics-describe.txt"'
     describe = f"{command} >{listing}"
-    tail = _TAIL.format(
-        describe=describe,
-        version=f' "kafka_version": "{kafka_version}",' if kafka_version else "",
-    )
+    take_listing = f"#    {describe}"
     if bootstrap:
         failed = 'echo "incomplete: no listing of the topics" >>"$WORK/told"'
-        taken = f"{describe} || {{ partial=1; rm -f {listing}; {failed}; }}"
-        tail = tail.replace(f"#    {describe}", taken)
-    return "\n".join(parts) + "\n" + tail
+        take_listing = f"{describe} || {{ partial=1; rm -f {listing}; {failed}; }}"
+    version = f' "kafka_version": "{kafka_version}",' if kafka_version else ""
+    return "\n".join(parts) + "\n" + _TAIL.format(take_listing=take_listing, version=version)
 
 
 def _manifest_of_none(copies: Sequence[tuple[str, str, str, str, str]]) -> str:

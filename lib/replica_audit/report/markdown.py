@@ -11,7 +11,7 @@ from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (
     inconsistent_partitions,
     new_findings,
-    worst_of_each,
+    worst_finding,
     worst_partitions,
 )
 from replica_audit.report.facts.conditions import whole_audit
@@ -171,13 +171,12 @@ def _render(sentence: Sentence) -> str:
 
 
 def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
-    worst = worst_of_each(results.findings)
     lines = [
         "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
         "|---|---|--:|--:|--:|--:|---|",
     ]
     for row in partitions[:PARTITION_LIMIT]:
-        found = worst.get(place_of(row))
+        found = worst_finding(results.at(place_of(row)).findings)
         name = f"{row.topic}-{row.partition}"
         cells = [
             _cell(name),

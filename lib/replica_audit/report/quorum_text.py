@@ -121,7 +121,8 @@ def _losses(answer: QuorumAnswer) -> Iterator[str]:
             groups.setdefault(tuple(_of_copy(one)), []).append(one)
     for told, copies in groups.items():
         nodes = [one.node_id for one in copies if one.node_id is not None]
-        whose = [*([name_ids("node", nodes)] if nodes else []), *(one.path for one in copies if one.node_id is None)]
+        whose = [name_ids("node", nodes)] if nodes else []
+        whose += [one.path for one in copies if one.node_id is None]
         yield f"  {clean(listed(whose))}"
         for line in told:
             yield from wrap(clean(line), "    ", "      ")

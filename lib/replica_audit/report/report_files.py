@@ -48,7 +48,7 @@ def write_report(
     if is_large(results):
         # First, since its tasks find what else is asked of all rows.
         write_lines(lines, results, tell)
-        write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
+        write_file(os.path.join(path, "audit.json"), render_worst_parts(results))
     else:
         write_file(os.path.join(path, "audit.json"), render_audit_json(results))
         # From an earlier audit.

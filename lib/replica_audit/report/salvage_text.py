@@ -111,6 +111,9 @@ def _unchecked(head: ManifestHead) -> list[str]:
 
 def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -> list[str]:
     is_first = epoch is finds.epochs[0]
+    holders = [name_brokers(epoch.brokers)] if epoch.brokers else []
+    if epoch.in_remote:
+        holders.append("store")
     return [
         clean(row.topic),
         str(row.partition),
@@ -120,9 +123,7 @@ def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -
         "-" if epoch.leader_epoch is None else str(epoch.leader_epoch),
         render_time(finds.first_timestamp_ms, "seconds") if is_first else "",
         render_time(finds.last_timestamp_ms, "seconds") if is_first else "",
-        " and ".join(
-            [*([name_brokers(epoch.brokers)] if epoch.brokers else []), *(["store"] if epoch.in_remote else [])]
-        ),
+        " and ".join(holders),
     ]
 
 

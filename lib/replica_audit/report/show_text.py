@@ -9,7 +9,7 @@ from replica_audit.literals import UNSEEN, VERDICTS
 from replica_audit.model import OffsetRange, joined
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import rows_by_partition, worst_first, worst_partitions
+from replica_audit.report.facts.by_partition import rows_by_partition, worst_finding, worst_partitions
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.report.layout import (
@@ -120,7 +120,7 @@ def _partition_table(results: Results) -> list[str]:
     rows = []
     for row in partitions[:PARTITION_LIMIT]:
         of_row = results.at(place_of(row))
-        rows.append(_cells(row, of_row.divergences, present(of_row.findings)))
+        rows.append(_cells(row, of_row.divergences, of_row.findings))
     return [*_lay_out(rows), *render_rest(len(partitions) - PARTITION_LIMIT)]
 
 
@@ -137,7 +137,7 @@ def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequ
         shown = " ".join(render_range(one.start_offset, one.end_offset) for one in of_broker[:3])
         more = f" and {len(of_broker) - 3} more" if len(of_broker) > 3 else ""
         ranges.append(f"broker {broker_id} {shown}{more}")
-    worst = worst_first(findings)[0] if findings else None
+    worst = worst_finding(findings)
     return [
         clean(row.topic),
         str(row.partition),
@@ -288,8 +288,9 @@ def _remote(rows: Sequence[RemoteSegmentRow]) -> list[str]:
         seen = "" if row.basis is None or row.basis in UNSEEN else f"; {name_remote_basis(row.basis)}"
         lines += wrap(f"{text}{seen}", "  ", "    ")
     lines += render_rest(len(kept) - ROW_LIMIT, "  ", "segment")
-    deleted = len(rows) - len(kept)
-    return [*lines, *([f"  {count(deleted, 'segment')} deleted since"] if deleted else [])]
+    if deleted := len(rows) - len(kept):
+        lines.append(f"  {count(deleted, 'segment')} deleted since")
+    return lines
 
 
 def _high_watermark(rows: Sequence[HighWatermarkRow]) -> list[str]:
@@ -335,8 +336,9 @@ def _timeline(rows: Sequence[HighWatermarkTimelineRow]) -> list[str]:
             text += f", limited by broker {row.limiting_broker_id}"
         lines += wrap(text + (f": {row.deviation}" if row.deviation else ""), "  ", "    ")
     lines += render_rest(len(told) - ROW_LIMIT, "  ", "move")
-    quiet = len(rows) - len(told)
-    return [*lines, *([f"  {count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
+    if quiet := len(rows) - len(told):
+        lines.append(f"  {count(quiet, 'observation')} at which nothing changed")
+    return lines
 
 
 def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:

@@ -261,7 +261,8 @@ class TransactionalSession:
             try:
                 return self._attempt(topic, partition, records, progress, failed)
             except self._kafka.KafkaException as error:
-                reason, left = error.args[0], left - 1
+                reason = error.args[0]
+                left -= 1
                 if reason.txn_requires_abort():
                     self._repeat(place, lambda: self._producer.abort_transaction(_REQUEST_SECONDS))
                 if not reason.txn_requires_abort() or not left:

@@ -176,7 +176,9 @@ def _join(extremes: Sequence[_Extremes]) -> _Extremes:
 
 def _check_records(records: Iterable[SalvagedRecord]) -> _Extremes:
     """Raises UsageError for a record that cannot be produced unchanged."""
-    largest, earliest, latest = 0, None, None
+    largest = 0
+    earliest = None
+    latest = None
     for record in records:
         parts = [record.key, record.value, *(part for name, value in record.headers for part in (name.encode(), value))]
         largest = max(largest, sum(len(part) for part in parts if part is not None))

@@ -179,7 +179,8 @@ class _Search:
             reason = self._judge(rows, known.between(batch["base_offset"], batch["last_offset"] + 1))
             lacking = reason >= 0
             if lacking.any():
-                base, last = int(batch["base_offset"]), int(batch["last_offset"])
+                base = int(batch["base_offset"])
+                last = int(batch["last_offset"])
                 self.found.batches.append(SourceBatch(request, base, last, len(rows)))
                 at = np.full(int(lacking.sum()), len(self.found.batches) - 1)
                 yield rows[lacking], at, reason[lacking]
@@ -261,7 +262,8 @@ class _Search:
         It has them if the log after them is the reference's again, since two logs with a record in common agree below it. A
         torn or zero-filled end was never written completely; a finished segment in a remote store was (`remote_copies`).
         """
-        lacking, end = self.found.rows["offset"], self.reference.facts.log_end_offset
+        lacking = self.found.rows["offset"]
+        end = self.reference.facts.log_end_offset
         for file, item in damage:
             if item.kind != "corrupt":
                 continue
@@ -277,7 +279,8 @@ class _Search:
 
     def _note_unread(self, request: RecordRequest, batch: np.void, reason: str) -> None:
         bounds = int(batch["base_offset"]), int(batch["last_offset"]) + 1
-        counted, epoch = _record_count(batch), int(batch["leader_epoch"])
+        counted = _record_count(batch)
+        epoch = int(batch["leader_epoch"])
         place = request.path, reason, self.copy.broker_id, request.position
         self.found.unread.append(Unread(*place, *bounds, counted, epoch))
 

@@ -270,7 +270,8 @@ def salvage_partition(
 
     `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas and of what is put aside.
     """
-    case, files = audit.case, tuple(files)
+    case = audit.case
+    files = tuple(files)
     unknown = partial(PartitionSalvage, audit, planned=planned)
     if case is None:
         return unknown(problem="no replica of it can be read")

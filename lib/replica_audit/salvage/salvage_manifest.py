@@ -340,7 +340,8 @@ class SalvageManifest:
                     else:
                         lines.append(line)
                         if line.startswith(_RECORDS.encode("ascii")):
-                            text, lines = b"".join(lines) + b"]}", None
+                            text = b"".join(lines) + b"]}"
+                            lines = None
                     position += len(line)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}: give a directory that replica-audit salvage wrote") from error

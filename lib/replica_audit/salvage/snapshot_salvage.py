@@ -102,7 +102,7 @@ class SnapshotSalvage:
     """Unread input that belongs to no particular partition."""
 
 
-class SalvagedSnapshot:
+class SalvageSearch:
     """A snapshot opened for salvage; its reader supplies the records found."""
 
     def __init__(self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None) -> None:

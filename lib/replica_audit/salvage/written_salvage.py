@@ -312,7 +312,8 @@ class _Output:
 
     def write(self, found: PartitionSalvage, rows: BinaryIO) -> None:
         """Write the records of a partition, and a manifest line for each to `rows`."""
-        place, finds = found.audit.evidence.topic_partition, found.finds
+        place = found.audit.evidence.topic_partition
+        finds = found.finds
         unexpanded = [] if finds is None else self._copy_unexpanded(place, finds.selection.unexpanded)
         self.unexpanded.extend(unexpanded)
         self.unread.extend(unread_entry(one, place) for one in found.unread)
@@ -340,7 +341,8 @@ class _Output:
         entries = dict(self.reader.entries(batch.request for batch in batches)) if self.choices.payloads else {}
         rows = []
         for batch in batches:
-            entry, copied_to = entries.get(batch.request), None
+            entry = entries.get(batch.request)
+            copied_to = None
             if isinstance(entry, bytes) and _UNEXPANDED_FORM in self.forms.forms:
                 path = copy_unexpanded(self.directory / str(place), batch.leader_epoch, batch.base_offset, entry)
                 copied_to = path.relative_to(self.directory).as_posix()
@@ -361,7 +363,8 @@ class _Output:
                 if len(records) != len(indexes):
                     raise RecordError(f"{len(indexes)} records were found here before, and {len(records)} now")
             except RecordError as error:
-                request, bounds = source.request, (source.base_offset, source.last_offset + 1)
+                request = source.request
+                bounds = (source.base_offset, source.last_offset + 1)
                 # Its records count as the partition's and are not written.
                 unread = Unread(request.path, str(error), None, request.position, *bounds)
                 self.unread.append(unread_entry(unread, place))

@@ -95,11 +95,10 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
     found: list[tuple[Batch, int, int]] = []
     for run in item.runs:
         if run.kind not in ("hole_here", "format"):
-            ends = (
+            found += (
                 (batch, max(batch.base_offset, run.start_offset), min(batch.end_offset, run.end_offset))
                 for batch in run.batches
             )
-            found += ends
     found += [(batch, batch.base_offset, batch.end_offset) for batch in item.alignment.ahead]
     return _missing(found, before, item.follower)
 
@@ -116,7 +115,8 @@ def batches_below_start(old: ReplicaFacts, rows: NDArray[np.void], before: Case,
 
 def _missing(found: Iterable[tuple[Batch, int, int]], before: Case, facts: ReplicaFacts) -> list[MissingBatch]:
     """Data in [start, end) of batches of a replica, with what of it was committed in `before`."""
-    proven, possible = (ranges(before, facts) for ranges in (proven_ranges, possible_ranges))
+    proven = proven_ranges(before, facts)
+    possible = possible_ranges(before, facts)
     lacking = []
     for batch, start, end in found:
         if start < end and has_data(batch):
@@ -147,7 +147,8 @@ def batches_in_holes(old: ReplicaFacts, rows: NDArray[np.void], after: Case) -> 
     batches = Batches.in_order(rows)
     for hole in after.remote.holes.ranges:
         for batch in batches.where((batches.starts < hole.end_offset) & (batches.ends > hole.start_offset)):
-            start, end = max(batch.base_offset, hole.start_offset), min(batch.end_offset, hole.end_offset)
+            start = max(batch.base_offset, hole.start_offset)
+            end = min(batch.end_offset, hole.end_offset)
             is_own = batch.epoch is None or after.remote.lineage.epoch_for_offset(start) == batch.epoch
             if is_own and has_data(batch):
                 yield MissingBatch(old.broker_id, batch, start, end, end, end)

@@ -101,7 +101,8 @@ class Verification:
 
     def _was_asked_for(self, row: VerificationRow) -> bool:
         """True if the plan predicted the cut by which a replica lost records, which a log start may have passed since."""
-        predicted, kept_to = row.predicted, row.kept_to
+        predicted = row.predicted
+        kept_to = row.kept_to
         if predicted is None or kept_to is None:
             return False
         if row.verdict == "correct":

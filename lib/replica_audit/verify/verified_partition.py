@@ -94,8 +94,7 @@ class Pairing:
         # Ranges and epochs show what a cleaner did in between; its records need not be read for that.
         plain = not (new.compacted or old.compacted)
         read = Records(self.read, own, theirs) if plain and self.read is not None else None
-        reference, old = replace(reference, facts=_at(AFTER, new)), _at(BEFORE, old)
-        pair = Pair(reference, old, replays, chunks)
+        pair = Pair(replace(reference, facts=_at(AFTER, new)), _at(BEFORE, old), replays, chunks)
         sides = batches_in(theirs, chunks), batches_in(own, chunks)
         return compare(pair, *sides, read, self.after.options.protocol, tiered)
 

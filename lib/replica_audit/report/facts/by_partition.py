@@ -10,7 +10,7 @@ from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
 from replica_audit.model import OffsetRange, TopicPartition, joined
-from replica_audit.results import FindingPlace, PartitionRows, Results, place_of, present
+from replica_audit.results import PartitionRows, Results, place_of, present
 from replica_audit.row_classes import Row
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
 
@@ -41,17 +41,22 @@ def rows_by_partition(
 
 def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Sort findings by severity, confidence and partition; within a partition those on records that the leader lacks come first."""
+    return sorted(findings, key=_rank)
 
-    def key(row: FindingRow) -> tuple[object, ...]:
-        confidence = row.confidence
-        partition = -1 if row.partition is None else row.partition
-        broker = -1 if row.broker_id is None else row.broker_id
-        start = -1 if row.start_offset is None else row.start_offset
-        rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
-        lacked = row.code in codes_with("held")
-        return SEVERITIES.index(row.severity), rank, row.topic or "", partition, not lacked, broker, start, row.code
 
-    return sorted(findings, key=key)
+def worst_finding(findings: Iterable[FindingRow]) -> FindingRow | None:
+    """The first of the present `findings` in the order of `worst_first`."""
+    return min(present(findings), key=_rank, default=None)
+
+
+def _rank(row: FindingRow) -> tuple[object, ...]:
+    confidence = row.confidence
+    partition = -1 if row.partition is None else row.partition
+    broker = -1 if row.broker_id is None else row.broker_id
+    start = -1 if row.start_offset is None else row.start_offset
+    rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
+    lacked = row.code in codes_with("held")
+    return SEVERITIES.index(row.severity), rank, row.topic or "", partition, not lacked, broker, start, row.code
 
 
 def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
@@ -62,14 +67,6 @@ def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
 def is_failing(row: FindingRow | QualityRow, fail_on: str) -> bool:
     """True for a new finding or failed expectation of severity `fail_on` or worse, which makes the exit status 1."""
     return row.status == "new" and at_or_above(row.severity, fail_on)
-
-
-def worst_of_each(findings: Iterable[FindingRow]) -> dict[FindingPlace, FindingRow]:
-    """Worst present finding of each partition."""
-    worst: dict[FindingPlace, FindingRow] = {}
-    for row in worst_first(present(findings)):
-        worst.setdefault(place_of(row), row)
-    return worst
 
 
 def reference_row(replicas: Sequence[ReplicaRow]) -> ReplicaRow | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
@@ -106,9 +107,8 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome:
     total = total_loss(partitions)
     conditions = whole.conditions
     codes = {place: frozenset(row.code for row in rows) for place, rows in findings.items()}
-    uncompared = conditions.compared
     is_peace = conditions.is_peace and not untrusted
-    kind, affected = kind_of_outcome(worst, partitions, codes, total, is_peace, uncompared, whole.untimed)
+    kind, affected = kind_of_outcome(worst, partitions, codes, total, is_peace, conditions.compared, whole.untimed)
     counts = Counter(row.verdict for row in partitions)
     damaged = list(_damaged(partitions, findings))
     references = {row.reference_id for row, _ in damaged}
@@ -295,10 +295,7 @@ def _worth(findings: Mapping[FindingPlace, Sequence[FindingRow]]) -> list[Findin
 
 def _telling(row: PartitionRow, ranked: Sequence[FindingRow]) -> FindingRow | None:
     """The finding that decided the verdict; for a partition without problems the worst one."""
-    judged = row.verdict
-    telling = []
-    if judged != "CONSISTENT":
-        telling = [one for one in ranked if judged in getattr(CATALOGUE.get(one.code), "verdicts", ())]
-    if judged == "LAGGING" and ranked and ranked[0].severity in ("high", "medium"):
-        telling = []
-    return next(iter(telling or ranked), None)
+    if row.verdict == "LAGGING" and ranked and ranked[0].severity in ("high", "medium"):
+        return ranked[0]
+    telling = (one for one in ranked if row.verdict in getattr(CATALOGUE.get(one.code), "verdicts", ()))
+    return next(chain(telling, ranked), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with, unplaced_codes, worst_verdict
 from replica_audit.literals import SEVERITIES, VERDICTS
@@ -23,8 +23,7 @@ def build_verdict(results: Results, fail_on: str) -> VerdictObject:
     untrusted = _untrusted(results)
     quality = count_quality(results)
     failed = [severity for severity, number in quality["failed"].items() if number] if quality else []
-    failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
-    exit_status, status = judge_run((*counts, *failed), failing, bool(untrusted))
+    exit_status, status = judge_run((*counts, *failed), fail_on, is_untrusted=bool(untrusted))
     return {
         "schema_version": SCHEMA_VERSION,
         "audit_id": results.audit["audit_id"],
@@ -92,8 +91,7 @@ def build_quality(results: Results, fail_on: str) -> QualityAnswer:
     if counts is None:
         raise ValueError("results without rows of quality")
     severities = [severity for severity, count in counts["failed"].items() if count]
-    failing = any(at_or_above(severity, fail_on) for severity in severities)
-    exit_status, status = judge_run(severities, failing, bool(counts["errors"]))
+    exit_status, status = judge_run(severities, fail_on, is_untrusted=bool(counts["errors"]))
     return {
         "schema_version": 1,
         "audit_id": results.audit["audit_id"],
@@ -104,9 +102,9 @@ def build_quality(results: Results, fail_on: str) -> QualityAnswer:
     }
 
 
-def judge_run(severities: Iterable[str], failing: bool, is_untrusted: bool) -> tuple[int, RunStatus]:
+def judge_run(severities: Collection[str], fail_on: str, *, is_untrusted: bool) -> tuple[int, RunStatus]:
     """Determine exit status and status word; `severities` are those of the new findings and failures."""
-    if failing:
+    if any(at_or_above(severity, fail_on) for severity in severities):
         return 1, "CRITICAL"
     if is_untrusted:
         return 3, "UNKNOWN"

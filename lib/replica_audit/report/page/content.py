@@ -16,7 +16,7 @@ from replica_audit.report.facts.by_partition import (
     partition_ranges,
     rows_by_partition,
     served_rows,
-    worst_first,
+    worst_finding,
 )
 from replica_audit.report.facts.changes import compare_place
 from replica_audit.report.facts.cluster_facts import (
@@ -179,7 +179,7 @@ def _overview_row(
     partition: PartitionRow, rows: PartitionRows, earlier: Earlier | None, told: Mapping[TopicPartition, str]
 ) -> dict[str, object]:
     found = present(rows.findings)
-    worst = next(iter(worst_first(found)), None)
+    worst = worst_finding(found)
     change = compare_place(place_of(partition), rows.findings, earlier)
     return {
         "topic": partition.topic,
@@ -256,8 +256,14 @@ def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[st
     there = [row for row in rows.remote_segments if row.state != "delete_finished"]
     tables["remote_segments"] = [{name: getattr(row, name) for name in _DRAWN} for row in there]
     tables["group_offsets"] = [{**one.offset._asdict(), "hit_by": one.hit_by} for one in groups]
-    told = [{**one.records._asdict(), "brokers": one.brokers} for one in writers]
-    tables["lost_producers"] = [{name: row[name] for name in row if name != "broker_id"} for row in told]
+    tables["lost_producers"] = [
+        {
+            name: value
+            for name, value in (one.records._asdict() | {"brokers": one.brokers}).items()
+            if name != "broker_id"
+        }
+        for one in writers
+    ]
     return tables
 
 

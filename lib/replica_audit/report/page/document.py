@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.detailed_partitions import detailed
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import SEVERITIES, VERDICTS
-from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
+from replica_audit.report.answer import VERDICT_WORDS, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import detailed_partitions, is_large, worst_partitions
 from replica_audit.report.facts.changes import (
@@ -135,7 +135,7 @@ def _render(
         checks=_checks(results),
         partitions=partitions[:STATIC_ROWS],
         left_out=len(partitions) - STATIC_ROWS,
-        overview=pack(_frame(results, shown, answer, earlier)),
+        overview=pack(_frame(results, shown, earlier)),
         pieces=[pack(piece) for piece in build_pieces(results, shown)],
     )
 
@@ -154,9 +154,7 @@ def _template() -> Template:
     return environment.from_string(_asset("page.html"))
 
 
-def _frame(
-    results: Results, shown: Sequence[PartitionRow], answer: Answer, earlier: Earlier | None
-) -> dict[str, object]:
+def _frame(results: Results, shown: Sequence[PartitionRow], earlier: Earlier | None) -> dict[str, object]:
     """Data that the script needs at start."""
     unplaced = [row for row in results.findings if row.partition is None]
     quarantine = results.quarantine
@@ -213,11 +211,15 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
     findings = count_findings(results)
     placed = by_place(results.findings)
     unplaced = compare_place((None, None), placed.get((None, None), ()), earlier)
-    new, known, resolved = unplaced.new, unplaced.known, unplaced.resolved
+    new = unplaced.new
+    known = unplaced.known
+    resolved = unplaced.resolved
     audited_before = []
     for row in worst_partitions(results):
         change = compare_place(place_of(row), placed.get(place_of(row), ()), earlier)
-        new, known, resolved = new + change.new, known + change.known, resolved + change.resolved
+        new += change.new
+        known += change.known
+        resolved += change.resolved
         if change.before is not None:
             audited_before.append((row, change))
     moves = find_moves(audited_before)
