@@ -109,7 +109,8 @@ def test_times_may_be_text(tmp_path):
         [{"topic": "t", "partition": 0, "broker_id": 1, "time": time} for time in times],
     )
     stamps = pa.array([1_700_000_000_000] * 2, pa.timestamp("ms", "UTC"))
-    table = pa.table({"topic": ["t", "t"], "partition": [0, 0], "broker_id": [1, 2], "time": stamps})
+    exact = pa.array([1_700_000_000_000_000_000, None], pa.timestamp("ns", "UTC"))
+    table = pa.table({"topic": ["t", "t"], "partition": [0, 0], "broker_id": [1, 2], "time": stamps, "time_ms": exact})
     pq.write_table(table, tmp_path / "replica_progress.parquet")
     rows, bad = read(tmp_path)
     assert not bad and [row["time_ms"] for row in rows] == [1_700_000_000_000] * 5

@@ -38,9 +38,8 @@ BATCH_TABLE = {
     column.name: {"string": pa.string(), "boolean": pa.bool_()}.get(column.type, pa.int64())
     for column in BRONZE_TABLES["batches"]
 }
-_PLACE = {name: BATCH_TABLE[name] for name in ("broker_id", "log_dir", "topic", "partition")}
 RECORD_TABLE = {
-    **_PLACE,
+    **{name: BATCH_TABLE[name] for name in ("broker_id", "log_dir", "topic", "partition")},
     "offset": pa.int64(),
     "leader_epoch": pa.int64(),
     "magic": pa.int64(),
@@ -86,10 +85,7 @@ class LogRows(NamedTuple):
 def table_kind(snapshot: Snapshot, path: str) -> SegmentSource | None:
     """batch_table or record_table by its columns, None for any other table. Raises OSError and FormatError."""
     names = _column_names(snapshot, path)
-    for kind, required in _REQUIRED.items():
-        if set(required) <= names:
-            return kind
-    return None
+    return next((kind for kind, required in _REQUIRED.items() if set(required) <= names), None)
 
 
 def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
@@ -98,12 +94,11 @@ def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
     Raises OSError and FormatError.
     """
     found = _column_names(snapshot, path) & set(COLUMNS[kind])
-    if not path.endswith(".jsonl"):
-        return tuple(name for name in COLUMNS[kind] if name in found)
-    for batch in read_table(snapshot, path, kind):
-        found.update(name for name in batch.schema.names if batch[name].null_count < len(batch))
-        if len(found) == len(COLUMNS[kind]):
-            break
+    if path.endswith(".jsonl"):
+        for batch in read_table(snapshot, path, kind):
+            found.update(name for name in batch.schema.names if batch[name].null_count < len(batch))
+            if len(found) == len(COLUMNS[kind]):
+                break
     return tuple(name for name in COLUMNS[kind] if name in found)
 
 
@@ -171,13 +166,14 @@ def _named(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.Record
         candidates = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
         given = [batch[one] for one in candidates if one in batch.schema.names]
         chosen = next((one for one in given if one.null_count < len(one)), None)
-        columns.append(pa.nulls(len(batch), kind) if chosen is None else _cast(chosen, kind))
+        columns.append(pa.nulls(len(batch), kind) if chosen is None else cast_column(chosen, kind))
     return pa.RecordBatch.from_arrays(columns, names=list(types))
 
 
-def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_column(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """The values as those of another type; of a time the milliseconds since the epoch. Raises ArrowException."""
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+        values = values.cast(values.type.value_type)
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("ms", values.type.tz), safe=False)
     values = values.cast(kind)
@@ -224,11 +220,12 @@ _BATCH_COLUMNS = {
     "record_count": ("record_counts",),
     "attributes": ("attributes",),
     "base_timestamp": ("first_timestamps",),
+    "max_timestamp": ("timestamps",),
     "producer_id": ("producers",),
 }
 #: Columns that identify a record, with the words of `UNPROVEN` for those that are missing.
 _RECORD_COLUMNS = {
-    "timestamp": (),
+    "timestamp": ("timestamps",),
     "key_size": (),
     "value_size": (),
     "checksum": ("contents",),
@@ -240,7 +237,10 @@ _RECORD_COLUMNS = {
 
 def read_table_rows(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     """The rows of `file.parts` about the segment `file`. Raises OSError and FormatError."""
-    table = pa.concat_tables(list(_tables(snapshot, file)))
+    paths = sorted({part.path for part in file.parts})
+    batches = (batch for path in paths for batch in read_table(snapshot, path, file.source))
+    schema = pa.schema(list(COLUMNS[file.source].items()))
+    table = pa.Table.from_batches([batch.filter(_belongs(batch, file)) for batch in batches], schema)
     # A table may be exported twice, in overlapping parts, or joined to another: equal rows are of one batch or record.
     table = table.group_by(table.column_names, use_threads=False).aggregate([])
     columns = {name for part in file.parts for name in part.columns}
@@ -248,22 +248,11 @@ def read_table_rows(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     return assemble(table, columns, file)
 
 
-def _tables(snapshot: Snapshot, file: SegmentFile) -> Iterator[pa.Table]:
-    schema = pa.schema(list(COLUMNS[file.source].items()))
-    yield schema.empty_table()
-    for path in sorted({part.path for part in file.parts}):
-        for batch in read_table(snapshot, path, file.source):
-            rows = batch.filter(_belongs(batch, file))
-            if rows.num_rows:
-                yield pa.Table.from_batches([rows])
-
-
 def _belongs(batch: pa.RecordBatch, file: SegmentFile) -> pa.Array:
     segment = file.parts[0].segment_base_offset
-    wanted = [("broker_id", file.broker_id), ("topic", file.topic), ("partition", file.partition)]
     mask = pc.equal(pc.fill_null(batch["log_dir"], ""), file.parts[0].log_dir)
-    for name, value in wanted:
-        mask = pc.and_(mask, pc.equal(batch[name], value))
+    for name in ("broker_id", "topic", "partition"):
+        mask = pc.and_(mask, pc.equal(batch[name], getattr(file, name)))
     if "segment_base_offset" in batch.schema.names:
         bases = batch["segment_base_offset"]
         mask = pc.and_(mask, pc.is_null(bases) if segment is None else pc.fill_null(pc.equal(bases, segment), False))
@@ -280,8 +269,6 @@ def _assemble_batches(table: pa.Table, columns: set[str], file: SegmentFile) -> 
     for name in BATCH_COLUMNS:
         _fill(batches, name, table[name], file, {"magic": 2, "size": 0, "attributes": 0}.get(name, ABSENT))
     _check_offsets(batches, file)
-    if "max_timestamp" not in columns:
-        unproven.add("timestamps")
     if "record_count" not in columns:
         batches["record_count"] = batches["last_offset"] - batches["base_offset"] + 1
     if "position" not in columns:
@@ -314,8 +301,6 @@ def _assemble_records(table: pa.Table, columns: set[str], file: SegmentFile) -> 
     for name, column in names.items():
         _fill(batches, name, table[column], file, 2 if name == "magic" else ABSENT)
     _check_offsets(batches, file)
-    if "timestamp" not in columns:
-        unproven.add("timestamps")
     if "leader_epoch" not in columns and (batches["magic"] >= 2).any():
         unproven.add("leader_epochs")
     batches["record_count"], batches["crc_valid"] = 1, True

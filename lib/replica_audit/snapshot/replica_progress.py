@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, INT64, is_whole, matches, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
-from replica_audit.snapshot.batch_tables import TABLE_ERRORS
+from replica_audit.snapshot.batch_tables import TABLE_ERRORS, cast_column
 from replica_audit.snapshot.log_dir_names import progress_form
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import count
@@ -51,16 +51,12 @@ def from_columns(table: pa.Table) -> pa.Table:
         else:
             column = table[field.name]
         if field.name == "time_ms" and "time" in table.column_names:
-            column = pc.coalesce(column.cast(pa.int64()), _times(table["time"]))
+            column = pc.coalesce(cast_column(column, pa.int64()), _times(table["time"]))
         if field.name in LISTS and pa.types.is_string(column.type):
             column = _ids(column)
         if field.name == "sequence":
             column = pc.fill_null(column.cast(pa.int64()), 0)
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-        column = column.cast(field.type)
-        if pa.types.is_string(field.type):
-            column.validate(full=True)  # neither JSON nor Parquet has been checked for UTF-8
+        column = cast_column(column, field.type)
         if field.name in _MINUS_ONE_IS_NONE:
             column = pc.if_else(pc.less(column, 0), pa.scalar(None, field.type), column)
         columns.append(column)
@@ -78,7 +74,7 @@ def _ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """ISO 8601 (UTC unless a zone is given) as milliseconds."""
     if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        return cast_column(column, pa.int64())
     zoned = pc.match_substring_regex(column, r"(?:Z|[+-]\d\d:?\d\d)$")
     whole = pc.if_else(zoned, column, pc.binary_join_element_wise(column, "Z", ""))
     return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
@@ -86,18 +82,16 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 #: Texts of an empty cell.
 NULLS = ("", "null", "NULL", "None", "none")
+#: Greatest number of a column.
+_GREATEST = {
+    field.name: INT32 if field.type == pa.int32() else INT64
+    for field in PROGRESS_SCHEMA
+    if pa.types.is_integer(field.type)
+}
 
 
-def plainly_none(form: str, names: Sequence[str]) -> Callable[[bytes], str | None]:
-    """A function that returns why a line, in jsonl or csv with the columns `names`, is not a row; None if it may be one."""
-    numbers = [field for field in PROGRESS_SCHEMA if pa.types.is_integer(field.type)]
-    greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in numbers}
-    if form == "csv":
-        return lambda line: _no_cells(line, names, greatest)
-    return lambda line: _no_object(line, greatest)
-
-
-def _no_cells(line: bytes, names: Sequence[str], greatest: dict[str, int]) -> str | None:
+def _no_cells(line: bytes, names: Sequence[str]) -> str | None:
+    """Why a line of CSV is plainly not a row; None if it may be one."""
     try:
         cells = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]), [])
     except (csv.Error, UnicodeDecodeError) as error:
@@ -105,13 +99,14 @@ def _no_cells(line: bytes, names: Sequence[str], greatest: dict[str, int]) -> st
     if len(cells) != len(names):
         return f"{len(cells)} cells"
     for name, cell in zip(names, cells, strict=True):
-        limit = greatest.get(name)
+        limit = _GREATEST.get(name)
         if limit is not None and cell.strip() not in NULLS and parse_whole(cell.strip(), -limit - 1, limit) is None:
             return f"{cell[:40]!r} for {name}"
     return None
 
 
-def _no_object(line: bytes, greatest: dict[str, int]) -> str | None:
+def _no_object(line: bytes) -> str | None:
+    """As `_no_cells`, of a line of JSON."""
     try:
         row = parse_json(line, "", "")
     except FormatError:
@@ -122,7 +117,7 @@ def _no_object(line: bytes, greatest: dict[str, int]) -> str | None:
         value = row.get(field.name)
         if value is None:
             continue
-        limit = greatest.get(field.name)
+        limit = _GREATEST.get(field.name)
         if limit is not None:
             fits = is_whole(value, -limit - 1, limit)
         elif pa.types.is_list(field.type):
@@ -157,16 +152,16 @@ def _find_rows(
 ) -> tuple[pa.Table, list[QuarantineRow]]:
     """The lines that are rows, and a quarantine row for each other line. Arrow decides on many lines at once: lines that are
     plainly not rows are removed first, and a group that Arrow rejects is halved, as often as `_HALVINGS` allows."""
-    is_plainly_none = plainly_none(form, names)
     lines: list[tuple[int, bytes]] = []
     bad: list[tuple[int, bytes, str]] = []
     at = position
     for line in data.splitlines(keepends=True):
-        reason = is_plainly_none(line) if line.strip() else None
-        if reason is not None:
-            bad.append((at, line, reason))
-        elif line.strip():
-            lines.append((at, line if line.endswith(b"\n") else line + b"\n"))
+        if line.strip():
+            reason = _no_cells(line, names) if form == "csv" else _no_object(line)
+            if reason is None:
+                lines.append((at, line if line.endswith(b"\n") else line + b"\n"))
+            else:
+                bad.append((at, line, reason))
         at += len(line)
     tables, groups, left = [], [lines] if lines else [], _HALVINGS
     while groups:
@@ -265,7 +260,7 @@ def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Itera
             with snapshot.open_file(path) as stream:
                 groups = pq.ParquetFile(stream).num_row_groups
         except (OSError, *TABLE_ERRORS) as error:
-            yield _unreadable(path, None, str(error))
+            yield _problem(path, None, str(error))
             continue
         yield from (ProgressPart(path, form, group, group + 1) for group in range(groups))
 
@@ -284,21 +279,22 @@ def read_progress(
                 header, data, position = _cut(stream, part)
                 found, bad = from_text(part.path, part.form, header, data, position)
     except (OSError, *TABLE_ERRORS) as error:
-        yield _unreadable(part.path, part.start if part.form != "parquet" else None, str(error))
+        yield _problem(part.path, part.start if part.form != "parquet" else None, str(error))
         return
     except FormatError as error:
         yield QuarantineRow.of("CAP-UNREADABLE", part.path, error)
         return
     yield from bad[:_TOLD]
     if len(bad) > _TOLD:
-        yield _ignored(part.path, bad[_TOLD].position, f"{count(len(bad) - _TOLD, 'more unusable row')} from here on")
+        text = f"{count(len(bad) - _TOLD, 'more unusable row')} from here on"
+        yield _problem(part.path, bad[_TOLD].position, text, "INPUT-IGNORED")
     whole = pc.is_valid(found["time_ms"])
     for name in REQUIRED:
         whole = pc.and_(whole, pc.is_valid(found[name]))
     lacking = found.num_rows - pc.sum(whole).as_py() if found.num_rows else 0
     if lacking:
         text = f"{count(lacking, 'row')} without a topic, partition, time or broker_id"
-        yield _ignored(part.path, part.start if part.form != "parquet" else None, text)
+        yield _problem(part.path, part.start if part.form != "parquet" else None, text, "INPUT-IGNORED")
         found = found.filter(whole)
     if topics:
         names = [one for one in pc.unique(found["topic"]).to_pylist() if matches(topics, one)]
@@ -336,11 +332,6 @@ def _next_line(stream: BinaryIO, position: int) -> int:
     return at
 
 
-def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
+def _problem(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
     text = f"{path}: expected rows of replica_progress, found {' '.join(reason.split())[:200]}; {HINT}"
     return QuarantineRow.of(code, path, text, position=position)
-
-
-def _ignored(path: str, position: int | None, reason: str) -> QuarantineRow:
-    """Row for unusable rows in a usable file."""
-    return _unreadable(path, position, reason, "INPUT-IGNORED")
