@@ -143,7 +143,7 @@ def test_the_python_api_in_a_session_of_the_callers(server, tmp_path):
 _SPREAD = """
 import sys
 from replica_audit.cli.main import main
-from replica_audit.runner.spread_tasks import SpreadTasks
+from replica_audit.runner.ingest import SpreadTasks
 from replica_audit.snapshot import spread_discovery
 from replica_audit.spark.tasks import SparkExecutor, is_remote
 

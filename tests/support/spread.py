@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark import cloudpickle
 
 from replica_audit.runner.executor import InProcess
-from replica_audit.runner.spread_tasks import SpreadTasks
+from replica_audit.runner.ingest import SpreadTasks
 from replica_audit.snapshot import packed_replicas, spread_discovery
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.log_dirs import replica_key, segment_key

@@ -74,8 +74,7 @@ def test_rows_are_read_by_id_and_by_nothing_else(warehouse):
     assert len(stored(warehouse, "leader_epochs", ("topic",), snapshot_id="s1", ingest_id="i2")) == 2
     assert len(stored(warehouse, "leader_epochs", ("snapshot_id",), snapshot_id=["s2", "s1"])) == 6
     assert stored(warehouse, "leader_epochs", snapshot_id="none") == []
-    with pytest.raises(InputError, match="segments is not a Delta table: run replica-audit ingest"):
-        stored(warehouse, "segments")
+    assert stored(warehouse, "segments") == []
 
 
 def test_an_empty_table_is_made_and_nothing_is_committed_twice(warehouse):

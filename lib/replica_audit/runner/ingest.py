@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from replica_audit import __version__
-from replica_audit.auditing.bronze_rows import COPY_TABLES, directory_rows, leadership_rows
+from replica_audit.auditing.bronze_rows import COPY_TABLES, copy_rows, directory_rows, leadership_rows
 from replica_audit.auditing.opened_snapshot import Progress, open_snapshot
 from replica_audit.auditing.snapshot_id import (
     TextDigest,
@@ -37,13 +37,14 @@ from replica_audit.row_classes import Row, plain
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, ScannedFiles, scan_files
-from replica_audit.runner.spread_tasks import SpreadTasks, file_lines
 from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_packs, deal_work
 from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.packed_replicas import pack_replicas
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import read_listings
+from replica_audit.snapshot.spread_discovery import DirReader, DirStretch, PackedDirs
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import Attempt, attempts, finished_attempts, record_attempt
@@ -136,8 +137,36 @@ def hash_changes(
     sums = [*changes]
     if None in found or None in sums:
         return None
-    own = sum_lines(chain([json.dumps(["location", snapshot.location])], file_lines(files, found), lines))
+    own = sum_lines(chain([json.dumps(["location", snapshot.location])], _file_lines(files, found), lines))
     return f"{(own + sum(one for one in sums if one is not None)) % (1 << 128):032x}"
+
+
+def _file_lines(files: Iterable[tuple[str, int]], changes: Iterable[str | None]) -> Iterable[str]:
+    """A line for each file (path, size) with its last change."""
+    return (json.dumps([path, size, change]) for (path, size), change in zip(files, changes, strict=True))
+
+
+class SpreadTasks:
+    """Runs the tasks of a large discovery on an executor (`snapshot.spread_discovery.Spreading`)."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.changes: list[int | None] = []
+        """Each task's contribution to `hash_changes`; None if the storage does not tell when files were changed."""
+
+    def read(self, reader: DirReader, stretches: Sequence[DirStretch]) -> list[PackedDirs]:
+        found = self._executor.map(stretches, partial(_read_stretch, reader))
+        self.changes += (change for _, change in found)
+        return [packed for packed, _ in found]
+
+
+def _read_stretch(reader: DirReader, stretch: DirStretch) -> list[tuple[PackedDirs, int | None]]:
+    found = reader.read(stretch)
+    files = [(file.path, file.size_bytes) for one in found.held for file in one.segments]
+    changes = reader.snapshot.last_changes([path for path, _ in files])
+    lines = list(row_lines(copy_rows(one.replica for one in found.held)))
+    total = None if None in changes else sum_lines([*lines, *_file_lines(files, changes)])
+    return [(PackedDirs(found._replace(held=()), *pack_replicas(found.held), pack_lines(lines)), total)]
 
 
 def _state_lines(inventory: Inventory) -> Iterator[bytes]:
@@ -157,12 +186,14 @@ def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
 
     Ingests of another version do not count, since it may have kept less of a file.
     """
-    if changes is None or not warehouse.exists("snapshots"):
+    if changes is None:
         return None
     rows = warehouse.read("snapshots", _Ingested, last_changes=changes)
+    if not rows:
+        return None
     finished = {
         (row.snapshot_id, row.ingest_id)
-        for row in (attempts(warehouse, "ingest") if rows else ())
+        for row in attempts(warehouse, "ingest")
         if row.state == "finished" and row.tool_version == __version__
     }
     return min((row.snapshot_id for row in rows if row in finished), default=None)
@@ -209,17 +240,19 @@ def _scan(
         for part in scanned:
             for table, file in part.files.items():
                 files[table].append(file)
-        for table, scan in (
-            (PROGRESS, partial(scan_progress, executor, snapshot, inventory.progress_files)),
-            (LOG_EVENTS, partial(scan_broker_logs, executor, snapshot, inventory.broker_logs)),
-        ):
-            if inventory.progress_files if table == PROGRESS else inventory.broker_logs:
-                files[table], problems = scan(warehouse.directory(table), constants, settings.topics)
-                rows["quarantine"] += problems
+        if inventory.progress_files:
+            directory, given = warehouse.directory(PROGRESS), inventory.progress_files
+            files[PROGRESS], unused = scan_progress(executor, snapshot, given, directory, constants, settings.topics)
+            rows["quarantine"] += unused
+        if inventory.broker_logs:
+            directory = warehouse.directory(LOG_EVENTS)
+            files[LOG_EVENTS], unused = scan_broker_logs(
+                executor, snapshot, inventory.broker_logs, directory, constants
+            )
+            rows["quarantine"] += unused
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
         for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
-            unread = topic.check_all(snapshot, log_dirs, partial(map_each, executor))
-            rows["quarantine"] += unread
+            rows["quarantine"] += topic.check_all(snapshot, log_dirs, partial(map_each, executor))
         rows["quarantine"] += read_listings(snapshot)[1]
     finally:
         progress.end()

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses
 from replica_audit.auditing.evidence import (
@@ -21,7 +21,7 @@ from replica_audit.auditing.evidence import (
 from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
-from replica_audit.model import RemoteListing, RemoteSegment, TopicPartition, TransactionState
+from replica_audit.model import GroupOffset, RemoteListing, RemoteSegment, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.results import Results, by_place, place_of
 from replica_audit.runner import audit_stage
@@ -31,7 +31,7 @@ from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, TIMELIN
 from replica_audit.runner.partition_tasks import Outlet, PartitionTask
 from replica_audit.schema import AttemptRow, MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
-from replica_audit.snapshot.internal_topics import Each, InternalTopic
+from replica_audit.snapshot.internal_topics import Each
 from replica_audit.snapshot.observed import observed_offsets
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.remote_log_metadata import RemoteLogs, read_remote_logs
@@ -78,8 +78,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import CopyKey
     from replica_audit.bronze_tables import PlacedSegment
     from replica_audit.model import SegmentSummary
-
-_Said = TypeVar("_Said")
 
 #: Most report rows of a partition besides those for differences.
 _ROWS_OF_PARTITION = 100
@@ -234,12 +232,7 @@ class IngestedSource:
         self.reader = replace(self.reader, committed=CommittedRows.of(warehouse, self.cluster_id, known))
         said, nothing = self._said(executor, known.keys(), timelines), SideEvidence()
         return [
-            PartitionTask(
-                TopicPartition(*place),
-                one.batch_count,
-                said.get(place, nothing),
-                one.segment_files,
-            )
+            PartitionTask(place, one.batch_count, said.get(place, nothing), one.segment_files)
             for place, one in sorted(known.items())
         ]
 
@@ -249,20 +242,23 @@ class IngestedSource:
         """Side evidence of partitions that is in none of their tables; partitions named nowhere else are not added."""
         warehouse = self._warehouse
         events: dict[TopicPartition, list[BrokerLogEvent]] = defaultdict(list)
-        if known and warehouse.exists(LOG_EVENTS):
-            for one in warehouse.read(LOG_EVENTS, BrokerLogEvent, **own_rows(self._ingested)):
-                isr = None if one.isr is None else tuple(one.isr)
-                events[place_of(one)].append(one._replace(isr=isr))
-        snapshot = self._snapshot()
-        observed = [] if snapshot is None else observed_offsets(snapshot.read_bytes)
-        groups = by_place([*self._read_internal(GROUP_OFFSETS, partial(map_each, executor)), *observed])
+        for one in warehouse.read(LOG_EVENTS, BrokerLogEvent, **own_rows(self._ingested)):
+            isr = None if one.isr is None else tuple(one.isr)
+            events[place_of(one)].append(one._replace(isr=isr))
+        offsets: list[GroupOffset] = []
         logs = RemoteLogs([], None)
-        if snapshot is not None:
+        if (snapshot := self._snapshot()) is not None:
+            # Unreadable parts are in quarantine since the ingest.
             each: Each = partial(map_each, executor)
+            committed, _ = GROUP_OFFSETS.read_all(snapshot, self._log_dirs, each)
+            offsets = [*committed, *observed_offsets(snapshot.read_bytes)]
             logs, _ = read_remote_logs(snapshot, self._log_dirs, self._remote_logs, each)
-        remote = by_place(logs.segments)
+        groups, remote = by_place(offsets), by_place(logs.segments)
         stored = self._stored(known, remote)
         losses = past_losses(warehouse, self.cluster_id, known)
+        places: Iterable[TopicPartition] = known
+        if not logs.log_dirs:
+            places = {*events, *groups, *remote, *stored, *timelines, *losses} & set(known)
         return {
             place: SideEvidence(
                 tuple(events.get(place, ())),
@@ -273,9 +269,7 @@ class IngestedSource:
                 timeline=timelines.get(place),
                 losses=losses.get(place, EarlierLosses()),
             )
-            for place in (
-                known if logs.log_dirs else {*events, *groups, *remote, *stored, *timelines, *losses} & set(known)
-            )
+            for place in places
         }
 
     def _stored(
@@ -305,11 +299,6 @@ class IngestedSource:
         if snapshot is None:
             return {}, []
         return read_latest_states(snapshot, self._log_dirs, producers, each)[0], []
-
-    def _read_internal(self, topic: InternalTopic[_Said], each: Each) -> Sequence[_Said]:
-        """Entries of an internal topic; unreadable parts are in quarantine since the ingest."""
-        snapshot = self._snapshot()
-        return [] if snapshot is None else topic.read_all(snapshot, self._log_dirs, each)[0]
 
     def _snapshot(self) -> Snapshot | None:
         """The snapshot; None if it is gone, which reading records to compare reports."""

@@ -75,7 +75,6 @@ def scan_broker_logs(
     files: tuple[BrokerLogFile, ...],
     directory: str,
     constants: Mapping[str, str | None],
-    topics: tuple[str, ...],
 ) -> tuple[list[DataFile], list[QuarantineRow]]:
     """Files of `broker_log_events` below `directory`, and quarantine rows for unreadable logs."""
 

@@ -7,6 +7,7 @@ Tables are read some rows at a time, and rows left out never become Python objec
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -159,9 +160,10 @@ class ToldRows:
                     last[state] = (entry or 0, number)
         kept[[number for _, number in last.values()]] = True
         elr = (arrow_to_numbers(pc.list_value_length(rows[name]), 0) for name in ("elr", "last_known_elr"))
-        with_elr = np.logical_or(*elr).nonzero()[0][: not self._has_elr]
-        self._has_elr |= bool(with_elr.size)
-        kept[with_elr] = True
+        if not self._has_elr:
+            with_elr = np.logical_or(*elr).nonzero()[0]
+            kept[with_elr[:1]] = True
+            self._has_elr = bool(with_elr.size)
         kept &= ~self._is_whole(codes)
         self.further.places.extend(map(self.places.__getitem__, np.searchsorted(self._audited, codes[kept]).tolist()))
         for found in arrow_to_rows(rows.filter(numbers_to_arrow(kept)), KnownState):
@@ -173,8 +175,8 @@ class ToldRows:
         """True for the first row with each combination of values, over all files."""
         seen = self._seen.setdefault(table, set())
         found = np.zeros(rows.num_rows, bool)
-        columns = [rows[name].to_pylist() for name in names]
-        for number, values in enumerate(zip(*columns, strict=True) if columns else [()] * min(1, rows.num_rows)):
+        columns = [rows[name].to_pylist() for name in names] or [[None] * rows.num_rows]
+        for number, values in enumerate(zip(*columns, strict=True)):
             if values not in seen:
                 seen.add(values)
                 found[number] = True
@@ -272,33 +274,30 @@ def told_results(
 
     Raises EngineError if the rows it committed are not those in the tables.
     """
-    tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
     found = ReportRows()
-    counts = dict.fromkeys(REPORTED_TABLES, 0)
-    told = ToldRows([])
+    counts: Counter[str] = Counter()
 
     def files(table: str) -> Iterator[pa.Table]:
         owner = own_rows(finished) if table in _OF_SNAPSHOT else {"audit_id": finished.audit_id}
         for rows in warehouse.read_parts(table, _names(table), **owner):
-            counts[table] = counts.get(table, 0) + rows.num_rows
+            counts[table] += rows.num_rows
             yield rows
 
-    if "partitions" in tables:
-        found.partitions.extend(row for rows in files("partitions") for row in arrow_to_rows(rows, PartitionRow))
-        told = ToldRows(found.partitions)
+    found.partitions.extend(row for rows in files("partitions") for row in arrow_to_rows(rows, PartitionRow))
+    told = ToldRows(found.partitions)
     # Open decisions determine which other rows are reported.
-    for table in sorted((*tables, *_OF_SNAPSHOT), key=lambda table: table != "elections"):
+    for table in sorted((*REPORTED_TABLES, "quality", *_OF_SNAPSHOT), key=lambda table: table != "elections"):
         if table != "partitions":
             found.table(table).extend(told.select(table, files(table)))
     check_committed(warehouse, finished, {table: counts[table] for table in REPORTED_TABLES})
     for checked in attempts(warehouse, "quality", audit_id=finished.audit_id)[-1:]:
         if checked.state == "finished":
-            check_committed(warehouse, checked, {"quality": counts.get("quality", 0)})
+            check_committed(warehouse, checked, {"quality": counts["quality"]})
     timeline = timeline_answers(warehouse, finished)
     results = assemble_results(finished, found, snapshot, timeline)
     if told.is_all:
         return results
-    placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)).issuperset(PLACE_COLUMNS)]
+    placed = [table for table in REPORTED_TABLES if set(_names(table)).issuperset(PLACE_COLUMNS)]
     of_audit = {table: warehouse.placed_files(table, finished.audit_id) for table in placed}
     states = warehouse.placed_files("partition_states", finished.snapshot_id, ingest_id=finished.ingest_id)
     parts = AnswerParts(told.places, {**of_audit, "partition_states": states}, results.high_watermark_timeline, runner)
@@ -321,9 +320,6 @@ def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[lis
     Raises EngineError if the rows that the audit committed are not those in the table.
     """
     table = "high_watermark_timeline"
-    if not warehouse.exists(table):
-        check_committed(warehouse, finished, {table: 0})
-        return [], 0
     keys = ("quiet", "topic", "partition", "time_ms", "sequence")
     kept, count = None, 0
     for part in warehouse.read_parts(table, _names(table), audit_id=finished.audit_id):

@@ -75,8 +75,6 @@ def record_attempt(
 
 def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[AttemptRow]:
     """Rows of `stage` in `audits`, oldest first, in any state."""
-    if not warehouse.exists("audits"):
-        return []
     rows = warehouse.read("audits", AttemptRow, stage=stage, **equals)
     return sorted(rows, key=lambda row: (row.ended, row.ingest_id or ""))
 

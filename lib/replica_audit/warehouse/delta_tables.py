@@ -119,7 +119,7 @@ class StoredTables:
     ) -> pa.Table:
         """Rows of a table whose string columns equal the given value, or one of the given values.
 
-        `columns` None means all. Raises InputError if there is no such table.
+        `columns` None means all. A missing table has no rows.
         """
         return pa.concat_tables(self.read_parts(table, columns, **equals))
 
@@ -127,16 +127,14 @@ class StoredTables:
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> Iterator[pa.Table]:
         """`read_arrow` some rows at a time, an empty table first, for more rows than fit in memory."""
-        handle = self._open(table)
-        if handle is None:
-            raise InputError(
-                f"{self.name}/{table} is not a Delta table: run replica-audit ingest with this warehouse first"
-            )
         wanted = {name: _listed(value) for name, value in equals.items()}
         schema = schema_of(table, columns or [column.name for column in columns_of(table)])
         key = key_of(table)
-        filesystem, root = open_directory(handle.table_uri)
         yield pa.Table.from_batches([], schema)
+        handle = self._open(table)
+        if handle is None:
+            return
+        filesystem, root = open_directory(handle.table_uri)
         for path, value in list_files(handle, key):
             if key not in wanted or value in wanted[key]:
                 yield from read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
@@ -262,7 +260,9 @@ class Warehouse(StoredTables):
             AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file))
             for file in (*files, *self.write(table, rows, ids))
         ]
-        for left in reversed(range(_ATTEMPTS if actions else 0)):
+        if not actions:
+            return
+        for left in reversed(range(_ATTEMPTS)):
             try:
                 handle.create_write_transaction(
                     actions,

@@ -51,13 +51,8 @@ class EarlierSegments:
     @classmethod
     def of(cls, warehouse: Warehouse, cluster_id: str | None) -> EarlierSegments:
         """The segments in a warehouse."""
-        if not warehouse.exists("segments"):
-            return cls()
-        attempts = [
-            row
-            for row in finished_attempts(warehouse, "ingest", cluster_id=cluster_id)
-            if row.tool_version == __version__
-        ]
+        finished = finished_attempts(warehouse, "ingest", cluster_id=cluster_id)
+        attempts = [row for row in finished if row.tool_version == __version__]
         found = []
         for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
             snapshots = warehouse.read("snapshots", _Location, snapshot_id=attempt.snapshot_id)
@@ -74,7 +69,9 @@ class EarlierSegments:
         places = None if all_partitions else WantedPlaces({place_of(file) for file in files})
         found: dict[tuple[int, str], KnownSegment] = {}
         for location, of_attempt in self.attempts:
-            for row in placed_segments(of_attempt, places) if wanted else ():
+            if not wanted:
+                break
+            for row in placed_segments(of_attempt, places):
                 key = (row.broker_id, row.path)
                 has_place = not row.batch_count or row.batch_file is not None
                 if key in wanted and has_place and row.last_change and row.headers:

@@ -368,9 +368,10 @@ class CommittedRows:
                 break
             for mark, log, is_last in one.read(WantedPlaces(left)):
                 place = place_of(mark)
-                logs = found.get(place)
-                if logs is None or is_last:
-                    found.setdefault(place, []).extend(() if log is None else (log,))
+                is_first = place not in found
+                logs = found.setdefault(place, [])
+                if log is not None and (is_first or is_last):
+                    logs.append(log)
                 if is_last:
                     left.discard(place)
         return {place: tuple(sorted(logs, key=lambda log: -log.end_offset)) for place, logs in found.items() if logs}

@@ -203,12 +203,10 @@ class BatchFileWriter:
         names, rows = zip(*self._waiting, strict=True)
         counts = [len(of_segment) for of_segment in rows]
         segments = numbers_to_arrow(np.repeat(np.arange(len(counts)), counts))
-        columns = {
-            name: values_to_arrow([getattr(of, name) for of in names], self._file.schema.field(name).type).take(
-                segments
-            )
-            for name in SegmentNames._fields
-        }
+        columns: dict[str, pa.Array] = {}
+        for name in SegmentNames._fields:
+            values = values_to_arrow([getattr(of, name) for of in names], self._file.schema.field(name).type)
+            columns[name] = values.take(segments)
         self._file.add({**columns, **headers_to_columns(np.concatenate(rows))}, self._waiting_rows)
         self._waiting, self._waiting_rows = [], 0
 

@@ -44,10 +44,6 @@ def open_directory(location: str) -> tuple[fs.FileSystem, str]:
     return filesystem, root.rstrip("/")
 
 
-#: Partition columns of the tables.
-_BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"
-
-
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A Parquet file that a task wrote into a table's directory and that no commit names yet."""
@@ -80,4 +76,4 @@ def key_of(table: str) -> str | None:
 
 def partition_of(table: str) -> str:
     """Partition column of a table other than `audits`."""
-    return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY
+    return "snapshot_id" if table in BRONZE_TABLES else "audit_id"
