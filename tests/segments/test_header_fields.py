@@ -14,9 +14,10 @@ import replica_audit
 from replica_audit.arrow_rows import arrow_schema
 from replica_audit.batch_header import ABSENT, BATCH_COLUMNS, BATCH_FIELDS, Batch
 from replica_audit.bronze_tables import BRONZE_TABLES, SegmentNames
+from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
-from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_DTYPE, batches_of
+from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_DTYPE
 
 LIBRARY = Path(replica_audit.__file__).parent
 
@@ -65,7 +66,7 @@ def test_what_a_header_has_not_is_null_in_columns_and_comes_back():
 
 def test_batches_have_the_fields_of_their_rows_by_base_offset():
     rows = _rows(2)
-    found = batches_of(rows)
+    found = Batches.in_order(rows)
     assert all(isinstance(batch, Batch) for batch in found)
     assert [tuple(batch) for batch in found] == rows[rows["base_offset"].argsort(kind="stable")].tolist()
 

@@ -10,7 +10,7 @@ from tests.support.encoder import Record, encode_batch, encode_marker, flip
 
 from replica_audit.model import GroupOffset
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
-from replica_audit.snapshot.internal_topics import ReadCopy, newest
+from replica_audit.snapshot.internal_topics import ReadCopy, find_copies, newest
 from replica_audit.snapshot.storage import Snapshot
 
 NAME = "00000000000000000000.log"
@@ -45,7 +45,7 @@ def _read(path: Path, *parts: bytes, broker: int = 1) -> ReadCopy[GroupOffset]:
     folder.mkdir(parents=True)
     (folder / NAME).write_bytes(b"".join(parts))
     snapshot = Snapshot.open(path)
-    (copy,) = GROUP_OFFSETS.find(snapshot, [f"broker-{broker}"])
+    (copy,) = find_copies(snapshot, [f"broker-{broker}"], GROUP_OFFSETS.name)
     return GROUP_OFFSETS.read(snapshot, copy)
 
 

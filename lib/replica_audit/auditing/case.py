@@ -58,7 +58,7 @@ class Case:
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker; they neither lead nor follow."""
     beside: tuple[Comparison, ...] = ()
-    """Comparisons of `duplicates`, and of copies that Kafka put aside (`snapshot.replica_dirs.PutAside`), with the reference,
+    """Comparisons of `duplicates`, and of copies that Kafka put aside (`snapshot.inventory.Inventory.put_aside`), with the reference,
     if readable."""
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas that may be of another topic, with the reason; no conclusion is drawn from them."""

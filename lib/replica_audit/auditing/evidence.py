@@ -89,7 +89,7 @@ class PartitionEvidence:
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """Checkpoint values by (broker id, log dir, file) for log dirs without a directory of the partition."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
-    """Copies that Kafka does not serve from (`snapshot.replica_dirs.PutAside`)."""
+    """Copies that Kafka does not serve from (`snapshot.inventory.Inventory.put_aside`)."""
 
     @property
     def copies(self) -> tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]:

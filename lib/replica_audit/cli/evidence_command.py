@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 
@@ -10,7 +11,7 @@ from replica_audit.cli.output import print_note, print_object
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.evidence_text import DAY_MS, render_archives
-from replica_audit.snapshot.evidence_retention import Archive, claim_broker, delete_archive, find_archives
+from replica_audit.snapshot.evidence_retention import Archive, claim_broker, find_archives
 from replica_audit.text import count, now_ms
 
 
@@ -70,7 +71,7 @@ def _delete(directory: str, archives: Iterable[Archive]) -> dict[str, str]:
     left = {}
     for one in archives:
         try:
-            delete_archive(directory, one)
+            os.unlink(os.path.join(directory, one.path))
         except OSError as error:
             left[one.path] = error.strerror or str(error)
     return left

@@ -87,9 +87,9 @@ class FrameFile:
     def read(self, frame: Frame, at: int, end: int) -> bytes:
         """The bytes from `at` up to `end`, or to the end of the frame, which is one of bytes or zeros."""
         end = min(end, frame.end)
-        return (
-            bytes(end - at) if frame.kind == b"Z" else self.inflate(frame)[at - frame.position : end - frame.position]
-        )
+        if frame.kind == b"Z":
+            return bytes(end - at)
+        return self.inflate(frame)[at - frame.position : end - frame.position]
 
     def _expand(self, frame: Frame, data: bytes) -> bytes:
         whole = _GREATEST_CONTROL if frame.kind == b"X" else frame.end - frame.position
@@ -292,9 +292,8 @@ class FrameStream(PositionedReads):
             headers, positions = self._headers(frame)
             chosen = np.zeros(len(positions), bool)
             for start, end in ranges:
-                chosen[max(0, int(positions.searchsorted(start, side="right")) - 1) : positions.searchsorted(end)] = (
-                    True
-                )
+                first = max(0, int(positions.searchsorted(start, side="right")) - 1)
+                chosen[first : positions.searchsorted(end)] = True
             for index in chosen.nonzero()[0].tolist():
                 start, header = int(positions[index]), headers[index]
                 crcs = (_crc_of(read, start, header) for read in self._sources(frame, start, header))

@@ -22,8 +22,11 @@ def headers_to_columns(rows: NDArray[np.void], names: Collection[str] | None = N
     columns = {}
     for name, stored in BATCH_COLUMNS.items():
         if names is None or name in names:
-            values = rows[name]
-            mask = values == ABSENT if stored.may_lack else rows["crc_unchecked"] if name == "crc_valid" else None
+            values, mask = rows[name], None
+            if stored.may_lack:
+                mask = values == ABSENT
+            elif name == "crc_valid":
+                mask = rows["crc_unchecked"]
             columns[name] = numbers_to_arrow(values, mask if mask is not None and mask.any() else None)
     return columns
 

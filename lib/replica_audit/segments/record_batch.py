@@ -14,7 +14,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from replica_audit.batch_header import BATCH_FIELDS, Batch
+from replica_audit.batch_header import BATCH_FIELDS
 
 #: One batch, or one legacy entry, of a segment file: the fields of `Batch` in native byte order.
 BATCH_DTYPE = np.dtype([(name, stored.code) for name, stored in BATCH_FIELDS.items()])
@@ -107,11 +107,3 @@ def decode_batches(
     crcs = [value(data[a:b]) for a, b in zip((starts + CRC_FROM).tolist(), ends, strict=True)]
     batches["crc_valid"] = batches["crc"] == np.array(crcs, dtype=np.int64)
     return batches, broken
-
-
-def batches_of(rows: NDArray[np.void] | None) -> tuple[Batch, ...]:
-    """Batches of a `BATCH_DTYPE` array, by base offset."""
-    if rows is None or not len(rows):
-        return ()
-    rows = rows[rows["base_offset"].argsort(kind="stable")]
-    return tuple(map(Batch._make, zip(*(rows[name].tolist() for name in Batch._fields), strict=True)))

@@ -371,12 +371,20 @@ def _whole_records(entry: bytes, limit: int) -> Iterator[Payload]:
         if not previous < offset <= base + last_delta:
             raise RecordError(f"a record has offset {offset} in a batch of {base} to {base + last_delta}")
         previous = offset
-        timestamp = greatest_ms if appended else first_ms + timestamp_delta
-        sequence = -1 if first_sequence < 0 else (first_sequence + offset_delta) % SEQUENCES
-        named = tuple(_named(headers))
         yield Payload(
-            *(offset, epoch, 2, timestamp, appended, producer_id, producer_epoch, sequence),
-            *(transactional, control, key, value, named),
+            offset=offset,
+            leader_epoch=epoch,
+            magic=2,
+            timestamp=greatest_ms if appended else first_ms + timestamp_delta,
+            appended=appended,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            sequence=-1 if first_sequence < 0 else (first_sequence + offset_delta) % SEQUENCES,
+            transactional=transactional,
+            control=control,
+            key=key,
+            value=value,
+            headers=tuple(_named(headers)),
         )
 
 
@@ -390,9 +398,6 @@ def _whole_legacy_records(entry: bytes, magic: int, limit: int) -> Iterator[Payl
     appended = magic == 1 and bool(_LEGACY_PREFIX.unpack_from(entry)[-1] & LOG_APPEND_TIME)
     for offset, at_ms, key, value in _legacy_messages(entry, magic, limit):
         yield Payload(offset, -1, magic, at_ms, appended, -1, -1, -1, False, False, key, value, ())
-
-
-_MAGIC = 2
 
 
 def encode_batch(records: Sequence[Payload]) -> bytes:
@@ -413,7 +418,7 @@ def encode_batch(records: Sequence[Payload]) -> bytes:
         "base_offset": first.offset,
         "length": HEADER_BYTES - PREFIX_BYTES + len(content),
         "leader_epoch": first.leader_epoch,
-        "magic": _MAGIC,
+        "magic": 2,
         "attributes": attributes,
         "last_offset_delta": delta,
         "base_timestamp": base_timestamp,
@@ -437,8 +442,8 @@ def _encode_record(record: Payload, offset_delta: int, timestamp_delta: int) -> 
         _encode_varint(offset_delta),
         _sized(record.key),
         _sized(record.value),
+        _encode_varint(len(record.headers)),
     ]
-    parts.append(_encode_varint(len(record.headers)))
     for name, value in record.headers:
         parts += (_sized(name.encode()), _sized(value))
     body = b"".join(parts)

@@ -77,7 +77,8 @@ def account_for_bytes(
     end = 0
     for item in items:
         if isinstance(item, Damage):
-            found, whole, after = item.position, item.position == end and item.length > 0, item.position + item.length
+            found, after = item.position, item.position + item.length
+            whole = found == end and item.length > 0
         elif len(item):
             starts, ends = item["position"], item["position"] + item["size"]
             found, after = int(starts[0]), int(ends[-1])
@@ -90,13 +91,8 @@ def account_for_bytes(
         yield item
         end = after
     if end != size_bytes:
-        raise FormatError(
-            "segment",
-            end,
-            f"{size_bytes} bytes accounted for",
-            f"{end} bytes",
-            "please report how this segment was made",
-        )
+        hint = "please report how this segment was made"
+        raise FormatError("segment", end, f"{size_bytes} bytes accounted for", f"{end} bytes", hint)
 
 
 class SmallFiles(NamedTuple):
@@ -123,9 +119,8 @@ def decode_small(contents: Sequence[bytes]) -> SmallFiles:
     numbers = [number for number, (_, end) in enumerate(chains) if 0 < len(contents[number]) == end]
     if not numbers:
         return SmallFiles([], np.empty(0, np.int64), np.empty(0, BATCH_DTYPE))
-    sizes, counts = (
-        np.array([len(one) for one in some]) for some in zip(*((contents[n], chains[n][0]) for n in numbers))
-    )
+    sizes = np.array([len(contents[number]) for number in numbers])
+    counts = np.array([len(chains[number][0]) for number in numbers])
     origins, firsts = np.repeat(np.cumsum(sizes) - sizes, counts), np.cumsum(counts) - counts
     # An old entry at the end may be shorter than a header.
     data = b"".join((*(contents[number] for number in numbers), bytes(HEADER_BYTES)))

@@ -109,13 +109,9 @@ class SegmentWindow:
         while length > 0:
             part = self._stream.read(length)
             if not part:
-                raise FormatError(
-                    "segment",
-                    position,
-                    f"a file of {self.size_bytes} bytes",
-                    f"its end {length} bytes early",
-                    "the file was cut while it was read: take the snapshot again",
-                )
+                hint = "the file was cut while it was read: take the snapshot again"
+                expected, found = f"a file of {self.size_bytes} bytes", f"its end {length} bytes early"
+                raise FormatError("segment", position, expected, found, hint)
             parts.append(part)
             position += len(part)
             length -= len(part)

@@ -80,7 +80,7 @@ class IrregularityFinder:
         self.watch_producers(batches)
         self._watch_offsets(batches)
         self._watch_epochs(batches)
-        self._watch_fields(batches)
+        self._keep("field", batches, _wrong_fields(batches), None, _describe_fields)
         self._after_damage = False
 
     def _keep(
@@ -130,9 +130,6 @@ class IrregularityFinder:
         falls = (epochs >= 0) & (epochs < previous)
         self._keep("epoch_regression", batches, falls, previous, lambda b, p: f"epoch {b['leader_epoch']} after {p}")
         self._leader_epoch = int(carried[-1])
-
-    def _watch_fields(self, batches: NDArray[np.void]) -> None:
-        self._keep("field", batches, _wrong_fields(batches), None, _describe_fields)
 
     def watch_producers(self, batches: NDArray[np.void]) -> None:
         """Find repeated sequences: same producer id, epoch and sequence at another offset.

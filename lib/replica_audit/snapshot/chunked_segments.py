@@ -79,7 +79,7 @@ def _stored_sizes(index: dict, number: int) -> Sequence[int]:
         each, last = index.get("transformedChunkSize"), index.get("finalTransformedChunkSize")
         if not (is_whole(each, 0, INT32) and is_whole(last, 0, INT32)):
             raise ValueError(show_value(index))
-        return (each,) * (number - 1) + (last,) * min(number, 1)
+        return (*[each] * (number - 1), last) if number else ()
     if index["type"] != "variable" or not isinstance(index.get("transformedChunks"), str):
         raise ValueError(show_value(index))
     try:

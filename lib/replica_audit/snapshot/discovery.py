@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 
 from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import PUT_ASIDE
@@ -52,11 +52,10 @@ from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
 from replica_audit.snapshot.observed import OBSERVED, parse_observation, with_observation
-from replica_audit.snapshot.packed_replicas import SpreadReplicas
+from replica_audit.snapshot.packed_replicas import HeldReplica, SpreadReplicas
 from replica_audit.snapshot.remote_store import is_listing
 from replica_audit.snapshot.replica_dirs import (
     OffsetFile,
-    PutAside,
     deleted_segments,
     of_known_topics,
     read_offset_files,
@@ -69,7 +68,7 @@ from replica_audit.snapshot.replica_dirs import (
 from replica_audit.snapshot.spread_discovery import AllReplicas, Spreading, SpreadTree, read_spread
 from replica_audit.snapshot.stand_ins import Found, read_stand_ins
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
-from replica_audit.text import count
+from replica_audit.text import count, verb
 
 _TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
 
@@ -119,17 +118,12 @@ def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spread
     return _Discovery(snapshot, topics, spread).inventory()
 
 
-def _matches_all(filters: Sequence[tuple[str, ...]], topic: str) -> bool:
-    """True if a topic passes every one of `filters`: what one broker was not asked for cannot be compared."""
-    return all(matches(patterns, topic) for patterns in filters)
-
-
 class _Discovery:
     """One pass over a snapshot, or over what tasks have left of it."""
 
     def __init__(self, snapshot: Snapshot, topics: tuple[str, ...], spread: SpreadTree | None) -> None:
         self._snapshot = snapshot
-        self._is_wanted = partial(_matches_all, [topics, *snapshot.evidence.topics])
+        self._filters = [topics, *snapshot.evidence.topics]
         self._spread = SpreadReplicas() if spread is None else spread.replicas
         tree = snapshot.list_tree() if spread is None else spread.tree
         self._files = [entry for entry in tree.entries if not entry.is_dir]
@@ -145,7 +139,7 @@ class _Discovery:
         self._orphans: list[OffsetCheckpointRow] = []
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
-        self._put_aside: list[PutAside] = []
+        self._put_aside: list[HeldReplica] = []
         self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
         self._log_dirs_of: dict[int, list[str]] = defaultdict(list)
@@ -156,11 +150,15 @@ class _Discovery:
             self._size_bytes += spread.size_bytes
             self._quarantine += spread.quarantine
 
+    def _is_wanted(self, topic: str) -> bool:
+        """True if a topic passes every filter: what one broker was not asked for cannot be compared."""
+        return all(matches(patterns, topic) for patterns in self._filters)
+
     def inventory(self) -> Inventory:
         self._snapshot.read_ahead(self._small_files())
         found = find_log_dirs(self._folders)
         # A log dir, or a directory above one, is not a partition, whatever its name.
-        log_dir_paths = {folder.path[:end] for folder in found for end in _ends_of_parts(folder.path)}
+        log_dir_paths = {path for folder in found for path in accumulate(folder.path.split("/"), posixpath.join)}
         log_dirs = []
         for folder in found:
             log_dir, rows = identify_log_dir(self._snapshot, folder)
@@ -219,8 +217,6 @@ class _Discovery:
             leadership_files=leadership_files,
             remote_logs=_log_dirs_of(in_sync, log_dirs),
             manifest=manifest,
-            dump_paths=tuple(dumps),
-            table_paths=tuple(tables),
             broker_logs=tuple(broker_logs),
             progress_files=tuple((entry.path, entry.size) for entry in of_kind["replica_progress"]),
             remote_listings=tuple((entry.path, entry.size) for entry in of_kind["remote_objects"]),
@@ -303,9 +299,8 @@ class _Discovery:
                 partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
             number = len(partitions) + len(folder.unlisted)
-            are = "is" if number == 1 else "are"
-            left_out = f"its {count(number, 'partition')} {are} left out"
-            reason = f"a log dir of cluster {log_dir.cluster_id}: {left_out}"
+            left_out = f"{count(number, 'partition')} {verb(number, 'is', 'are')} left out"
+            reason = f"a log dir of cluster {log_dir.cluster_id}: its {left_out}"
             row = QuarantineRow.of("META-FOREIGN-DIR", folder.path or ".", reason, broker_id=log_dir.broker_id)
             self._quarantine.append(row)
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
@@ -314,16 +309,17 @@ class _Discovery:
     def _read_put_aside(self, log_dir: LogDir, child: Folder, at: TopicPartition) -> None:
         if log_dir.broker_id is not None and log_dir.kind == "broker":
             found = read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, at)
-            self._put_aside += [found] if found.segments else []
+            if found.segments:
+                self._put_aside.append(found)
             self._note_deleted(child, found.replica)
 
     def _note_deleted(self, folder: Folder, replica: ReplicaDir) -> None:
         found = deleted_segments(folder, replica)
-        self._put_aside += [] if found is None else [found]
+        if found is not None:
+            self._put_aside.append(found)
 
-    def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
+    def _wanted_copies(self, found: Sequence[HeldReplica], leaderships: Iterable[Leadership]) -> Iterator[HeldReplica]:
         """The copies put aside by Kafka that belong to wanted partitions."""
-        found = list(found)
         asked = {(one.replica.topic_id, one.replica.partition) for one in found}
         names = {one.replica.topic_partition for one in found}
         told: Iterable[tuple[str | None, TopicPartition]] = chain(
@@ -410,10 +406,6 @@ class _Discovery:
             self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
         for child in folder.folders.values():
             self._note_files(child, "other" if kind in ("current", "metadata") else kind, is_foreign)
-
-
-def _ends_of_parts(path: str) -> list[int]:
-    return [index for index, character in enumerate(path) if character == "/"] + [len(path)]
 
 
 def _log_dirs_of(

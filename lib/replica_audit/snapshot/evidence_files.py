@@ -124,18 +124,20 @@ class EvidenceFiles:
         file = self.files[path]
         if file.kind == "stub":
             raise NotCapturedError(f"{path}: only its name is part of the evidence")
-        read = [partial(read_part, open_real, file.source, path, part) for part in file.parts]
         if file.kind == "whole":
-            return io.BytesIO(b"".join(one() for one in read))
-        brought, changed = (
-            [FrameFile(path, [partial(read_part, open_real, file.source, path, part) for part in one]) for one in parts]
-            for parts in (file.brought, file.brought_changed)
-        )
-        return FrameStream(FrameFile(path, read), file.size, brought, changed)
+            return io.BytesIO(b"".join(read_part(open_real, file.source, path, part) for part in file.parts))
+
+        def frames(parts: Iterable[EvidencePart]) -> FrameFile:
+            return FrameFile(path, [partial(read_part, open_real, file.source, path, part) for part in parts])
+
+        brought, changed = list(map(frames, file.brought)), list(map(frames, file.brought_changed))
+        return FrameStream(frames(file.parts), file.size, brought, changed)
 
     def _hides(self, path: str) -> str | None:
         """The collected log dir that a file or directory is a copy of, from another moment; None for all others."""
-        for top in () if path in self.directories else self.log_dirs:
+        if path in self.directories:
+            return None
+        for top in self.log_dirs:
             if path.startswith(f"{top}/"):
                 name = path[len(top) + 1 :].partition("/")[0]
                 if name in LOG_DIR_FILES or parse_directory_name(name).kind != "other":

@@ -72,7 +72,7 @@ def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFil
         if broker_id is not None:
             yield BrokenReader(found, open_real, place, broker_id)
         elif (brought := place.brought()) is not None and not place.is_unread:
-            yield BrokenBringing(found, open_real, place, *brought)
+            yield BrokenReader(found, open_real, place, *brought)
         elif place.broken:
             found.problems.append(Problem(place.path, place.broken))
 
@@ -273,10 +273,15 @@ class ListReader:
 class BrokenReader(ListReader):
     """Reads a broker's lists in an incomplete archive, which has no last file to confirm them."""
 
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int) -> None:
+    def __init__(
+        self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int, brought_ms: int | None = None
+    ) -> None:
+        """`brought_ms`: the time of an archive of wanted ranges, which has no lists then."""
         super().__init__(found, open_real, place, place.path)
         self.broker_id = broker_id
-        self.started = 1000 * max(place.members[name].modified for name in place.lists(broker_id)) + 999
+        self.is_later = brought_ms is not None
+        written = (place.members[name].modified for name in place.lists(broker_id))
+        self.started = 1000 * max(written) + 999 if brought_ms is None else brought_ms
 
     def lines(self) -> Iterator[ListedLine]:
         for name in self.place.lists(self.broker_id):
@@ -284,19 +289,6 @@ class BrokenReader(ListReader):
             data = read_member(self._open, member) if member.size <= _GREATEST_PART else b""
             if len(data) == member.size:
                 yield from self._parse(name, data)
-
-
-class BrokenBringing(ListReader):
-    """An incomplete archive of wanted ranges: nothing is read from it."""
-
-    is_later = True
-
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int, started: int) -> None:
-        super().__init__(found, open_real, place, place.path)
-        self.broker_id, self.started = broker_id, started
-
-    def lines(self) -> Iterator[ListedLine]:
-        return iter(())
 
 
 class HeadReader(ListReader):
@@ -387,7 +379,9 @@ class HeadReader(ListReader):
         missing ones are incomplete."""
         waiting = dict(self._same)
         unchecked: dict[str, ListedFile] = {}
-        for reader in sorted(self.earlier, key=lambda one: -one.started) if waiting else ():
+        if not waiting:
+            return
+        for reader in sorted(self.earlier, key=lambda one: -one.started):
             try:
                 for line in reader.lines():
                     path = line.path

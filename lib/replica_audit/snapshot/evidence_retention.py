@@ -103,11 +103,6 @@ def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> 
     return {name for one in heads for name in one.log_dirs()}
 
 
-def delete_archive(directory: str, archive: Archive) -> None:
-    """Delete an archive. Raises OSError."""
-    os.unlink(os.path.join(directory, archive.path))
-
-
 @contextmanager
 def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
     """True if the broker was claimed: no collection of it into the directory begins until the end; False while one is running.

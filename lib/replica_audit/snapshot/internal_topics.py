@@ -86,9 +86,6 @@ class InternalTopic(Generic[_Said]):
     """Clause on what is missing with a copy that cannot be read."""
     read: Callable[[Snapshot, TopicCopy], ReadCopy[_Said]]
 
-    def find(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
-        return find_copies(snapshot, log_dirs, self.name)
-
     def try_read(self, snapshot: Snapshot, copy: TopicCopy) -> tuple[ReadCopy[_Said] | None, list[QuarantineRow]]:
         """Entries of one copy, None if it cannot be read, with quarantine rows for everything unread."""
         found: ReadCopy[_Said] | None = None
@@ -110,20 +107,19 @@ class InternalTopic(Generic[_Said]):
     ) -> tuple[list[_Said], list[QuarantineRow]]:
         """Entries of the copies in `log_dirs`, for each partition of the copy that reaches furthest, with quarantine rows as
         from `try_read`."""
-        copies, rows = self.read_copies(snapshot, self.find(snapshot, log_dirs), each)
+        copies, rows = self.read_copies(snapshot, find_copies(snapshot, log_dirs, self.name), each)
         return sorted(said for one in copies for said in one.said), rows  # type: ignore[type-var]
 
     def read_copies(
-        self, snapshot: Snapshot, copies: Sequence[TopicCopy], each: Each = map
+        self, snapshot: Snapshot, copies: Sequence[TopicCopy], each: Each
     ) -> tuple[list[ReadCopy[_Said]], list[QuarantineRow]]:
-        """For each partition the one of `copies` that reaches furthest, with quarantine rows as from `try_read`; empty copies
-        are not read."""
+        """The `newest` of `copies` of each partition, with quarantine rows as from `try_read`; empty copies are not read."""
         found = list(each(partial(self.try_read, snapshot), [one for one in copies if one.size]))
         return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
 
     def check_all(self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each) -> list[QuarantineRow]:
         """Only the quarantine rows of `read_all`."""
-        filled = [copy for copy in self.find(snapshot, log_dirs) if copy.size]
+        filled = [copy for copy in find_copies(snapshot, log_dirs, self.name) if copy.size]
         return [row for rows in each(partial(self._unread, snapshot), filled) for row in rows]
 
     def _unread(self, snapshot: Snapshot, copy: TopicCopy) -> list[QuarantineRow]:
@@ -132,16 +128,8 @@ class InternalTopic(Generic[_Said]):
 
 def newest(copies: Iterable[ReadCopy[_Said]]) -> list[ReadCopy[_Said]]:
     """The copy of each partition that reaches furthest, by leader epoch, then log end offset; on a tie the last."""
-    best: dict[int, ReadCopy[_Said]] = {}
-    for one in copies:
-        known = best.get(one.copy.partition)
-        if known is None or _reach(one) >= _reach(known):
-            best[one.copy.partition] = one
-    return list(best.values())
-
-
-def _reach(one: ReadCopy) -> tuple[int, int]:
-    return one.extent.leader_epoch, one.extent.end_offset
+    ordered = sorted(copies, key=lambda one: (one.extent.leader_epoch, one.extent.end_offset))
+    return list({one.copy.partition: one for one in ordered}.values())
 
 
 def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list[TopicCopy]:

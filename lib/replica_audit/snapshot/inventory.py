@@ -119,10 +119,6 @@ class Inventory(NamedTuple):
     """For each partition of `__remote_log_metadata`, log dirs of the brokers that lead it or are in sync, up to the first
     unknown partition; None if the topic is unknown."""
     manifest: Manifest | None
-    dump_paths: tuple[str, ...]
-    """Texts of kafka-dump-log."""
-    table_paths: tuple[str, ...]
-    """Batch or record metadata as JSONL, CSV or Parquet."""
     broker_logs: tuple[BrokerLogFile, ...]
     progress_files: tuple[tuple[str, int], ...]
     """Path and size of the files of `replica_progress`."""
@@ -135,7 +131,7 @@ class Inventory(NamedTuple):
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
     put_aside: tuple[ReplicaDir, ...] = ()
-    """Copies that Kafka does not serve from (`replica_dirs.PutAside`)."""
+    """Copies that Kafka does not serve from (`replica_dirs.read_put_aside`, `deleted_segments`)."""
     put_aside_segments: tuple[SegmentFile, ...] = ()
     unplaced: tuple[ReplicaDir, ...] = ()
     """Copies put aside whose partition is not in the snapshot, as far as ids tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +53,9 @@ class CopiedFiles:
         told = {problem.path for problem in tree.problems}
         problems = {path: f"the copy is incomplete: {why}" for path, why in self.incomplete.items() if _is_read(path)}
         problems |= {path: _MISSING for path in self.files if path not in known and _is_read(path)}
-        missing = [TreeEntry(path, 0, _is_directory(path)) for path in problems if path not in known]
+        missing = [
+            TreeEntry(path, 0, bool(_DIRECTORY.fullmatch(posixpath.basename(path)))) for path in problems.keys() - known
+        ]
         added = [Problem(path, reason) for path, reason in problems.items() if path not in told]
         if not added:
             return tree
@@ -140,10 +143,6 @@ def _below(path: str, place: str, log_dir: object, name: str) -> str:
     if any(part in ("", ".", "..") for part in joined.split("/")) and joined:
         raise FormatError(path, None, f"a path below the log dir at {place}", show_value(name), _HINT)
     return joined
-
-
-def _is_directory(path: str) -> bool:
-    return _DIRECTORY.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def _is_read(path: str) -> bool:

@@ -17,7 +17,15 @@ from replica_audit.model import RemoteSegment
 from replica_audit.parsing import INT64
 from replica_audit.schema import QuarantineRow
 from replica_audit.segments.records import RecordFields
-from replica_audit.snapshot.internal_topics import Each, Extent, InternalTopic, ReadCopy, TopicCopy, read_batches
+from replica_audit.snapshot.internal_topics import (
+    Each,
+    Extent,
+    InternalTopic,
+    ReadCopy,
+    TopicCopy,
+    find_copies,
+    read_batches,
+)
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
@@ -64,7 +72,7 @@ def read_remote_logs(
     """The segments in the copies in `log_dirs`, with quarantine rows for what could not be read. `in_sync`: for each partition
     the log dirs of the brokers that lead it or are in sync, up to the first unknown partition; None if the topic is unknown.
     Any other copy, even the one that reaches furthest here, may be long out of date."""
-    copies = sorted(REMOTE_SEGMENTS.find(snapshot, log_dirs), key=lambda one: _is_current(one, in_sync))
+    copies = sorted(find_copies(snapshot, log_dirs, REMOTE_SEGMENTS.name), key=lambda one: _is_current(one, in_sync))
     found, rows = REMOTE_SEGMENTS.read_copies(snapshot, copies, each)
     # For a partition with messages only the copy that was read counts.
     filled = {one.partition for one in copies if one.size}

@@ -27,6 +27,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_file_name,
 )
 from replica_audit.snapshot.log_dirs import Folder
+from replica_audit.snapshot.packed_replicas import HeldReplica
 from replica_audit.snapshot.storage import Snapshot
 
 _Value = TypeVar("_Value")
@@ -207,21 +208,16 @@ def unreadable(file: CheckpointFile, broker_id: int, at: TopicPartition | None =
         yield QuarantineRow.of("CAP-UNREADABLE", file.path, file.problem or "", broker_id=broker_id, at=at)
 
 
-class PutAside(NamedTuple):
-    """A copy that Kafka does not serve from, under a `log_dir` of its own (`kind_of_copy`)."""
-
-    replica: ReplicaDir
-    segments: tuple[SegmentFile, ...]
-
-
-def read_put_aside(snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition) -> PutAside:
-    """The copy in a directory -future, -stray or -delete, which may have no segment."""
+def read_put_aside(
+    snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition
+) -> HeldReplica:
+    """The copy in a directory -future, -stray or -delete, under a `log_dir` of its own (`kind_of_copy`); it may have no segment."""
     found = read_replica(snapshot, folder, log_dir, broker_id, at, NO_OFFSETS)
     segments = tuple(one._replace(log_dir=folder.path) for one in found.segments)
-    return PutAside(found.replica._replace(log_dir=folder.path), segments)
+    return HeldReplica(found.replica._replace(log_dir=folder.path), segments)
 
 
-def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
+def deleted_segments(folder: Folder, replica: ReplicaDir) -> HeldReplica | None:
     """The `.deleted` segments in the directory of `replica`, known by their batches only; None if there are none."""
     names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
     found = sorted(
@@ -239,7 +235,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
         epoch_file=NOT_GIVEN,
         checkpoint_epochs=None,
     )
-    return PutAside(
+    return HeldReplica(
         with_offsets(directory, NO_OFFSETS),
         tuple(
             SegmentFile(broker_id, directory.log_dir, topic, partition, entry.path, base, entry.size)
@@ -254,8 +250,8 @@ def stray_copies(copies: Iterable[ReplicaDir]) -> Iterator[ReplicaDir]:
 
 
 def of_known_topics(
-    found: Iterable[PutAside], topics: Mapping[tuple[str, int], str], names: Iterable[TopicPartition]
-) -> Iterator[PutAside]:
+    found: Iterable[HeldReplica], topics: Mapping[tuple[str, int], str], names: Iterable[TopicPartition]
+) -> Iterator[HeldReplica]:
     """Copies of captured partitions, with the partition's topic: Kafka may have shortened it in the directory's name.
 
     `topics` gives the names by (topic id, partition), `names` are all partitions. A copy without an id is matched by name, but
@@ -270,4 +266,4 @@ def of_known_topics(
         else:
             topic = topics.get((replica.topic_id, replica.partition))
         if topic is not None:
-            yield PutAside(replica._replace(topic=topic), tuple(file._replace(topic=topic) for file in one.segments))
+            yield HeldReplica(replica._replace(topic=topic), tuple(file._replace(topic=topic) for file in one.segments))

@@ -58,7 +58,8 @@ def read_dumped_path(
 
     None for the metadata log, a directory -future, -delete or -stray, and a file that Kafka has set aside. Raises UnownedError.
     """
-    parts = _components(dumped or posixpath.basename(text_path)[:_LOG_NAME])
+    dumped_file = dumped or posixpath.basename(text_path)[:_LOG_NAME]
+    parts = posixpath.normpath(dumped_file.replace("\\", "/")).split("/")
     file = parse_file_name(parts[-1])
     kind, at = parse_directory_name(parts[-2]) if len(parts) > 1 else ("other", None)
     named = at is not None
@@ -85,10 +86,6 @@ def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
         one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
     ]
     return max(found, key=lambda one: len(one.path), default=None)
-
-
-def _components(path: str) -> list[str]:
-    return posixpath.normpath(path.replace("\\", "/")).split("/")
 
 
 def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -> int | None:
@@ -284,17 +281,8 @@ class _StandIns:
         at = log.topic_partition
         path = f"{parts[0][0].path} (broker {log.broker_id}, {at}/{base:020d}.log)"
         size = sum(size for _, size in parts)
-        return SegmentFile(
-            log.broker_id,
-            log.folder,
-            at.topic,
-            at.partition,
-            path,
-            base,
-            size,
-            log.source,
-            tuple(part for part, _ in parts),
-        )
+        places = tuple(part for part, _ in parts)
+        return SegmentFile(log.broker_id, log.folder, at.topic, at.partition, path, base, size, log.source, places)
 
     def _replica(self, log: _Log, files: Sequence[SegmentFile], known: Mapping[tuple, ReplicaDir]) -> ReplicaDir:
         """The directory that exists without segments, else what is known of a missing one."""

@@ -45,7 +45,7 @@ def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[T
 
 
 def read_latest_states(
-    snapshot: Snapshot, log_dirs: Iterable[str], producers: Collection[int], each: Each = map
+    snapshot: Snapshot, log_dirs: Iterable[str], producers: Collection[int], each: Each
 ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
     """The latest state of those of `producers` that the topic's copies in `log_dirs` know; and quarantine rows of segments that
     could not be read. Without producers nothing is read."""

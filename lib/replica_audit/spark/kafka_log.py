@@ -6,7 +6,6 @@ writes, and it reads with the same functions; a file is read by one task. `docs/
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import weakref
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from replica_audit.bronze_tables import BRONZE_TABLES, PayloadRow, RecordRow, SegmentNames
+from replica_audit.config import nearest
 from replica_audit.errors import InputError, UsageError
 from replica_audit.row_classes import Column, columns, ddl
 from replica_audit.runner.task_planning import SegmentWork, deal_work
@@ -221,9 +221,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name not in _OPTIONS:
-            near = difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_OPTIONS)}"
-            raise UsageError(f"{FORMAT}: no option {name}; {hint}")
+            raise UsageError(f"{FORMAT}: no option {name}; {nearest(name, _OPTIONS)}")
     if "path" not in given:
         raise UsageError(f"{FORMAT} reads one snapshot: give its directory to load()")
     rows = given.get("rows", "batches")

@@ -63,7 +63,7 @@ def test_the_latest_of_another_partition_is_found_as_by_looking_at_all() -> None
             led = [item for item in every if item[2].leader_id == 1 and item[0] <= until]
             expected = max(led, default=None, key=lambda item: item[:2])
             assert known.of(1).find_latest(own, since) == (latest and latest[2:])
-            assert known.led_by(1).find_latest(own, since, until) == (expected and expected[2:])
+            assert known.of(1, led=True).find_latest(own, since, until) == (expected and expected[2:])
             found += latest is not None and expected is not None
     assert found > 300
 
@@ -74,7 +74,7 @@ def test_many_epochs_of_one_partition_are_passed_over_at_once() -> None:
         known = KnownEpochs([busy, _partition(1, [(1, 0, 1)])], lambda *_: [(at, at) for at in range(count)])
 
         def ask() -> None:
-            assert all(known.led_by(1).find_latest(busy, 0, at) for at in range(1, count))
+            assert all(known.of(1, led=True).find_latest(busy, 0, at) for at in range(1, count))
 
         return count_steps(ask).total()
 

@@ -28,7 +28,6 @@ from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch, or_none
 from replica_audit.literals import DifferenceKind
 from replica_audit.model import OffsetRange
 from replica_audit.segments.batch_rows import Batches
-from replica_audit.segments.record_batch import batches_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -380,7 +379,7 @@ class CompactedPair:
             others &= own["last_offset"] < self.end
         wanted = list(producers)
         return [
-            self.reading.rows(side.facts, batches_of(batches[np.isin(batches["producer_id"], wanted)]))[0]
+            self.reading.rows(side.facts, Batches.in_order(batches[np.isin(batches["producer_id"], wanted)]))[0]
             for side, batches in zip(self._sides, (theirs, own[others]), strict=True)
         ]
 
@@ -406,7 +405,7 @@ def _read_keyed(
     parts = np.cumsum(batches["size"].astype(np.int64)) // _READ_BYTES
     starts = np.flatnonzero(np.diff(parts, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(batches)]):
-        store.add(keyed(reading.rows(facts, batches_of(batches[start:stop]), keys)[0]))
+        store.add(keyed(reading.rows(facts, Batches.in_order(batches[start:stop]), keys)[0]))
 
 
 def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[OffsetRange]) -> tuple[int, int]:

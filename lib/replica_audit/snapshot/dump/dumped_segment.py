@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -232,13 +233,13 @@ class _Reader:
         lowest = max(batch.base_offset or 0, 0) if known is None else known.last_offset + 1
         if not lowest <= inner.offset <= batch.last_offset:
             return False
-        if known is None:
-            self._spreads[batch.position] = Spread(inner.offset, inner.offset, 1, inner.timestamp)
-        else:
-            count = known.record_count + 1
-            self._spreads[batch.position] = known._replace(last_offset=inner.offset, record_count=count)
+        self._count(batch.position, inner)
         self._pass_contents(line, inner.contents)
         return True
+
+    def _count(self, position: int, record: InnerLine | RecordLine) -> None:
+        known = self._spreads.get(position) or Spread(record.offset, record.offset, 0, record.timestamp)
+        self._spreads[position] = known._replace(last_offset=record.offset, record_count=known.record_count + 1)
 
     def _pass_contents(self, line: bytes, contents: Contents) -> None:
         if self._ahead.pass_contents(line, contents):
@@ -253,15 +254,10 @@ class _Reader:
         self._last_offset = record.offset
         self._pass_contents(line, record.contents)
         self._has_holes |= last < 0 and record.position > 0
-        before = self._spreads.get(record.position)
         self._records.setdefault(record.position, []).append(record)
-        if record.is_oldest and record.codec != "none":
-            pass  # 0.10's line for a whole wrapper: it has the last offset of what is inside, and no number
-        elif before is None:
-            self._spreads[record.position] = Spread(record.offset, record.offset, 1, record.timestamp)
-        else:
-            count = before.record_count + 1
-            self._spreads[record.position] = before._replace(last_offset=record.offset, record_count=count)
+        # 0.10's line for a whole wrapper has the last offset of what is inside, and no number.
+        if not record.is_oldest or record.codec == "none":
+            self._count(record.position, record)
         return True
 
 
@@ -382,6 +378,11 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
     return Batch(**derived._asdict())
 
 
+_FINGERPRINTED = attrgetter(
+    "offset", "timestamp", "key_size", "value_size", "crc", "producer_id", "producer_epoch", "sequence"
+)
+
+
 def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
     """A batch known only by its records: its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
@@ -389,19 +390,7 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
     if len(records) == 1 and first.crc is not None:
         # It may be an entry of its own or alone inside one: it must look the same in every log.
         return _row(_entry(first._replace(codec="none")), None, first.offset, unproven)
-    shown = [
-        (
-            one.offset,
-            one.timestamp,
-            one.key_size,
-            one.value_size,
-            one.crc,
-            one.producer_id,
-            one.producer_epoch,
-            one.sequence,
-        )
-        for one in records
-    ]
+    shown = [_FINGERPRINTED(one) for one in records]
     if first.magic == 2:
         unproven |= {"contents", "leader_epochs"}
     attributes = CODEC_NAMES.index(first.codec) if first.codec in CODEC_NAMES else 0

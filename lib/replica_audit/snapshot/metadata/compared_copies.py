@@ -41,9 +41,6 @@ class AppliedEvidence(NamedTuple):
     moments: CopyMoments = CopyMoments()
 
 
-NO_EVIDENCE = AppliedEvidence()
-
-
 class MetadataComparison(NamedTuple):
     """Conclusions from all readable copies."""
 
@@ -86,9 +83,7 @@ class ComparedCopies(NamedTuple):
         return tuple(copy for copy in self.copies if copy.holds_something and copy.log.path not in self.refused)
 
 
-def compare_copies(
-    snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = NO_EVIDENCE
-) -> ComparedCopies:
+def compare_copies(snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence) -> ComparedCopies:
     """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Raises nothing."""
     ignored: list[QuarantineRow] = []
     copies = [read_copy(snapshot, log, _quorum_state(snapshot, log, ignored)) for log in logs]

@@ -56,15 +56,8 @@ def find_forgotten(snapshot: Snapshot, log: MetadataCopy, other: MetadataCopy) -
 
 def find_conditions(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
     """Sentences on what must be repaired before voters start with `log`; `copies` are all that were captured."""
-    yield from _too_early(log, copies)
-    yield from find_barred(snapshot, log, copies)
-
-
-def _too_early(log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
-    """A sentence if the next epoch may not be above every one that any node has seen (`QuorumState.initialize`).
-
-    Brokers that have seen a later one never register; if the numbers meet, two histories share an epoch.
-    """
+    # The next epoch has to be above every one that any node has seen (`QuorumState.initialize`): brokers that have seen a later
+    # one never register, and if the numbers meet, two histories share an epoch.
     seen = max(map(seen_epoch, copies))
     if log.epoch < seen:
         nodes = name_nodes(copy.node_id for copy in copies if seen_epoch(copy) == seen)
@@ -72,6 +65,7 @@ def _too_early(log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[st
             f"Before voters start with the log of node {log.node_id}, which ends in controller epoch {log.epoch}, set leaderEpoch in their "
             f"quorum-state to {seen} or more: {nodes} reached that epoch, and the next one has to be above it."
         )
+    yield from find_barred(snapshot, log, copies)
 
 
 def seen_epoch(copy: MetadataCopy) -> int:

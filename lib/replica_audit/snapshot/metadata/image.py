@@ -107,7 +107,7 @@ class MetadataImage:
         Records of a metadata transaction count only once it has ended.
         """
         for entry in entries:
-            if committed_end is not None and entry.offset >= committed_end and not self._uncommitted:
+            if committed_end is not None and entry.offset >= committed_end:
                 # For a reader of committed records only, a transaction open here has not ended.
                 self._uncommitted = True
             message = entry.message
@@ -320,9 +320,10 @@ class MetadataImage:
         else:
             of_resource[message.name] = message.value
         if not is_topic and message.name == _UNCLEAN and message.resource != _CLUSTER:
-            (self._nodes_with_unclean.discard if message.value is None else self._nodes_with_unclean.add)(
-                message.resource
-            )
+            if message.value is None:
+                self._nodes_with_unclean.discard(message.resource)
+            else:
+                self._nodes_with_unclean.add(message.resource)
         for topic, states in self._histories(message.resource if is_topic else None):
             last = states[-1]
             configured = last._replace(

@@ -11,7 +11,6 @@ from replica_audit.model import Leadership
 from replica_audit.schema import MetadataLogRow, QuarantineRow, VoterCopy
 from replica_audit.snapshot.inventory import LogDir, MetadataLog
 from replica_audit.snapshot.metadata.compared_copies import (
-    NO_EVIDENCE,
     AppliedEvidence,
     compare_copies,
     copy_rows,
@@ -22,6 +21,7 @@ from replica_audit.snapshot.metadata.quorum import Fork
 from replica_audit.snapshot.metadata.stale_copies import stale_rows
 from replica_audit.snapshot.storage import Snapshot
 
+_NO_EVIDENCE = AppliedEvidence()
 _ASIDE = "; what is known of leadership comes from the other copies"
 
 
@@ -43,7 +43,7 @@ class MetadataReading(NamedTuple):
 
 
 def read_metadata(
-    snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = NO_EVIDENCE
+    snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = _NO_EVIDENCE
 ) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and earlier records of older copies.
 

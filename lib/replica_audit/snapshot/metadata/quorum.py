@@ -55,7 +55,7 @@ class Quorum(NamedTuple):
 def weigh_copies(copies: Sequence[MetadataCopy], voters: Voters | None) -> Quorum:
     """Compare the copies; `voters` are those of the newest copy, None if unknown (votes are then not counted)."""
     voting = votes(copies, voters)
-    majority = _majority(voters)
+    majority = math.inf if voters is None else len(voters.ids) // 2 + 1
     newest = newest_copy(copies)
     agreed = {copy.log.path: min(_agreed_end(newest, copy), newest.end_offset) for copy in copies}
     lineage = [
@@ -83,11 +83,6 @@ def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[Metadat
         if voters is not None and voters.admits(copy.node_id, copy.log.directory_id):
             voting.setdefault(copy.log.directory_id or copy.log.path, copy)
     return list(voting.values())
-
-
-def _majority(voters: Voters | None) -> float:
-    """Number of votes that make a majority; infinite if the voters are unknown."""
-    return math.inf if voters is None else len(voters.ids) // 2 + 1
 
 
 def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:

@@ -120,8 +120,7 @@ class KnownEpochs:
     def __init__(self, leaderships: Sequence[Leadership], epochs: EpochFiles) -> None:
         self._epochs = epochs
         self._files: dict[tuple[int, str, int], set[int]] = {}
-        self._of: dict[int, EpochsInFiles] = {}
-        self._led_by: dict[int, EpochsInFiles] = {}
+        self._of: dict[tuple[int, bool], EpochsInFiles] = {}
         self._begun: dict[int, list[BegunEpoch]] = defaultdict(list)
         for one in leaderships:
             if one.topic_id is not None:
@@ -140,21 +139,14 @@ class KnownEpochs:
                 for broker in state.replicas:
                     self._begun[broker].append(BegunEpoch(state, one))
 
-    def of(self, broker: int) -> EpochsInFiles:
-        """Epochs in the broker's files."""
-        if broker not in self._of:
-            self._of[broker] = EpochsInFiles(self._begun.get(broker, []), self._looks_into(broker))
-        return self._of[broker]
-
-    def led_by(self, broker: int) -> EpochsInFiles:
-        """Epochs in the broker's files that it led."""
-        if broker not in self._led_by:
-            led = [one for one in self._begun.get(broker, ()) if one.state.leader_id == broker]
-            self._led_by[broker] = EpochsInFiles(led, self._looks_into(broker))
-        return self._led_by[broker]
-
-    def _looks_into(self, broker: int) -> Callable[[BegunEpoch], bool]:
-        return lambda one: one.state.leader_epoch in self._in_file(broker, one.partition)
+    def of(self, broker: int, *, led: bool = False) -> EpochsInFiles:
+        """Epochs in the broker's files; `led`: only those that it led."""
+        if (broker, led) not in self._of:
+            begun = [one for one in self._begun.get(broker, ()) if not led or one.state.leader_id == broker]
+            self._of[broker, led] = EpochsInFiles(
+                begun, lambda one: one.state.leader_epoch in self._in_file(broker, one.partition)
+            )
+        return self._of[broker, led]
 
     def _in_file(self, broker: int, one: Leadership) -> set[int]:
         key = broker, one.topic, one.partition
@@ -290,7 +282,7 @@ def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known
     if not course.of(leader).registered_after(since):
         found = known.of(leader).find_latest(own, since)
     elif until is not None:
-        found = known.led_by(leader).find_latest(own, since, until)
+        found = known.of(leader, led=True).find_latest(own, since, until)
     else:
         found = None
     if found is None:
