@@ -8,21 +8,64 @@ from dataclasses import replace
 from tests.elect.clusters import Part, outline, results_of
 
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.plan_model import Plan
+from replica_audit.snapshot.transaction_log import TOPIC as _STATE
+
+
+def _plan(*parts: Part, up: Sequence[int] = ()) -> Plan:
+    results = results_of(parts, "4.3.1", "metadata_log")
+    found = replace(results, partitions=[row._replace(lost_records=0) for row in results.partitions])
+    return plan_elections(found, up=up, stopped_cleanly=())
+
+
+def _starts(plan: Plan) -> list[tuple[int, ...]]:
+    return [brokers for action, brokers in outline(plan) if action == "start"]
+
+
+def _unmarked(plan: Plan) -> list[tuple[str, tuple[int, ...], str]]:
+    """Action and brokers of each step that tells of partitions without a leader, and their names."""
+    told = ((step, one) for step in plan.steps for one in step.before)
+    return [
+        (step.action, step.brokers, one.partition(" may have no leader")[0])
+        for step, one in told
+        if "transaction-log" in one
+    ]
 
 
 def test_a_coordinator_of_transactions_is_elected_once_other_partitions_have_leaders() -> None:
     """4.3.1: a coordinator that came up alone took the partitions of a transaction in PrepareCommit for deleted; it hung, and the 14
     records that its client was told of were never seen."""
 
-    def starts(topic: str, up: Sequence[int] = ()) -> list[tuple[int, ...]]:
-        parts = [Part(topic, (1, 2), None, (1,), choice=1), Part("tx", (3,), None, (3,), choice=3, calm=True)]
-        results = results_of(parts, "4.3.1", "metadata_log")
-        found = replace(results, partitions=[row._replace(lost_records=0) for row in results.partitions])
-        plan = plan_elections(found, up=up, stopped_cleanly=())
-        first = next(step for step in plan.steps if step.action == "start" and step.brokers == (1,))
-        assert any("transactions that were about to end" in one for one in first.before) == topic.startswith("__")
-        return [brokers for action, brokers in outline(plan) if action == "start"]
+    def plan(topic: str, up: Sequence[int] = ()) -> Plan:
+        apart = Part("tx", (3,), next(iter(up), None), (3,), choice=3, calm=True)
+        return _plan(Part(topic, (1, 2), None, (1,), choice=1), apart, up=up)
 
-    assert starts("__transaction_state") == [(3,), (1,), (2,)]
-    assert starts("orders") == [(1,), (2,), (3,)]
-    assert starts("__transaction_state", up=(3,)) == [(1,), (2,)]
+    assert _starts(plan(_STATE)) == [(3,), (1,), (2,)]
+    assert _starts(plan("orders")) == [(1,), (2,), (3,)]
+    assert _starts(plan(_STATE, up=(3,))) == [(1,), (2,)]
+    assert not _unmarked(plan("orders")) and not _unmarked(plan(_STATE, up=(3,)))
+    # With eligible replicas nobody may lead it: broker 3 was killed.
+    assert [names for _, _, names in _unmarked(plan(_STATE))] == ["tx-0"]
+
+
+def test_it_is_elected_after_others_whose_leaders_may_stay_up() -> None:
+    state = Part(_STATE, (1, 2), None, (1,), choice=1)
+    plan = _plan(state, Part("a", (3, 4), None, (3,), choice=3), Part("b", (5,), None, (5,), choice=5))
+    assert [one for one in _starts(plan) if one in [(1,), (3,), (5,)]] == [(3,), (5,), (1,)]
+    assert [step.brokers for step in plan.steps if step.action == "stop"] == []
+
+
+def test_partitions_that_nobody_leads_when_it_begins_are_named() -> None:
+    """Broker 2 alone has b-0, and would take the coordinator's partition with a shorter log. 4.3.1: six records that their client was
+    told of were never seen, though the plan said that these partitions have leaders first."""
+    state = Part(_STATE, (1, 2, 3), None, (2,), choice=3)
+    plan = _plan(state, Part("a", (1, 2, 3), None, (2,), choice=1), Part("b", (1, 2, 3), None, (2,), choice=2), up=())
+    told = _unmarked(plan)
+    assert told and {names for _, _, names in told} <= {"a-0 and b-0", "b-0"}, told
+
+
+def test_nor_is_one_forgotten_that_takes_its_partition_by_itself() -> None:
+    """Nothing is to be decided of the coordinator's partition, and broker 1, which is started for another, leads it at once."""
+    state = Part(_STATE, (1, 2), None, (1,), choice=1, calm=True)
+    plan = _plan(state, Part("a", (1, 2), None, (1,), choice=1), Part("b", (3, 4), None, (4,), choice=3))
+    assert _unmarked(plan) == [("start", (1,), "b-0")], _unmarked(plan)

@@ -78,7 +78,9 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     ("txn-failover-2-healed",
      "End the transaction of wallet-1: it stops read_committed consumers at offset 9, and nobody will end it; abort it once "
      "find-hanging has confirmed it; its coordinator says that it was committed, so what abort hides has to be produced "
-     "again. kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic=wallet --partition 1 "
+     "again. Where its application still runs with that transactional id, do not abort it: the next transaction that it "
+     "commits with records of that partition commits this one, too. "
+     "kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic=wallet --partition 1 "
      "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic=wallet --partition 1 --start-offset 9",
      lambda t: t["watermarks_from_clients"]["wallet-1"]["last_stable_offset"] == 9),
     ("kip101-isr-2-truncated",

@@ -72,6 +72,8 @@ class PlanAttempt:
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[TopicPartition] = set()
         self._stopped: set[int] = set()
+        self._unled: set[TopicPartition] = set()
+        """Partitions of which the steps say that nobody may lead them when a coordinator of transactions begins."""
 
     def _treatment(self, place: TopicPartition) -> Hashable:
         """Everything that the steps for a partition depend on, besides its registration."""
@@ -121,7 +123,7 @@ class PlanAttempt:
             self._add(self._texts.forbid_unclean(self._forbidden, self._way))
         if moving and self._look_for_quorum(moving):
             self._reorder(moving)
-        rounds = order_rounds(choices, self._now.takers_of(choices))
+        rounds = order_rounds(choices, self._now.takers_of(choices), partial(self._comes_late, choices))
         self._start_apart(rounds)
         for number, one in enumerate(rounds):
             self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
@@ -130,6 +132,15 @@ class PlanAttempt:
         if self._forbidden:
             self._add(self._texts.restore_config(self._forbidden))
         self._add(self._texts.verify())
+
+    def _comes_late(self, choices: Mapping[TopicPartition, int], place: TopicPartition) -> bool:
+        """True for a partition of transactions that is elected after others: what its coordinator finds without a leader gets no marker
+        (H22). Not where whoever leads the others has to be down for its election."""
+        if not self._texts.is_coordinated(place):
+            return False
+        replicas = self._state.partitions[place].replicas
+        before = replicas[: replicas.index(choices[place])] if choices[place] in replicas else replicas
+        return not {*choices.values()} <= {choices[place], *before, *self._takers[place]}
 
     def _start_apart(self, rounds: Sequence[Round]) -> None:
         """Where nobody is up, start brokers that no round is about before one in which a coordinator of transactions is elected: what it
@@ -197,7 +208,7 @@ class PlanAttempt:
             self._start(
                 candidate,
                 text,
-                [self._controllers_lead, *self._texts.markers(one), *self._texts.disk_back(one)],
+                [self._controllers_lead, *self._texts.disk_back(one)],
                 leads=True,
             )
             self.procedures.update(dict.fromkeys(one.places, "start"))
@@ -214,7 +225,6 @@ class PlanAttempt:
                 before = [
                     *self._before_start(one, taken),
                     *uncut,
-                    *self._texts.markers(one),
                     *self._texts.disk_back(one),
                 ]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before, leads=True)
@@ -222,9 +232,10 @@ class PlanAttempt:
             kinds = self._kinds.one_of_each(one.places)
             if not all(self._now.is_led_by(place, candidate) for place in kinds):
                 by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
+                coordinated = self._coordinated()
                 self._now = self._now.after(lambda way: way.elected(one.places))
                 self._look()
-                self._add(self._texts.elect(one, by_itself=by_itself))
+                self._add(self._texts.elect(one, self._unmarked(coordinated), by_itself=by_itself))
         self._done |= set(one.places)
         self._add(self._texts.check(one))
         if disk:
@@ -410,6 +421,7 @@ class PlanAttempt:
 
     def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
         """`leads`: the broker is elected next."""
+        coordinated = self._coordinated()
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         is_clean = broker in self._stopped & self._state.up
         self._stopped.discard(broker)
@@ -417,7 +429,28 @@ class PlanAttempt:
         leads |= any(way.leader(place) == broker for way in self._now for place in self._kinds.assigned_to(broker))
         # One that the plan has stopped recovers nothing.
         room = self._texts.room(broker, leads=leads and not is_clean)
-        self._add(self._texts.start(broker, text, self._now, (*before, *room, *self._texts.repaired(broker))))
+        before = (*before, *self._unmarked(coordinated), *room, *self._texts.repaired(broker))
+        self._add(self._texts.start(broker, text, self._now, before))
+
+    def _coordinated(self) -> set[TopicPartition]:
+        """Partitions with a coordinator of transactions in every scenario."""
+        places = filter(self._texts.is_coordinated, self._state.partitions)
+        return {*self._kinds.where(places, lambda place: all(way.leader(place) is not None for way in self._now))}
+
+    def _unmarked(self, before: Collection[TopicPartition]) -> Iterator[str]:
+        """A condition for a step that gives transactions a coordinator, where they had one `before` for these partitions, while others
+        have no leader."""
+        new = [place for place in self._state.partitions if self._texts.is_coordinated(place) and place not in before]
+        begun = [(way, [place for place in new if way.leader(place) is not None]) for way in self._now] if new else []
+        ways = [way for way, led in begun if led]
+
+        def is_unled(place: TopicPartition) -> bool:
+            return any(way.leader(place) is None for way in ways)
+
+        others = (place for place in sorted(self._state.partitions) if not self._texts.is_coordinated(place))
+        unled = {*self._kinds.where(others, is_unled)} - self._unled
+        self._unled |= unled
+        yield from self._texts.markers(sorted({place for _, led in begun for place in led}), sorted(unled))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
         """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds`

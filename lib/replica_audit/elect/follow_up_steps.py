@@ -48,6 +48,15 @@ def mending_steps(
     yield from _remedies(captured, results, decided, moving)
 
 
+#: What follows from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
+_OUTCOMES = {
+    "CompleteCommit": "; its coordinator says that it was committed, so what abort hides has to be produced again. Where its application "
+    "still runs with that transactional id, do not abort it: the next transaction that it commits with records of that partition "
+    "commits this one, too",
+    "CompleteAbort": ", before its application starts again: the next transaction that it commits there would commit this one, too",
+}
+
+
 def _transactions(
     found: Sequence[FindingRow], matrix: Matrix, moving: Collection[TopicPartition], tools: Tools
 ) -> Iterator[Step]:
@@ -60,13 +69,13 @@ def _transactions(
         if reference is not None and reference.cut_transactions:
             continue
         states = {item.value for item in row.evidence if item.kind == "transaction"}
-        promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
+        says = _OUTCOMES.get(next((one for one in sorted(filter(None, states)) if one in _OUTCOMES), ""), "")
         sure = " once find-hanging has confirmed it" if tools.finds_hanging() else ""
         name = f"{place[0]}-{place[1]}"
         yield Step(
             action="end_transaction",
             text=f"End the transaction of {name}: it stops read_committed consumers at offset {row.start_offset}, and "
-            f"nobody will end it; abort it{sure}{promise if 'CompleteCommit' in states else ''}",
+            f"nobody will end it; abort it{sure}{says}",
             partitions=(place,),
             commands=tuple(tools.end_transaction(place, row.start_offset)),
         )

@@ -22,9 +22,12 @@ class Round(NamedTuple):
 
 
 def order_rounds(
-    choices: Mapping[TopicPartition, int], takers: Mapping[TopicPartition, Collection[int]]
+    choices: Mapping[TopicPartition, int],
+    takers: Mapping[TopicPartition, Collection[int]],
+    comes_late: Callable[[TopicPartition], bool] = lambda _: False,
 ) -> list[Round]:
-    """Rounds, ordered so that candidates take as few partitions of others as possible.
+    """Rounds, ordered so that candidates take as few partitions of others as possible, of equal ones those of partitions that come
+    late last.
 
     `takers` are the brokers that lead a partition as soon as they are up. A partition that is taken has its round later, and
     the taker is stopped for it.
@@ -38,7 +41,14 @@ def order_rounds(
     }
     rounds = []
     while left:
-        candidate = min(left, key=lambda one: (sum(choices[place] in left for place in taken[one]), one))
+        candidate = min(
+            left,
+            key=lambda one: (
+                sum(choices[place] in left for place in taken[one]),
+                any(map(comes_late, left[one])),
+                one,
+            ),
+        )
         rounds.append(Round(candidate, tuple(left.pop(candidate))))
     return rounds
 

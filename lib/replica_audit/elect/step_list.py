@@ -222,13 +222,16 @@ class StepTexts:
             for path, (_, lines) in [one for one in sorted(refused.items()) if one[1][1]][:4]:
                 yield f"By the batches beside it the lines of {path} are {lines}"
 
-    def markers(self, one: Round) -> Iterator[str]:
-        """A condition for the start of a candidate that becomes a coordinator of transactions."""
-        if any(map(self.is_coordinated, one.places)):
+    def markers(self, coordinated: Sequence[TopicPartition], unled: Sequence[TopicPartition]) -> Iterator[str]:
+        """A condition for a step after which the `coordinated` partitions of transactions have leaders, and `unled` ones have none (H22)."""
+        if unled:
+            them = verb(len(unled), "it", "them")
             yield (
-                "Partitions of transactions that were about to end have leaders: a coordinator that is up first takes those without one for "
-                "deleted (4.3.1) and writes no marker there, so that the transaction hangs. Start brokers that lead them by themselves "
-                f"before broker {one.candidate_id}, except those that are left down until a later step"
+                f"{list_places(unled)} may have no leader yet: a coordinator of transactions takes {them} for deleted then (4.3.1), and "
+                "writes no marker there, so that a transaction that was about to end hangs, and read_committed consumers see nothing of it. "
+                f"kafka-dump-log.sh --transaction-log-decoder shows such transactions in {list_places(coordinated)} (PrepareCommit, PrepareAbort), "
+                "with their partitions. Where there is one, go on; after the last step audit again, and replica-audit explain TXN-HANGING says "
+                "what brings its records back"
             )
 
     def is_coordinated(self, place: TopicPartition) -> bool:
@@ -288,8 +291,8 @@ class StepTexts:
         for log_dir, place in sorted(shorter.items()):
             yield f"{start} {log_dir} there instead it leads with less, such as a shorter log of {place}"
 
-    def elect(self, one: Round, *, by_itself: bool) -> Step:
-        """`by_itself`: the broker may lead already, which cannot be known beforehand."""
+    def elect(self, one: Round, conditions: Iterable[str], *, by_itself: bool) -> Step:
+        """`conditions` besides those of every election; `by_itself`: the broker may lead already, which cannot be known beforehand."""
         file = f"elect-broker-{one.candidate_id}.json"
         single = len(one.places) == 1
         offline = {broker for place in one.places for broker in self._state.partitions[place].offline} - {
@@ -309,6 +312,7 @@ class StepTexts:
                 "with 0 and changes nothing",
                 f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up{with_disk}: the first live one in "
                 "the order of the assignment is elected",
+                *conditions,
             ),
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )
