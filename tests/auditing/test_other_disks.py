@@ -224,6 +224,15 @@ def test_a_broker_that_is_not_elected_though_it_alone_is_in_sync_has_not_left_it
     if leader is None:
         (start,) = (step for step in steps if step.action == "start" and step.brokers == (1,))
         assert any("as broker-1, or with a copy of it, in its place" in one for one in start.before), start
+        # A broker that is up takes no log dir back.
+        (stop,) = (step for step in steps if step.action == "stop" and 1 in step.brokers)
+        assert stop.number < start.number and start.text == "Start broker 1 and no other", start
+        known = plan_elections(found, up=[1])
+        restart = [step for step in known.steps if step.brokers == (1,) and step.action in ("stop", "start")]
+        assert [step.text for step in restart] == ["Stop broker 1 with SIGTERM", "Start broker 1 and no other"]
+        told = "which is offline where the broker was up and did not lead, is back in its place"
+        assert any(told in one for one in restart[1].before), restart
+        assert any("what says that nobody leads is older" in one for one in restart[0].before), restart
     else:
         (stop,) = (step for step in steps if step.action == "capture")
         assert "If it has none still, as where broker-1 is offline, take broker-1-new out of the snapshot" in stop.text

@@ -12,8 +12,8 @@ from replica_audit.elect.plan_model import Plan
 from replica_audit.snapshot.transaction_log import TOPIC as _STATE
 
 
-def _plan(*parts: Part, up: Sequence[int] = ()) -> Plan:
-    results = results_of(parts, "4.3.1", "metadata_log")
+def _plan(*parts: Part, up: Sequence[int] = (), version: str = "4.3.1") -> Plan:
+    results = results_of(parts, version, "metadata_log")
     found = replace(results, partitions=[row._replace(lost_records=0) for row in results.partitions])
     return plan_elections(found, up=up, stopped_cleanly=())
 

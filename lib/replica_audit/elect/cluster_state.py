@@ -179,6 +179,9 @@ class PresentState:
     """Partitions of deleted topics."""
     blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Log dirs here that have nothing, by broker: a new disk, perhaps in the place of another one."""
+    kept_out: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    """Replicas that would lead if they could, of partitions that nobody leads by a source that names no log dirs: if their brokers are
+    up, their log dirs are offline (H19), or the source is older than their start."""
     refused: Mapping[int, Mapping[str, tuple[str, str | None]]] = field(default_factory=dict)
     """Files that brokers cannot read, by broker: path, code of the finding, and the lines that belong there, as far as they are known."""
     controllers: Controllers = Controllers()
@@ -310,6 +313,12 @@ def present_state(
     if stopped_cleanly is None:
         stopped_cleanly = (broker for broker, is_clean in find_clean(results).items() if is_clean and broker in brokers)
     registered = _registered(results)
+    # The metadata log names directories that are offline.
+    kept_out = {
+        place: one.entitled
+        for place, one in partitions.items()
+        if one.leader_id is None and one.entitled and newest[place].source != "metadata_log"
+    }
     return PresentState(
         partitions=partitions,
         unclean_said=said,
@@ -327,6 +336,7 @@ def present_state(
         contradicted=frozenset(one for one in brokers & silent & _cut_short(results) if registered.get(one)),
         blank=_blank(results),
         refused=_refused(results),
+        kept_out=kept_out,
         controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
     )

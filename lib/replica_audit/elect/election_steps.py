@@ -219,7 +219,7 @@ class PlanAttempt:
             if candidate in (self._now.up & self._state.up).difference(rivals):
                 disk = tuple(self._texts.disk_in_use(one))
             if rivals:
-                self._stop(rivals, one, uncut)
+                self._stop(rivals, one, [*uncut, *(self._texts.kept_out(one) if candidate in rivals else ())])
             if candidate not in self._now.up:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
                 before = [
@@ -235,7 +235,7 @@ class PlanAttempt:
                 coordinated = self._coordinated()
                 self._now = self._now.after(lambda way: way.elected(one.places))
                 self._look()
-                self._add(self._texts.elect(one, self._unmarked(coordinated), by_itself=by_itself))
+                self._add(self._texts.elect(one, self._without_markers(coordinated), by_itself=by_itself))
         self._done |= set(one.places)
         self._add(self._texts.check(one))
         if disk:
@@ -351,9 +351,12 @@ class PlanAttempt:
         up = self._now.perhaps_up - {one.candidate_id}
         found = set()
         takers = cache(self._now.takers)
+        is_back = any(step.action == "start" and one.candidate_id in step.brokers for step, _ in self._list)
         for place in self._kinds.one_of_each(one.places):
             partition = self._now.ways[0].partitions[place]
-            if one.candidate_id in partition.offline & self._now.perhaps_up:
+            # Only a start takes a log dir back that was offline.
+            kept_out = partition.offline | (frozenset() if is_back else self._state.kept_out.get(place, frozenset()))
+            if one.candidate_id in kept_out & self._now.perhaps_up:
                 found.add(one.candidate_id)
             for broker in (up & set(partition.replicas)) - partition.offline:
                 before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
@@ -363,7 +366,7 @@ class PlanAttempt:
         for place in self._kinds.one_of_each(taken):
             found |= {broker for leader, broker in self._harmful.get(place, ()) if leader == one.candidate_id} & up
         leads = {self._now.leader(place) for place in self._kinds.one_of_each(one.places)}
-        return sorted(found, key=lambda broker: (broker in leads, broker))
+        return sorted(found, key=lambda broker: (broker in leads, broker == one.candidate_id, broker))
 
     def _stop(self, brokers: Sequence[int], one: Round, before: Sequence[str]) -> None:
         led = [place for place in sorted(self._state.partitions) if self._now.leader(place) is not None]
@@ -429,7 +432,7 @@ class PlanAttempt:
         leads |= any(way.leader(place) == broker for way in self._now for place in self._kinds.assigned_to(broker))
         # One that the plan has stopped recovers nothing.
         room = self._texts.room(broker, leads=leads and not is_clean)
-        before = (*before, *self._unmarked(coordinated), *room, *self._texts.repaired(broker))
+        before = (*before, *self._without_markers(coordinated), *room, *self._texts.repaired(broker))
         self._add(self._texts.start(broker, text, self._now, before))
 
     def _coordinated(self) -> set[TopicPartition]:
@@ -437,7 +440,7 @@ class PlanAttempt:
         places = filter(self._texts.is_coordinated, self._state.partitions)
         return {*self._kinds.where(places, lambda place: all(way.leader(place) is not None for way in self._now))}
 
-    def _unmarked(self, before: Collection[TopicPartition]) -> Iterator[str]:
+    def _without_markers(self, before: Collection[TopicPartition]) -> Iterator[str]:
         """A condition for a step that gives transactions a coordinator, where they had one `before` for these partitions, while others
         have no leader."""
         new = [place for place in self._state.partitions if self._texts.is_coordinated(place) and place not in before]

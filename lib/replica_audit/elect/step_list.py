@@ -23,7 +23,7 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.versions import Version, empties_unrecovered
+from replica_audit.protocol.versions import Version, empties_unrecovered, skips_unled_markers
 from replica_audit.results import place_of
 from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
 from replica_audit.text import listed, name_brokers, verb
@@ -236,7 +236,7 @@ class StepTexts:
 
     def is_coordinated(self, place: TopicPartition) -> bool:
         """True for a partition whose leader coordinates transactions, and skips markers where it finds no leader (H22)."""
-        return place[0] == TRANSACTION_STATE and self._state.mode != "zookeeper"
+        return place[0] == TRANSACTION_STATE and skips_unled_markers(self._state.kafka_version) is not False
 
     def room(self, broker: int, *, leads: bool) -> Iterator[str]:
         """A condition for the start of a broker that `leads` with the logs that it recovers then, or votes with its metadata log (H20)."""
@@ -257,12 +257,27 @@ class StepTexts:
         candidate = one.candidate_id
         starts = "starts" if candidate in self._state.up | self._state.down else "starts, or runs where it is up,"
         yield from (f"Broker {candidate} {starts} with {what}" for what in self._right_disk(one))
-        if offline := [place for place in one.places if candidate in self._state.partitions[place].offline]:
+        perhaps = self._kept_out(one)
+        offline = [place for place in one.places if candidate in self._state.partitions[place].offline]
+        if offline or (perhaps and candidate not in self._state.down):
+            unless = "" if offline else " where the broker was up and did not lead"
             yield (
-                f"The log directory of broker {candidate} with {list_places(offline)}, which is offline, is back in its place, readable "
-                "and with all its files, meta.properties too: if it is empty, the broker begins empty logs there and leads with them. If "
-                "it is lost, follow the plan of elect with --candidate instead"
+                f"The log directory of broker {candidate} with {list_places(offline or perhaps)}, which is offline{unless}, is back in its "
+                "place, readable and with all its files, meta.properties too: if it is empty, the broker begins empty logs there and leads "
+                "with them. If it is lost, follow the plan of elect with --candidate instead"
             )
+
+    def kept_out(self, one: Round) -> Iterator[str]:
+        """A condition for the stop of a candidate that is not elected though it is entitled to lead."""
+        if places := self._kept_out(one):
+            yield (
+                f"Broker {one.candidate_id} does not lead {list_places(places)}, though it is in sync or eligible. Where it does, "
+                "what says that nobody leads is older: make that again, and audit again"
+            )
+
+    def _kept_out(self, one: Round) -> list[TopicPartition]:
+        """Its partitions that the candidate would lead if it could."""
+        return [place for place in one.places if one.candidate_id in self._state.kept_out.get(place, ())]
 
     def disk_in_use(self, one: Round) -> Iterator[str]:
         """Conditions for a candidate that is up, or may be: nothing shows that it runs with the log dir that has its log."""

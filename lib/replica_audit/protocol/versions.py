@@ -86,5 +86,11 @@ def empties_unrecovered(version: Version | None) -> bool | None:
     return _since(version, (4,))
 
 
+def skips_unled_markers(version: Version | None) -> bool | None:
+    """True if a coordinator of transactions takes partitions without a leader for deleted, and writes no marker there (seen in 4.3.1;
+    `KRaftMetadataCache.getPartitionLeaderEndpoint` in Java). Before 4.0 it waits for a leader (3.9.1)."""
+    return _since(version, (4,))
+
+
 def _since(version: Version | None, first: Version) -> bool | None:
     return None if version is None else version >= first
