@@ -402,7 +402,18 @@ class Settings:
         Flag(
             help="no progress on stderr",
             letter="-q",
-            commands=(*_INGESTING, "audit", "report", "history", "show", "verify", "salvage", "restore", "observe"),
+            commands=(
+                *_INGESTING,
+                "audit",
+                "report",
+                "history",
+                "show",
+                "elect",
+                "verify",
+                "salvage",
+                "restore",
+                "observe",
+            ),
         ),
     ] = False
     driver_rows: Annotated[

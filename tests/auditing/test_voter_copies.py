@@ -55,11 +55,16 @@ def test_voters_that_are_here_are_rows_and_nothing_is_said(capture: str) -> None
 @pytest.mark.parametrize(
     ("capture", "directories", "absent", "said"),
     [
-        ("quorum3-1-unclean", ["controller-101"], [101], "Controller 101 not captured"),
-        ("quorum3-2-healed", ["controller-100", "controller-102"], [100, 102], "Controllers 100 and 102 not captured"),
-        ("healthy", ["controller"], [100], "Controller 100 not captured"),
-        ("last-replica-standing-2-cut", ["controller"], [100], "Controller 100 not captured"),
-        ("kafka-3.9-diverged-unclean", ["controller"], [100], "Controller 100 not captured"),
+        ("quorum3-1-unclean", ["controller-101"], [101], "Controller 101 was not captured"),
+        (
+            "quorum3-2-healed",
+            ["controller-100", "controller-102"],
+            [100, 102],
+            "Controllers 100 and 102 were not captured",
+        ),
+        ("healthy", ["controller"], [100], "Controller 100 was not captured"),
+        ("last-replica-standing-2-cut", ["controller"], [100], "Controller 100 was not captured"),
+        ("kafka-3.9-diverged-unclean", ["controller"], [100], "Controller 100 was not captured"),
     ],
 )
 def test_a_controller_that_was_not_captured_is_one_line_and_no_verdict(

@@ -89,7 +89,7 @@ def test_a_tail_that_no_majority_holds_is_nothing_to_decide(tmp_path: Path) -> N
     """Raft cuts it: another epoch, no snapshot, no broker that applied it."""
     kept = BEGIN + elected(3, 101, 2)
     found = written(tmp_path, {100: WHOLE, 101: kept, 102: kept, 1: kept}, {1: APPLIED_T}, clean=(1,))
-    assert found.verdict == "agree" and "is what Raft does" in found.reason
+    assert found.verdict == "agree" and "is normal in Raft" in found.reason
     assert "to be committed: 2 records of node 100 (offsets 3 to 4). " in found.reason
     torn = {100: WHOLE, 101: kept, 102: BEGIN, 1: BEGIN}
     both = written(tmp_path / "both", torn, {1: APPLIED_T}, clean=(1,))

@@ -505,7 +505,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them before their "
      "logs are copied; add the copies and audit again."),
     (_needed(fenced=[3, 4]),
-     "Brokers 3 and 4 not captured, and needed (nothing here shows that the leader has all that each has): orders-0."),
+     "Brokers 3 and 4 were not captured and are needed (nothing here shows that the leader has all that each has): orders-0."),
     (_bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
      "before its log is copied; add the copy and audit again."),
@@ -515,11 +515,11 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
      "them."),
     (_second_replica(replicas=(1, 2, 3)),
-     "Broker 3 not captured, and needed (no history says how it left the in-sync replicas): orders-0."),
+     "Broker 3 was not captured and is needed (no history says how it left the in-sync replicas): orders-0."),
     (_bare_directory,
-     "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
+     "Broker 3 was captured without *.log and is needed (no history says how it left the in-sync replicas): orders-0."),
     (lambda path: audit_whole(FIXTURES / "lagging"),
-     "Broker 2 captured without the partition: __consumer_offsets-0."),
+     "Broker 2 was captured without this partition: __consumer_offsets-0."),
     (lambda path: audit_whole(SAMPLES / "lost-quorum"),
      f"If a majority of the controllers lost their disks, replica-audit quorum {shlex.quote(str(SAMPLES / 'lost-quorum'))} says "
      "which copy of the metadata log is the right one."),

@@ -243,7 +243,7 @@ class StepTexts:
         if empties_unrecovered(self._state.kafka_version) is False:
             return
         if leads and broker not in self._state.clean:
-            since = "" if self._state.kafka_version else ", since Kafka 4.0"
+            since = "" if self._state.kafka_version else ", since Kafka 4.0,"
             yield (
                 f"There is room on the disks of broker {broker}: on a full one it empties{since} the logs that it recovers after a crash, "
                 "and leads with them"

@@ -220,8 +220,8 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
         tails = list(_tails(held))
         named = f": {listed(tails)}" if tails else ""
         text = (
-            f"copies differ at their ends only, in records that nothing shows to be committed{named}. Who follows another leader "
-            "cuts its own, which is what Raft does"
+            f"copies differ at their ends only, in records that nothing shows to be committed{named}. A node that follows "
+            "another leader cuts its own, as is normal in Raft"
         )
     elif held.moments.at_rest and held.voters.ids and (tail := _tail(held.histories[0], held.proven[0].end_offset)):
         text += f", as far as they go. Nothing shows that {tail} were committed: a leader that lacks them cuts them"

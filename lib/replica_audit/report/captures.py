@@ -15,7 +15,7 @@ from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_some, name_partitions, say
 from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow
-from replica_audit.text import capitalise, count, name_ids
+from replica_audit.text import capitalise, count, name_ids, verb
 
 #: Headings of the table, which counts the replicas of each broker by capture state.
 HEADS = ("broker", "whole", "in part", "missing", "needed")
@@ -24,12 +24,12 @@ HEADS = ("broker", "whole", "in part", "missing", "needed")
 LINES = 5
 _FILES = 3
 
-#: Clause for each state of a replica; `files` are the missing ones.
-_STATES = {
-    "partial": "{nodes} captured without {files}",
-    "awaited": "{nodes} collected without {files}",
-    "named": "{nodes} not captured",
-    "absent": "{nodes} captured without the partition",
+#: Predicate for each state of a replica; `files` are the missing ones, `these` words for the partitions.
+_WAS = {
+    "partial": "captured without {files}",
+    "awaited": "collected without {files}",
+    "named": "not captured",
+    "absent": "captured without {these}",
 }
 
 
@@ -94,11 +94,16 @@ def _tell(group: MissingReplicas, noun: str) -> Sentence:
     alike: dict[tuple[CaptureState, tuple[str, ...], Need | None], list[int]] = defaultdict(list)
     for row in group.rows:
         alike[row.state, tuple(row.missing), row.needed].append(row.broker_id)
+    these = verb(len(group.places), "this partition", "these partitions")
     clauses = []
     for (state, missing, needed), nodes in alike.items():
+        number = len(nodes)
         files = join_some([clean(name) for name in missing], _FILES, "file")
-        clause = _STATES[state].format(nodes=name_ids(noun, nodes), files=files)
-        clauses.append(f"{clause}, and needed ({_why(needed, len(nodes))})" if needed else clause)
+        was = _WAS[state].format(files=files, these=these)
+        clause = f"{name_ids(noun, nodes)} {verb(number, 'was', 'were')} {was}"
+        if needed:
+            clause += f" and {verb(number, 'is', 'are')} needed ({_why(needed, number)})"
+        clauses.append(clause)
     return say(f"{capitalise('; '.join(clauses))}: {name_partitions(group.places)}.")
 
 

@@ -276,7 +276,7 @@ def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
         state = f"Broker {one.broker_id} is down: leave it down until step {one.until_step} is done"
         if not one.is_down:
             state = f"Once broker {one.broker_id} is down, do not start it before step {one.until_step} is done"
-        yield from wrap(f"{state}: {one.reason}.")
+        yield from wrap(f"{state}, since {one.reason}.")
 
 
 def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:

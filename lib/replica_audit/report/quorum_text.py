@@ -100,7 +100,8 @@ def _notes(answer: QuorumAnswer) -> Iterator[str]:
         if one.proof is not None and one.node_id is not None:
             said.setdefault(one.proof, []).append(one.node_id)
     for proof, nodes in said.items():
-        yield from wrap(f"Committed, as {clean(proof)} ({name_ids('node', nodes)}).", "  ")
+        logs = verb(len(nodes), "The log of {} is", "The logs of {} are").format(name_ids("node", nodes))
+        yield from wrap(f"{logs} committed up to the offset above: {clean(proof)}.", "  ")
     for one in answer.copies:
         if one.may_vote is False:
             known = (named for copy in (one, *answer.copies) for named in copy.voter_directories)

@@ -79,8 +79,8 @@ def render_salvage(head: ManifestHead, target: str) -> str:
 
 def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
     if not head.partitions:
-        return "No partition was looked into."
-    looked = f"{count(len(head.partitions), 'partition')} looked into"
+        return "No partition was searched."
+    searched = f"{count(len(head.partitions), 'partition')} searched"
     one = len(holding) < 2
     logs = "its leader's log" if one else "their leaders' logs"
     if not all(row.log is None or row.log.is_leaders for row in holding or head.partitions):
@@ -88,16 +88,16 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
     if head.plan is not None:
         logs = "the log of the leader that the plan chose" if one else "the logs of the leaders that the plan chose"
     if not holding and (head.unread or head.unexpanded):
-        return f"No record was found that is not in {logs}, but not everything could be read ({looked})."
+        return f"No record was found that is not in {logs}, but not everything could be read ({searched})."
     if not holding:
-        return f"No copy in the snapshot holds a record that is not in {logs} ({looked})."
+        return f"No copy in the snapshot holds a record that is not in {logs} ({searched})."
     records = count(head.totals.records, "record")
     are = verb(head.totals.records, "is", "are")
     held = {copy.kind for _, finds in _with_finds(holding) for copy in finds.copies if copy.holds}
     where = "in the remote store" if held == {REMOTE_KIND} else "in a copy"
     if REMOTE_KIND in held and len(held) > 1:
         where = "in a copy or the remote store"
-    return f"{records} of {count(len(holding), 'partition')} {are} {where} and not in {logs} ({looked})."
+    return f"{records} of {count(len(holding), 'partition')} {are} {where} and not in {logs} ({searched})."
 
 
 def _unchecked(head: ManifestHead) -> list[str]:
@@ -145,7 +145,7 @@ def _about(holding: Sequence[ManifestPartition]) -> list[str]:
         )
     if transactions:
         parts = [f"{number} {word}" for word, number in sorted(transactions.items())]
-        lines.append(f"Transactions that they belong to, or to parts of: {', '.join(parts)}.")
+        lines.append(f"Transactions with records among them: {', '.join(parts)}.")
     holders = [copy for _, finds in _with_finds(holding) for copy in finds.copies if copy.records]
     if deleted := sorted({copy.path for copy in holders if copy.kind == "deleted_segments"}):
         lines.append(
@@ -185,7 +185,7 @@ def _left(partitions: Sequence[ManifestPartition], internal: Sequence[str]) -> l
     others = [one for _, finds in _with_finds(partitions) for one in finds.other_topics]
     lines = []
     if any(counted.values()):
-        lines += ["", "Left where they are, counted for each copy:"]
+        lines += ["", "Not salvaged, counted for each copy:"]
         for word, text in _LEFT.items():
             if counted[word]:
                 lines += wrap(f"{count(counted[word], 'record')} {text}", "  ", "    ")
@@ -196,7 +196,9 @@ def _left(partitions: Sequence[ManifestPartition], internal: Sequence[str]) -> l
         )
     if internal:
         are = verb(len(internal), "was", "were")
-        text = f"{count(len(internal), 'partition')} of Kafka's own topics {are} not looked into; --topic NAME has them, too"
+        text = (
+            f"{count(len(internal), 'partition')} of Kafka's own topics {are} not searched; --topic NAME includes them"
+        )
         lines += ["", *wrap(f"{text}.")]
     return lines
 
