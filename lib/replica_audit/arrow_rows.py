@@ -90,7 +90,7 @@ def _values(
 
 
 def _structs(column: pa.StructArray, read: Callable[[object], object]) -> Iterator[object]:
-    """What `read` makes of each struct, of equal ones one object: of the files of a log dir each partition tells the same."""
+    """`read` of each struct; equal structs share one object, since each partition repeats the files of its log dir."""
     names = [field.name for field in column.type]
     if any(pa.types.is_nested(field.type) for field in column.type):
         yield from map(read, column.to_pylist())

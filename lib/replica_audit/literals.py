@@ -77,7 +77,7 @@ PairDamage = Literal["crc", "blind"]
 #: State of a broker while it was copied (`kind` in manifest.json); image: it ran, and an image of its disk was copied.
 CaptureKind = Literal["live", "image", "stopped", "killed"]
 CAPTURE_KINDS: tuple[CaptureKind, ...] = get_args(CaptureKind)
-#: Those of a broker that was up.
+#: Kinds of a broker that was up.
 UP_KINDS: frozenset[CaptureKind] = frozenset(("live", "image"))
 
 #: Part of a replica that is in a snapshot; awaited: evidence of it, with bytes still wanted; named: no log dir of its broker is
@@ -131,9 +131,9 @@ StoredForm = Literal["readable", "encrypted", "unknown", "incomplete", "absent"]
 RemoteBasis = Literal["log", "metadata", "differs", "listing", "content"]
 REMOTE_BASES: tuple[RemoteBasis, ...] = get_args(RemoteBasis)
 
-#: Those for which no object was seen.
+#: Bases without an object that was seen.
 UNSEEN = REMOTE_BASES[:2]
-#: Those for which one was, and nothing is wrong with it.
+#: Bases with an object that was seen and has nothing wrong with it.
 SEEN = REMOTE_BASES[3:]
 
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read records that are not there.

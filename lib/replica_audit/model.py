@@ -593,9 +593,9 @@ class Leadership:
     are left out."""
     down_when_copied: tuple[int, ...] = ()
     """Fenced brokers whose own copy of the metadata log reaches to when they were fenced: it was made after they had gone down
-    (`snapshot.metadata.downtime`)."""
+    (`snapshot.metadata.copy_moments`)."""
     perhaps_down: tuple[int, ...] = ()
-    """Brokers that are not `fenced` and of which nothing shows that they ran when they were copied (`snapshot.metadata.downtime`)."""
+    """Brokers that are not `fenced` and of which nothing shows that they ran when they were copied (`snapshot.metadata.copy_moments`)."""
     offline: tuple[int, ...] = ()
     """Assigned brokers whose log dir with the partition was offline, or lost, when they last told the controller (KIP-858)."""
     overtaken: bool = False

@@ -421,7 +421,7 @@ def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def with_places(findings: Iterable[FindingRow]) -> Iterator[tuple[TopicPartition, FindingRow]]:
-    """Those of `findings` that are of a partition, each with it."""
+    """The `findings` that belong to a partition, each with it."""
     return (
         (TopicPartition(row.topic, row.partition), row)
         for row in findings

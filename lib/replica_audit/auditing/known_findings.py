@@ -27,16 +27,16 @@ from replica_audit.text import now
 
 
 class AuditPart(NamedTuple):
-    """What an audit is compared with of an earlier one, or of some lines of its audit.jsonl."""
+    """The part of an earlier audit, or of some lines of its audit.jsonl, that an audit is compared with."""
 
     findings: list[FindingRow]
-    """Those that were present: new or known, not resolved."""
+    """Findings that were present: new or known, not resolved."""
     quality: list[QualityRow]
     earlier: Earlier
 
 
 def parse_baseline(text: str, path: str) -> AuditPart:
-    """Parse the audit.json `text`. Raises UsageError, which names `path`, if it is none."""
+    """Parse the audit.json `text`. Raises UsageError, which names `path`, for any other text."""
     try:
         content = parse_json(text, path, "")
     except FormatError as error:

@@ -460,12 +460,14 @@ class Tar:
     def __init__(self, out: int) -> None:
         self._out = out
 
-    def add(self, name: str, data: bytes, modified: float) -> None:
+    def add(self, name: str, data: bytes, modified: float) -> List[Any]:
+        """Add a member; returns its entry in a list: name, size and SHA-256."""
         info = tarfile.TarInfo(name)
         info.size, info.mtime, info.mode = len(data), int(modified), 0o600
         self._write(info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
         self._write(data)
         self._write(bytes(-len(data) % tarfile.BLOCKSIZE))
+        return [name, len(data), hashlib.sha256(data).hexdigest()]
 
     def close(self) -> None:
         """End the archive."""
@@ -498,9 +500,7 @@ class Parts:
         """Write the buffered frames."""
         number = len(self.written)
         name = self._name if not number else "%s.%d" % (self._name, number)
-        data = bytes(self._held)
-        self._tar.add(name, data, self._modified)
-        self.written.append([name, len(data), hashlib.sha256(data).hexdigest()])
+        self.written.append(self._tar.add(name, bytes(self._held), self._modified))
 
 
 class Lists:
@@ -521,9 +521,7 @@ class Lists:
     def flush(self) -> None:
         if self._held:
             name = "%s.files-%d.jsonl" % (self._stem, len(self.written))
-            data = bytes(self._held)
-            self._tar.add(name, data, time.time())
-            self.written.append([name, len(data), hashlib.sha256(data).hexdigest()])
+            self.written.append(self._tar.add(name, bytes(self._held), time.time()))
             self._held = bytearray()
         self._due = time.monotonic() + LIST_SECONDS
 
@@ -1141,8 +1139,7 @@ class Collection:
             # Kafka replaces these files, so they are read whole; a longer file is none of them and is split.
             if source.state.st_size <= LARGEST_SIDE_FILE:
                 data = source.read(0, source.state.st_size)
-                self._tar.add(shown, data, source.state.st_mtime)
-                written = [[shown, len(data), hashlib.sha256(data).hexdigest()]]
+                written = [self._tar.add(shown, data, source.state.st_mtime)]
                 self.lists.add(dict(source.line(shown), **{"as": "whole", "size": len(data), "parts": written}))
             else:
                 self._frames(source, shown, METADATA)

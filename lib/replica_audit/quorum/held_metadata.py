@@ -24,12 +24,12 @@ from replica_audit.snapshot.metadata.compared_copies import (
     MetadataComparison,
     compare_copies,
 )
+from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_moments
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.proven_end import Proven
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
-from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments
 from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
 

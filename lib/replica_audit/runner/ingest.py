@@ -122,7 +122,7 @@ def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[AttemptRow]:
 
 
 def hash_changes(
-    snapshot: Snapshot, inventory: Inventory, lines: Iterable[str], changes: Iterable[int | None] = ()
+    snapshot: Snapshot, inventory: Inventory, lines: Iterable[str], changes: Iterable[int | None]
 ) -> str | None:
     """32 hex digits over the snapshot's place, the content of its small files (`inventory_lines`), and size and last change of
     each file that is scanned; None if a storage does not tell when a file was changed.

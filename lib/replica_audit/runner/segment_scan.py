@@ -182,7 +182,7 @@ class SmallSegment(NamedTuple):
     batches: NDArray[np.void]
 
     def pass_on(self, write: WriteBatches) -> ScannedSegment:
-        """As `scan_segment_file`."""
+        """Pass the batches to `write`, as `scan_segment_file` does."""
         write(self.batches)
         return self.scanned
 

@@ -150,7 +150,7 @@ class Batches(Sequence[Batch]):
         return (records, size, int(times.min()), int(times.max())) if len(times) else (records, size, None, None)
 
     def above(self, offset: int) -> Batches:
-        """Those with an offset at or above `offset`."""
+        """Batches with an offset at or above `offset`."""
         found = self._above.get(offset)
         if found is None:
             rest = self[int(self.reach.searchsorted(offset, side="right")) :]

@@ -99,9 +99,9 @@ class SmallFiles(NamedTuple):
     """The batches of small files that are chains of sound batches of magic 2 and nothing else."""
 
     numbers: list[int]
-    """Of these files."""
+    """Index of each such file among those given."""
     starts: NDArray[np.int64]
-    """Where the batches of each begin."""
+    """Index of each file's first batch."""
     batches: NDArray[np.void]
     """`BATCH_DTYPE`, file after file."""
 
@@ -114,7 +114,7 @@ class SmallFiles(NamedTuple):
 
 
 def decode_small(contents: Sequence[bytes]) -> SmallFiles:
-    """What `scan_segment` finds in files that are given whole, with one call for all of them; others need a scan of their own."""
+    """Decode files that are given whole, with one call for all of them; those left out need `scan_segment`."""
     chains = [follow_lengths(content, 0, _EVERY) for content in contents]
     numbers = [number for number, (_, end) in enumerate(chains) if 0 < len(contents[number]) == end]
     if not numbers:

@@ -368,7 +368,7 @@ class Summariser:
 
 
 class _Facts(NamedTuple):
-    """Of an array of batches of one file."""
+    """Facts of an array of batches of one file."""
 
     kept: NDArray[np.uint8]
     is_irregular: bool

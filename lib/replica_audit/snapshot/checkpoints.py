@@ -51,7 +51,7 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
 
 
 def _offsets_as_written(data: bytes) -> dict[TopicPartition, int] | None:
-    """As `_epochs_as_written`, of a `*-offset-checkpoint`: a broker's has a line for each of its partitions."""
+    """`_epochs_as_written` for a `*-offset-checkpoint`, which has a line for each of a broker's partitions."""
     head = _WRITTEN_HEAD.match(data)
     if head is None:
         return None

@@ -49,8 +49,8 @@ from replica_audit.snapshot.manifest import (
     with_own_names,
 )
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
+from replica_audit.snapshot.metadata.copy_moments import copy_moments
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
-from replica_audit.snapshot.metadata.stale_copies import copy_moments
 from replica_audit.snapshot.observed import OBSERVED, parse_observation, with_observation
 from replica_audit.snapshot.packed_replicas import HeldReplica, SpreadReplicas
 from replica_audit.snapshot.remote_store import is_listing

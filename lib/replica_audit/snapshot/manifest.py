@@ -234,7 +234,7 @@ def _contains(log_dir: str, path: str) -> bool:
 
 
 def entries_around(log_dir: str, entries: Iterable[CopiedLogDir]) -> list[CopiedLogDir]:
-    """Those of a broker's `entries` that hold for a log dir: its own, or those of the innermost directory around it that has some."""
+    """The `entries` of a broker that apply to a log dir: its own, else those of the innermost directory around it that has some."""
     around = [one for one in entries if _contains(one.log_dir, log_dir)]
     innermost = max((one.log_dir for one in around), key=len, default=None)
     return [one for one in around if one.log_dir == innermost]

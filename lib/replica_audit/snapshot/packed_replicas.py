@@ -116,7 +116,7 @@ class SpreadReplicas(Collection[ReplicaDir]):
     packs: tuple[PackedReplicas, ...] = ()
     large: tuple[PackedSegments, ...] = ()
     lines: tuple[bytes, ...] = ()
-    """What the snapshot's id is made of, of all replicas but not of their segments (`auditing.snapshot_id.pack_lines`)."""
+    """Input of the snapshot's id for all replicas, without their segments (`auditing.snapshot_id.pack_lines`)."""
 
     def __len__(self) -> int:
         return sum(pack.replica_count for pack in self.packs)

@@ -20,7 +20,7 @@ NOT_CAPTURED = "not_captured"
 #: The word of `UNPROVEN` for the end of a log that was read through its broker.
 ABOVE_HIGH_WATERMARK = "above_high_watermark"
 
-#: What second-hand input may leave unproven, by the words of `SegmentSummary.unproven`.
+#: Clauses on what second-hand input leaves unproven, by the words of `SegmentSummary.unproven`.
 UNPROVEN = {
     "checksums": "checksums are what the input says of them, and were not computed again",
     "checksum_verdicts": "nothing says which checksums are right; all were taken to be",

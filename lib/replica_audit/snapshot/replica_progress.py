@@ -106,7 +106,7 @@ def _no_cells(line: bytes, names: Sequence[str]) -> str | None:
 
 
 def _no_object(line: bytes) -> str | None:
-    """As `_no_cells`, of a line of JSON."""
+    """Why a line of JSON is plainly not a row; None if it may be one."""
     try:
         row = parse_json(line, "", "")
     except FormatError:

@@ -94,7 +94,7 @@ class PackedDirs(NamedTuple):
     packs: Sequence[PackedReplicas]
     large: Sequence[PackedSegments]
     lines: bytes
-    """What the snapshot's id is made of, of these replicas (`auditing.snapshot_id.pack_lines`)."""
+    """Input of the snapshot's id for these replicas (`auditing.snapshot_id.pack_lines`)."""
 
 
 class Spreading(Protocol):
@@ -129,7 +129,7 @@ class AllReplicas(Iterable[ReplicaDir]):
         return heapq.merge(self.read_here, self.spread, key=replica_key)
 
     def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterator[ReplicaDir]:
-        """As `HeldCopies`. The bounds of a partition read here in part are not those of all its copies: all of these are wanted."""
+        """See `HeldCopies`. A partition read partly here is always included: its bounds leave out the copies read here."""
         here = {one.topic_partition for one in self.read_here}
         return heapq.merge(self.read_here, self.spread.of_partitions(here, is_wanted), key=replica_key)
 

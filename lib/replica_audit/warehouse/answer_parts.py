@@ -53,7 +53,7 @@ class AnswerParts:
     places: Sequence[TopicPartition]
     """The audited partitions, in order."""
     files: Mapping[str, PlacedFiles]
-    """Those of the report tables."""
+    """By report table."""
     timeline: Sequence[HighWatermarkTimelineRow]
     """Rows of the timeline in order."""
     runner: TaskRunner | None = None

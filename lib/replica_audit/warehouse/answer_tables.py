@@ -50,7 +50,7 @@ _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 #: Rows of a table, some at a time.
 Files = Iterable[pa.Table]
 
-#: Of each row the number of its partition, and whether it is chosen.
+#: For each row the number of its partition, and True if it is chosen.
 _Codes = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
@@ -101,7 +101,7 @@ class ToldRows:
             yield from arrow_to_rows(rows, REPORT_ROWS[table])
 
     def _undivided(self, files: Files) -> Files:
-        """The same rows, neighbours of one partition together."""
+        """The same rows, with neighbours of one partition in one table."""
         rest: list[pa.Table] = []
         for rows in files:
             codes = self._codes(rows)
@@ -267,7 +267,7 @@ def _count(warehouse: StoredTables, table: str, attempt: Mapping[str, str | None
 
 
 def told_results(
-    warehouse: StoredTables, finished: AttemptRow, snapshot: SnapshotRow | None, runner: TaskRunner | None = None
+    warehouse: StoredTables, finished: AttemptRow, snapshot: SnapshotRow | None, runner: TaskRunner | None
 ) -> Results:
     """The results of a finished audit: with many partitions the reported rows, and the place of the others, for tasks of
     `runner` to read.

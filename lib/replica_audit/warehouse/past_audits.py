@@ -281,7 +281,7 @@ class _AuditedMarks(NamedTuple):
     replicas: PlacedFiles
 
     def among(self, keys: pa.Array) -> _AuditedMarks:
-        """With the files only that may have rows of partitions, in the form of `place_keys`."""
+        """The audit with only the files that may have rows of some partitions, given in the form of `place_keys`."""
         wanted = WantedPlaces(map(place_of_key, keys.to_pylist()))
         return self._replace(marks=self.marks.among(wanted), replicas=self.replicas.among(wanted))
 
@@ -360,7 +360,7 @@ class CommittedRows:
         return cls(tuple(found))
 
     def read(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[CommittedLog, ...]]:
-        """Of the partitions among `places` whose topic has an id and whose log has epochs and was never compacted; the longer one first."""
+        """The proven logs of those `places` whose topic has an id and whose log has epochs and was never compacted; the longer one first."""
         found: dict[TopicPartition, list[CommittedLog]] = {}
         left = {*places}
         for one in self.audits:

@@ -56,7 +56,7 @@ def count_rows(handle: DeltaTable, column: str | None, key: str | None) -> int:
 
 
 def _actions(handle: DeltaTable) -> pa.Table:
-    """What the commits say of each file of a table's version."""
+    """The commits' entry for each file of a table's version."""
     return pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all()
 
 

@@ -11,7 +11,7 @@ from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.downtime import mark_down_when_copied, mark_perhaps_down
+from replica_audit.snapshot.metadata.copy_moments import CopyMoments, mark_down_when_copied, mark_perhaps_down
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, group_copies
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
@@ -20,7 +20,6 @@ from replica_audit.snapshot.metadata.proven_end import Proven, ProvenBy, prove_e
 from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, parting, weigh_copies
 from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
 from replica_audit.snapshot.metadata.stale_copies import (
-    CopyMoments,
     Stale,
     find_applied,
     mark_lacking,

@@ -142,22 +142,20 @@ def find_histories(
     }
     topics = {topic_id for topic_id, _ in known}
     known_stray = [one for one in stray if (one.topic_id, one.partition) in known]
-    splices = [tuple(_splices(snapshot, group, groups, copies)) for group in groups]
-    return tuple(
-        QuorumHistory(
-            tuple(group),
-            (
-                *spliced,
-                *([image] if isinstance(image, str) else _not_applied(image, chain(directories, known_stray), topics)),
-                *_below_snapshots(group, groups),
-            ),
-            bool(spliced),
-            _forgotten(snapshot, group, groups),
-            tuple(find_conditions(snapshot, newest_copy(group), copies)),
-            None if isinstance(image, str) else find_applied(image.leaderships(), epochs),
-        )
-        for group, image, spliced in zip(groups, images, splices, strict=True)
-    )
+    found = []
+    for group, image in zip(groups, images, strict=True):
+        spliced = list(_splices(snapshot, group, groups, copies))
+        refused, applied = list(spliced), None
+        if isinstance(image, str):
+            refused.append(image)
+        else:
+            refused += _not_applied(image, chain(directories, known_stray), topics)
+            applied = find_applied(image.leaderships(), epochs)
+        refused += _below_snapshots(group, groups)
+        forgotten = _forgotten(snapshot, group, groups)
+        conditions = tuple(find_conditions(snapshot, newest_copy(group), copies))
+        found.append(QuorumHistory(tuple(group), tuple(refused), bool(spliced), forgotten, conditions, applied))
+    return tuple(found)
 
 
 def _forgotten(

@@ -79,10 +79,10 @@ class MetadataImage:
         self.elr_levels: list[tuple[int, int]] = []
         self._batch = (-1, -1)
         self._fenced_since: dict[int, int] = {}
-        self.stopped_at: dict[int, int] = {}
-        """Of `fenced_at`, those that had announced their stop."""
         self.fenced_at: dict[int, int] = {}
         """Brokers that are fenced and have not registered since → time in ms of the record that fenced them."""
+        self.stopped_at: dict[int, int] = {}
+        """The entries of `fenced_at` for brokers that had announced their stop."""
         self._crashed_at: dict[int, int] = {}
         """Offset at which a broker last registered again without having announced its stop."""
         self._held: list[MetadataEntry] | None = None

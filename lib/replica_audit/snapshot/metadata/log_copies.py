@@ -109,7 +109,7 @@ def read_entries(
 
 
 def read_snapshot(snapshot: Snapshot, path: str, parse: Parse = parse_message) -> list[MetadataEntry]:
-    """The entries of a `.checkpoint` file; empty for a damaged one, which is refused for want of a footer."""
+    """The entries of a `.checkpoint` file; empty for a damaged one, which is then refused because it has no footer."""
     with snapshot.open_file(path) as stream:
         headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
         return [] if damage else list(read_entries(stream, path, headers, parse))

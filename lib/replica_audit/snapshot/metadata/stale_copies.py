@@ -7,16 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
-from replica_audit.literals import UP_KINDS
-from replica_audit.model import Leadership, PartitionState, ReplicaDir
+from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import QuarantineRow
-from replica_audit.snapshot.checkpoints import contradict_stop
-from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
-from replica_audit.snapshot.manifest import entries_around
+from replica_audit.snapshot.metadata.copy_moments import CopyMoments
 from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
+from replica_audit.snapshot.metadata.quorum import Quorum, name_nodes, votes
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles, applied_at
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import verb
@@ -26,65 +23,6 @@ _COPIED_EARLIER = (
     "It was copied, or an image of its disk was made, before that was written, or the controller was restored from a backup: when that was "
     "would tell"
 )
-
-
-class CopyMoments(NamedTuple):
-    """Times at which the copies of a snapshot were made."""
-
-    at_rest: bool = False
-    """True if nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
-    copies: tuple[CopiedLogDir, ...] = ()
-    is_declared: bool = False
-    """True if the manifest says whether all are of one moment."""
-
-    def is_after(self, log: MetadataLog, time_ms: int) -> bool:
-        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied. Where only the brokers' flags
-        show that, it does not count for a copy that was begun before `time_ms`: the controller may have run since. When an image of a
-        disk was copied shows nothing of when it was made."""
-        begun = self._begun(log)
-        if any(begin >= time_ms + CLOCKS_DIFFER_MS and not one.may_be_image for one, begin in begun):
-            return True
-        return self.at_rest and (self.is_declared or not any(begin < time_ms - CLOCKS_DIFFER_MS for _, begin in begun))
-
-    def is_before(self, log: MetadataLog, time_ms: int) -> bool:
-        """True if a copy may have been begun before `time_ms`, as far as the manifest gives its begin."""
-        return any(begin <= time_ms + CLOCKS_DIFFER_MS for _, begin in self._begun(log))
-
-    def _begun(self, log: MetadataLog) -> list[tuple[CopiedLogDir, int]]:
-        """The copies that have a metadata log, or are of its node, with their begins in ms."""
-        return [
-            (one, one.started_ms)
-            for one in self.copies
-            if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
-        ]
-
-
-def copy_moments(
-    manifest: Manifest | None, log_dirs: Iterable[LogDir], replicas: Iterable[ReplicaDir] = ()
-) -> CopyMoments:
-    """Copy times from the manifest, and whether the cluster was at rest: as the manifest says, else if every broker was stopped
-    cleanly before its copy was begun. A broker's flag shows that unless the manifest has the broker up; if the manifest shows
-    nothing, unless a checkpoint in the log dir contradicts it (C.2, "What a clean stop leaves")."""
-    copies = manifest.brokers if manifest is not None else ()
-    if manifest is not None and manifest.quiesced is not None:
-        return CopyMoments(manifest.quiesced, copies, is_declared=True)
-    brokers = [one for one in log_dirs if one.kind == "broker"]
-    at_rest = bool(brokers) and all(one.clean_shutdown for one in brokers)
-    if at_rest:
-        said = {one.path: _was_stopped(one, copies) for one in brokers}
-        doubtful = {path for path, stopped in said.items() if stopped is None}
-        at_rest = False not in said.values() and not any(
-            one.log_dir in doubtful and contradict_stop(one) for one in replicas
-        )
-    return CopyMoments(at_rest, copies)
-
-
-def _was_stopped(log_dir: LogDir, copies: Iterable[CopiedLogDir]) -> bool | None:
-    """True if the manifest shows that the broker of a log dir with the flag was down before its copy; None if it shows neither."""
-    entries = entries_around(log_dir.path, (one for one in copies if one.broker_id == log_dir.broker_id))
-    if kinds := {one.kind for one in entries} - {None}:
-        return not kinds & UP_KINDS
-    return True if any(one.started_ms is not None and one.finished_ms is not None for one in entries) else None
 
 
 class Applied(NamedTuple):
