@@ -52,7 +52,14 @@ from replica_audit.schema import (
     TruncationRow,
     VoterCopy,
 )
-from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
+from replica_audit.snapshot.log_dir_names import (
+    CLEANER_OFFSETS,
+    EPOCH_CHECKPOINT,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    METADATA_PARTITION,
+    RECOVERY_POINTS,
+)
 from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, NOT_CAPTURED
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, STATES
 from replica_audit.text import count
@@ -141,11 +148,11 @@ def _log_name(base_offset: int) -> str:
 def _side_files(directory: ReplicaDir, has_epochs: bool) -> Iterator[str]:
     """Names of files that every replica has, and that are missing or unreadable here."""
     files: Iterable[tuple[str, CheckpointFile, bool]] = (
-        ("leader-epoch-checkpoint", directory.epoch_file, has_epochs),
-        ("replication-offset-checkpoint", directory.high_watermark_file, True),
-        ("recovery-point-offset-checkpoint", directory.recovery_point_file, False),
-        ("log-start-offset-checkpoint", directory.log_start_file, False),
-        ("cleaner-offset-checkpoint", directory.cleaner_file, False),
+        (EPOCH_CHECKPOINT, directory.epoch_file, has_epochs),
+        (HIGH_WATERMARKS, directory.high_watermark_file, True),
+        (RECOVERY_POINTS, directory.recovery_point_file, False),
+        (LOG_STARTS, directory.log_start_file, False),
+        (CLEANER_OFFSETS, directory.cleaner_file, False),
     )
     for name, file, is_always_there in files:
         if file.is_unknown or (is_always_there and file.state == "missing"):
@@ -345,9 +352,9 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
     directory = facts.directory
     reference = case.reference
     comparison = case.comparison_of(facts)
-    known = loss.total is not None and (comparison is not None or facts is reference.facts)
-    held = loss.held.get(facts.key, Count()) if known else None
-    only_here = loss.only_here.get(facts.key, Count()) if known else None
+    held = only_here = None
+    if loss.total is not None and (comparison is not None or facts is reference.facts):
+        held, only_here = loss.copies.get(facts.key, (Count(), Count()))
     end = facts.log_end_offset if facts.end_is_known else None
     prefix = comparison.common_prefix_end if comparison else None
     return ReplicaRow(

@@ -13,13 +13,14 @@ from replica_audit.schema import PartitionStateRow, QuarantineRow
 from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import state_rows
+from replica_audit.snapshot.log_dir_names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 
 #: Field of `ReplicaDir` with the value of each `file` of `offset_checkpoints`.
 _CHECKPOINTS = {
-    "replication-offset-checkpoint": "high_watermark_checkpoint",
-    "recovery-point-offset-checkpoint": "recovery_point_checkpoint",
-    "log-start-offset-checkpoint": "log_start_checkpoint",
-    "cleaner-offset-checkpoint": "cleaner_checkpoint",
+    HIGH_WATERMARKS: "high_watermark_checkpoint",
+    RECOVERY_POINTS: "recovery_point_checkpoint",
+    LOG_STARTS: "log_start_checkpoint",
+    CLEANER_OFFSETS: "cleaner_checkpoint",
 }
 
 #: Tables with rows of copies and checkpoint lines only.

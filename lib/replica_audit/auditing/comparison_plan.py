@@ -154,8 +154,13 @@ def _from_log_start(facts: ReplicaFacts, log: ReplicaFacts | None) -> ReplicaFac
     if is_broken or not goes_on.intersection(last):
         return facts
     directory = facts.directory._replace(log_start_checkpoint=min(start, facts.log_end_offset))
-    begun = replica_facts(directory, facts.segments, known_epoch=facts.known_epoch, rot=facts.rot)
-    return replace(begun, was_down=facts.was_down, in_any_order=facts.in_any_order, is_live=facts.is_live)
+    return replace(
+        replica_facts(directory, facts.segments, rot=facts.rot),
+        is_live=facts.is_live,
+        was_down=facts.was_down,
+        in_any_order=facts.in_any_order,
+        known_epoch=facts.known_epoch,
+    )
 
 
 def _facts_of(
@@ -170,19 +175,21 @@ def _facts_of(
     found = []
     for directory, segments in sorted(copies, key=lambda copy: (copy[0].broker_id, copy[0].log_dir)):
         key = (directory.broker_id, directory.log_dir)
-        facts = replica_facts(
-            directory,
-            segments,
-            tiered=evidence.is_tiered,
-            killed=times.was_killed(*key),
-            is_live=times.was_live(*key),
-            known_epoch=known_epoch,
-            rot=rot.get(key, ()),
-        )
+        facts = replica_facts(directory, segments, tiered=evidence.is_tiered, rot=rot.get(key, ()))
         was_down = bool(evidence.options.quiesced) or times.was_down(facts, leadership)
         in_any_order = times.are_in_any_order(facts, was_down=was_down)
         is_left = times.has_left(*key) and not _is_offline(facts, leadership)
-        found.append(replace(facts, was_down=was_down, in_any_order=in_any_order, is_left=is_left))
+        found.append(
+            replace(
+                facts,
+                killed=times.was_killed(*key),
+                is_live=times.was_live(*key),
+                was_down=was_down,
+                in_any_order=in_any_order,
+                known_epoch=known_epoch,
+                is_left=is_left,
+            )
+        )
     return found
 
 

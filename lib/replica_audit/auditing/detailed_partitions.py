@@ -18,13 +18,11 @@ DETAILED = 2_000
 #: Maximum number of partitions that a text names one by one.
 NAMED = 40
 
-#: Of what `ranked` sorts by, the last one first.
-_KEYS: tuple[Callable[[PartitionRow], str | int], ...] = (
-    attrgetter("partition"),
-    attrgetter("topic"),
-    lambda row: -(row.lost_records or 0),
-    lambda row: -(row.lost_committed or 0),
+#: How grave a partition is, by what counts most first; the lower the graver.
+_GRAVITY: tuple[Callable[[PartitionRow], int], ...] = (
     lambda row: VERDICTS.index(row.verdict),
+    lambda row: -(row.lost_committed or 0),
+    lambda row: -(row.lost_records or 0),
 )
 
 
@@ -32,8 +30,10 @@ def ranked(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
     """Sort by worst verdict, then most committed records lost, then most records lost, then name."""
     found = list(partitions)
     # By one column after the other, the last one first: of many rows keys of all columns take more memory than they do.
-    for key in _KEYS:
-        found.sort(key=key)
+    found.sort(key=attrgetter("partition"))
+    found.sort(key=attrgetter("topic"))
+    for column in reversed(_GRAVITY):
+        found.sort(key=column)
     return found
 
 
@@ -49,7 +49,9 @@ def _gravest(in_order: list[PartitionRow], most: int | None) -> list[PartitionRo
     if most >= len(in_order):
         return in_order
     gravest = nsmallest(
-        most, enumerate(in_order), key=lambda one: (*_badness(one[1]), [-count for count in one[1].findings])
+        most,
+        enumerate(in_order),
+        key=lambda one: (*(of(one[1]) for of in _GRAVITY), *(-count for count in one[1].findings)),
     )
     return [row for _, row in sorted(gravest, key=itemgetter(0))]
 
@@ -60,7 +62,3 @@ def told_places(partitions: Sequence[PartitionRow]) -> frozenset[TopicPartition]
     in_order = ranked(partitions)
     told = (*_gravest(in_order, None), *in_order[:NAMED], *by_name)
     return frozenset(place_of(row) for row in told)
-
-
-def _badness(row: PartitionRow) -> tuple[int, int, int]:
-    return VERDICTS.index(row.verdict), -(row.lost_committed or 0), -(row.lost_records or 0)

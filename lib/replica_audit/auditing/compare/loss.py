@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replica_audit.auditing.compare.distinct_records import (
     Count,
     RecordRange,
+    Share,
     add_shares,
     count_cluster,
     overlapping,
@@ -37,11 +38,9 @@ class Loss:
     """None if unknown."""
     at_most: bool = False
     """True for upper bounds: some input gives offsets but no number of records."""
-    held: Mapping[CopyKey, Count] = field(default_factory=dict)
-    """Lost records held by each copy; several copies may hold the same."""
-    only_here: Mapping[CopyKey, Count] = field(default_factory=dict)
-    """Lost records that only this copy holds."""
-    holders: Mapping[int, tuple[Count, Count]] = field(default_factory=dict)
+    copies: Mapping[CopyKey, Share] = field(default_factory=dict)
+    """By copy; several copies may hold the same records."""
+    holders: Mapping[int, Share] = field(default_factory=dict)
     """By broker: lost records in its copies, and those that neither another broker nor remote storage has."""
 
 
@@ -66,12 +65,10 @@ def count_loss(
         return Loss(Count())
     at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons)
     counted = [count_cluster(cluster) for cluster in overlapping(pieces)]
-    copies = add_shares(one.copies for one in counted)
     return Loss(
         total=sum_counts(one.total for one in counted),
         at_most=at_most or any(one.at_most for one in counted),
-        held={key: held for key, (held, _) in copies.items()},
-        only_here={key: only_here for key, (_, only_here) in copies.items()},
+        copies=add_shares(one.copies for one in counted),
         holders={
             broker_id: share
             for broker_id, share in add_shares(one.brokers for one in counted).items()

@@ -164,7 +164,7 @@ def _is_twin(
 ) -> bool:
     """True if two batches of one identity have the same records, and their transactions the same outcome."""
     if (batch.crc, batch.size) != (other.crc, other.size) and (
-        reading is None or not _are_equal(*(_records(*side, reading) for side in ((batch, own), (other, reference))))
+        reading is None or not _are_equal(_records(batch, own, reading), _records(other, reference, reading))
     ):
         return False
     if not batch.attributes & TRANSACTIONAL:
@@ -190,7 +190,7 @@ def _are_equal(rows: NDArray[np.void], others: NDArray[np.void]) -> bool:
 def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
     """Marker type that ended a batch's transaction; None if it is open."""
     own = side.batches
-    rows = side.batches.rows
+    rows = own.rows
     ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
     marker = own.first(ends & (own.starts > batch.base_offset))
     return None if marker is None else _says(marker, side, reading)

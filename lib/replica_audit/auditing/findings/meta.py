@@ -27,6 +27,7 @@ from replica_audit.text import count, name_brokers, name_source, render_time, sa
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedElection
     from replica_audit.model import Leadership, PartitionState
@@ -123,30 +124,31 @@ def may_have_lost_unseen(case: Case) -> bool:
 def _lost_unseen(case: Case, election: Election) -> bool:
     """True if replicas still have records that an election left behind, but none of those that were in sync before, so that more was
     perhaps committed than any has."""
-    holders = {
-        item.follower.broker_id
-        for item in (*case.comparisons, *case.beside)
-        for run in item.runs
-        if run.cause is not None and run.batches and election in run.cause.elections
-    }
+    holders = {item.follower.broker_id for item, _ in _runs_left(case, election)}
     is_known = not holders or not election.had_all or not holders.isdisjoint(election.had_all)
     return not is_known and _lost_nothing(case, election) is None
 
 
+def _runs_left(case: Case, election: Election) -> Iterator[tuple[Comparison, DivergentRange]]:
+    """Runs that an election left behind, each with its comparison."""
+    for item in (*case.comparisons, *case.beside):
+        for run in item.runs:
+            if run.cause is not None and run.batches and election in run.cause.elections:
+                yield item, run
+
+
 def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool, str | None]:
-    """Runs that an election caused, by the name of the copy that has them; whether any of them will be truncated; and a clause on why
+    """`_runs_left`, by the name of the copy that has them; whether any of them will be truncated; and a clause on why
     the committed ones may not be lost, or None."""
     left: dict[str, list[DivergentRange]] = {}
     to_be_cut = False
     doubt = None
-    for item in (*case.comparisons, *case.beside):
+    for item, run in _runs_left(case, election):
         holder = name_holder(case, item) + (" had" if item.follower.is_earlier else " still has")
-        for run in item.runs:
-            if run.cause is not None and run.batches and election in run.cause.elections:
-                left.setdefault(holder, []).append(run)
-                to_be_cut = to_be_cut or not item.follower.is_about_to_go
-                if run.committed_records and doubt is None:
-                    doubt = why_undecided(case, item, run)
+        left.setdefault(holder, []).append(run)
+        to_be_cut = to_be_cut or not item.follower.is_about_to_go
+        if run.committed_records and doubt is None:
+            doubt = why_undecided(case, item, run)
     return left, to_be_cut, doubt
 
 

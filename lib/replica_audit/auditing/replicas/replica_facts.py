@@ -630,12 +630,10 @@ def replica_facts(
     segments: Sequence[SegmentSummary],
     *,
     tiered: bool = False,
-    killed: bool = False,
-    is_live: bool = False,
-    known_epoch: int | None = None,
     rot: Sequence[CorruptEpoch] = (),
 ) -> ReplicaFacts:
-    """Build the facts of `directory` from its scanned segments, in any order; `with_cleaning` adds what was compacted."""
+    """Build the facts of `directory` from its scanned segments, in any order; who knows its broker adds what that was doing, and
+    `with_cleaning` what was compacted."""
     ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
     if kind_of_copy(directory.path, directory.log_dir) == "current":
         ordered = tuple(_with_open_ends(ordered))
@@ -673,7 +671,4 @@ def replica_facts(
         has_epochs=any(segment.has_epochs for segment in ordered),
         epoch_starts=epoch_starts,
         rot=tuple(rot),
-        killed=killed,
-        is_live=is_live,
-        known_epoch=known_epoch,
     )
