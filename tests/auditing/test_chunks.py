@@ -226,7 +226,8 @@ def copy_of(broker: int, chunks: int, high_watermark: int | None = None, other: 
 def test_a_chunk_is_wanted_of_all_holders_or_of_none(copies, cut, wanted):
     """Every line of the table of `Candidates.chunks`; broker 1 leads, and broker 2 may be cut."""
     led = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2, 3))
-    candidates = Candidates(choose_reference(copies, led), tuple(copies), (), "fetch", tiered=False)
+    reference = choose_reference(copies, led, at_rest=False, is_later=lambda one, other: False)
+    candidates = Candidates(reference, tuple(copies), (), "fetch", tiered=False)
     cuts = {} if cut is None else {copies[0].key: {copies[1].key: cut}}
     vars(candidates)["cuts"] = CandidateCuts(cuts, {})
     assert {broker: chunks for (broker, _), chunks in candidates.chunks.items()} == wanted

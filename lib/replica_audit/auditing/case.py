@@ -16,7 +16,7 @@ from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.later_files import later_entry
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
+from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_older
 from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.literals import Need
     from replica_audit.model import Leadership, TopicPartition, TransactionState
-    from replica_audit.protocol.election import Election
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
@@ -229,7 +228,11 @@ class Case:
             return f"by its own epoch file the log of {here} begins at {begins} since it was copied, {since}"
         election = None if run.cause is None or not run.cause.clean else run.cause.election
         was_reached = proof.kind == "checkpoint" and int(proof.value) <= self.reference.facts.log_end_offset
-        if election is not None and was_reached and not self._lost_its_tail(election):
+        if (
+            election is not None
+            and was_reached
+            and not has_lost_tail(self.reference, self.replicas, election.leader_id)
+        ):
             return (
                 f"broker {election.leader_id}, which was elected cleanly, had lost the end of its log, or {here} was cut after its log "
                 f"was copied, {since}"
@@ -270,19 +273,12 @@ class Case:
         ):
             return committed, run.end_offset
         if cause.clean:
-            whole = run.is_uncommitted and not self._lost_its_tail(cause.election)
-            return committed, committed if whole else run.end_offset
+            winner = None if cause.election is None else cause.election.leader_id
+            is_whole = not has_lost_tail(self.reference, self.replicas, winner)
+            return committed, committed if run.is_uncommitted and is_whole else run.end_offset
         # A run of markers alone has no acknowledged record, so their number proves nothing.
         may_be = cause.promised_records > run.committed_records or not run.data_records
         return committed, run.end_offset if may_be else committed
-
-    def _lost_its_tail(self, election: Election | None) -> bool:
-        """True if the elected replica's log shows today that it lost its end."""
-        return election is not None and any(
-            is_tail_lost(self.reference, self.replicas, facts)
-            for facts in self.replicas
-            if facts.broker_id == election.leader_id
-        )
 
     def committed_tail(self, item: Comparison) -> int:
         """Offset up to which the tail of a copy that `is_lost_tail` was committed; the reference's end if none of it is proven

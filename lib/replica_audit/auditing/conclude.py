@@ -49,7 +49,7 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, RemoteSegment, TransactionState
-from replica_audit.protocol.election import elections, last_led
+from replica_audit.protocol.election import elections
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
@@ -201,12 +201,10 @@ def _is_leaders_log(
     facts = reference.facts
     if reference.is_replaced:
         return False
-    if leadership is None or reference.leader_id == facts.broker_id:
+    if leadership is None or reference.is_led:
         return True
     if reference.leader_id is None:
-        last = last_led(reference.history)
-        led_last = last is not None and last.leader_id == facts.broker_id
-        return led_last or leadership.named <= {one.broker_id for one in grouping.compared}
+        return leadership.named <= {one.broker_id for one in grouping.compared}
     led = reference.leader_epoch
     if led is None or leadership.leader_epoch is None:
         return False

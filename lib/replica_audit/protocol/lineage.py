@@ -43,9 +43,6 @@ class Lineage:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(self.entries)
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
     @property
     def latest_epoch(self) -> int | None:
         """Greatest epoch of the lineage; None when it is empty."""

@@ -58,19 +58,10 @@ def bounding_ends(
     replicas = (leader, *(item.follower for item in comparisons))
     here = {facts.broker_id for facts in replicas}
     members = {*(reference.isr or ()), *reference.elr}
-    # Where no source is newer than the logs, any assigned broker may lead in an unknown epoch.
-    assigned = () if reference.outdated is None else reference.outdated.replicas or ()
     found: list[LogEnd] = []
     open_ends: list[str] = []
-    if leader.broker_id in members or is_led(reference, leadership):
-        reason = why_open(leader, replicas, leadership) or why_down(leader, leadership)
-        if reason is None and (unseen := {*assigned} - here):
-            reason = f"the leadership given is older than the logs, and broker {min(unseen)}, of which no log is here, may lead"
-        if led_with_another_log(leader, leadership):
-            reason = f"the log of broker {leader.broker_id} is not the one with which it led last"
-        if reference.predates:
-            led = "led last" if reference.leader_id is None else f"began to lead in epoch {reference.leader_epoch}"
-            reason = f"the files of broker {leader.broker_id} were copied before it {led}"
+    if leader.broker_id in members or reference.is_led:
+        reason = _why_leader_is_open(reference, replicas, leadership)
         if reason is None:
             end = leader.log_end_offset
             found.append(
@@ -98,12 +89,25 @@ def bounding_ends(
     return found, open_ends
 
 
-def is_led(reference: Reference, leadership: Leadership | None) -> bool:
-    """True if the reference is the leader, was the last leader if there is none, or stands in for an unknown leader."""
-    if reference.leader_id == reference.facts.broker_id:
-        return True
-    last = None if reference.leader_id is not None or leadership is None else last_led(leadership.history)
-    return last is not None and last.leader_id == reference.facts.broker_id
+def _why_leader_is_open(
+    reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None
+) -> str | None:
+    """Reason, as a clause, why the leader may have had more than the reference's files show; None if it may not."""
+    leader = reference.facts
+    if reference.predates:
+        led = "led last" if reference.leader_id is None else f"began to lead in epoch {reference.leader_epoch}"
+        return f"the files of broker {leader.broker_id} were copied before it {led}"
+    if led_with_another_log(leader, leadership):
+        return f"the log of broker {leader.broker_id} is not the one with which it led last"
+    if reason := why_open(leader, replicas, leadership) or why_down(leader, leadership):
+        return reason
+    # Where no source is newer than the logs, any assigned broker may lead in an unknown epoch.
+    assigned = () if reference.outdated is None else reference.outdated.replicas or ()
+    if unseen := {*assigned} - {facts.broker_id for facts in replicas}:
+        return (
+            f"the leadership given is older than the logs, and broker {min(unseen)}, of which no log is here, may lead"
+        )
+    return None
 
 
 def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
@@ -196,7 +200,7 @@ def recorded_marks(
     | is any other, or the reference | yes |
     """
     leader = reference.facts
-    led = is_led(reference, leadership)
+    led = reference.is_led
     clean = CleanElections.of(() if leadership is None else leadership.history)
     last_epoch = None if leadership is None else leadership.leader_epoch
     latest = reference.complete(leader.lineage).latest_epoch

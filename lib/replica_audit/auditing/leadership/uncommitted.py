@@ -10,7 +10,7 @@ from replica_audit.auditing.compare.comparison import Tail
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.leadership.election_causes import past_elections
 from replica_audit.auditing.leadership.high_watermark_bounds import why_open
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.auditing.replicas.lost_tails import has_lost_tail
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
 
@@ -161,7 +161,8 @@ class _History(NamedTuple):
         had = [self.past.had(one.leader_epoch, batch.base_offset, batch.epoch) for one in since]
         for number, one in enumerate(since):
             # A replica that had not followed that leader yet may have led next, and committed them.
-            if had[number] is False and not any(had[number:]) and self._is_whole(one.leader_id):
+            is_first = had[number] is False and not any(had[number:])
+            if is_first and not has_lost_tail(self.reference, self.replicas, one.leader_id):
                 return (
                     f"broker {one.leader_id} did not have them when it was cleanly elected in epoch {one.leader_epoch}"
                 )
@@ -183,14 +184,6 @@ class _History(NamedTuple):
         if self.past.had(last.leader_epoch, batch.base_offset, batch.epoch):
             return None
         return f"broker {last.leader_id} led in epoch {last.leader_epoch} since, and nothing shows that it had them"
-
-    def _is_whole(self, broker_id: int) -> bool:
-        """True if no replica of the broker shows that it lost its end."""
-        return not any(
-            is_tail_lost(self.reference, self.replicas, facts)
-            for facts in self.replicas
-            if facts.broker_id == broker_id
-        )
 
     def _should_have(self, epoch: int) -> bool:
         """True if the reference has everything committed in an epoch, provided that no election since lost any.

@@ -35,9 +35,7 @@ def is_compacted_now(leadership: Leadership | None) -> bool | None:
     return False if leadership.configs or leadership.history else None
 
 
-def with_cleaning(
-    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
-) -> list[ReplicaFacts]:
+def with_cleaning(copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool) -> list[ReplicaFacts]:
     """Give each copy of a partition the progress of its own cleaner and of the others'.
 
     `at_rest`: all copies are of one moment, so that no cleaner advanced between the copies of a checkpoint and of the segments.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from replica_audit.batch_header import or_absent
@@ -28,6 +28,11 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
         (max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0
     )
     return checkpoint > reached or not _may_have_been_cut(reference, others, facts)
+
+
+def has_lost_tail(reference: Reference, replicas: Collection[ReplicaFacts], broker_id: int | None) -> bool:
+    """True if a replica of this broker `is_tail_lost`."""
+    return any(is_tail_lost(reference, replicas, facts) for facts in replicas if facts.broker_id == broker_id)
 
 
 def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> int | None:

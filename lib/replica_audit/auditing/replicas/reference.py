@@ -51,6 +51,14 @@ class Reference:
     fenced_since: Mapping[int, int] = field(default_factory=dict)
     """`Leadership.fenced_since` of the given leadership."""
 
+    @property
+    def is_led(self) -> bool:
+        """True if the reference is the leader, was the last leader if there is none, or stands in for an unknown leader."""
+        if self.leader_id is not None:
+            return self.leader_id == self.facts.broker_id
+        last = last_led(self.history)
+        return last is not None and last.leader_id == self.facts.broker_id
+
     def is_before(self, leader_epoch: int | None) -> bool:
         """True if records of that epoch are of a later leader than the reference is known to be: its source is older than the
         logs, or it was elected without them."""
@@ -91,16 +99,12 @@ class Reference:
 _UNSAID = Leadership("", -1, "inferred")
 
 
-def _never_later(one: ReplicaFacts, other: ReplicaFacts) -> bool:
-    return False
-
-
 def choose_reference(
     replicas: Sequence[ReplicaFacts],
     leadership: Leadership | None,
     *,
-    at_rest: bool = False,
-    is_later: Callable[[ReplicaFacts, ReplicaFacts], bool] = _never_later,
+    at_rest: bool,
+    is_later: Callable[[ReplicaFacts, ReplicaFacts], bool],
 ) -> Reference | None:
     """The leader where it is known and its files are here, else the best of the others; None without replicas.
 
