@@ -72,6 +72,15 @@ def test_a_log_start_above_the_high_watermark_checkpoint():
             assert told[0].evidence[0].value == "12" and paths(told[0]) == {(2, f"broker-2/{MARK}")}
 
 
+def test_a_log_start_above_the_checkpoint_and_above_what_is_shown_of_the_log():
+    """The log may reach the start, so only the checkpoint is below it."""
+    shown = segment(13, 40, (2, 13), unproven=("rest",))
+    late = log(2, (2, 13), segments=[shown], log_start_checkpoint=50, high_watermark_checkpoint=45)
+    (told,) = found(chk.judge(case(log(1, *LINEAGE), compared(late))), "CHK-START-ABOVE-HW")
+    assert told.message.endswith("log start 50 is above the checkpointed high watermark 45")
+    assert told.evidence[0].value == "45" and paths(told) == {(2, f"broker-2/{MARK}")}
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_a_partition_without_an_entry_in_a_file_that_has_others(state):
     """Where the whole file is not there, that is told of the log dir, once."""

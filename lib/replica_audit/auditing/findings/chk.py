@@ -34,24 +34,23 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _start_above(facts: ReplicaFacts) -> Iterator[Finding]:
-    checkpoint = facts.directory.high_watermark_checkpoint
-    start, end = facts.log_start_offset, facts.log_end_offset
+    """CHK-START-ABOVE-HW for a log start above the log's own end, else for one above the checkpointed high watermark."""
+    directory = facts.directory
+    checkpoint = directory.high_watermark_checkpoint
+    start = facts.log_start_offset
     here = f"broker {facts.broker_id}: log start {start} is above"
-    file = facts.directory.high_watermark_file.path
-    text = None if checkpoint is None or start <= checkpoint else f"{here} the checkpointed high watermark {checkpoint}"
-    if start > end and not facts.end_is_open:
-        file = facts.directory.log_start_file.path
+    if start > facts.log_end_offset and not facts.end_is_open:
         text = (
-            f"{here} the end of its own log, {end}: the log lost its end, or was copied before that was written; what it has from {start} on "
-            f"is not here, and a start of the broker with these files begins the log anew at {start}"
+            f"{here} the end of its own log, {facts.log_end_offset}: the log lost its end, or was copied before that was written; what it has "
+            f"from {start} on is not here, and a start of the broker with these files begins the log anew at {start}"
         )
-    if text is not None:
-        yield finding(
-            CHK_START_ABOVE_HW,
-            text,
-            broker_id=facts.broker_id,
-            evidence=[_file(facts, file, str(checkpoint if start <= end else start))],
-        )
+        place = _file(facts, directory.log_start_file.path, str(start))
+    elif checkpoint is not None and start > checkpoint:
+        text = f"{here} the checkpointed high watermark {checkpoint}"
+        place = _file(facts, directory.high_watermark_file.path, str(checkpoint))
+    else:
+        return
+    yield finding(CHK_START_ABOVE_HW, text, broker_id=facts.broker_id, evidence=[place])
 
 
 def _unusable(facts: ReplicaFacts) -> Iterator[Finding]:
