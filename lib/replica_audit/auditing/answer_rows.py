@@ -335,16 +335,16 @@ def _promised_dropped(case: Case) -> int | None:
 def _role(case: Case, facts: ReplicaFacts) -> Role:
     if facts is case.reference.facts:
         return "leader" if facts.broker_id == case.reference.leader_id else "reference"
-    aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
-    others: dict[Role, tuple[ReplicaFacts, ...]] = {
-        "foreign": case.foreign,
-        "earlier": tuple(one for one in case.duplicates if one.is_earlier),
-        "duplicate": case.duplicates,
-        "set_aside": aside,
-    }
-    role = next((role for role, copies in others.items() if any(facts is one for one in copies)), None)
-    if role is not None:
-        return role
+    others: tuple[tuple[Role, tuple[ReplicaFacts, ...]], ...] = (
+        ("foreign", case.foreign),
+        ("earlier", tuple(one for one in case.duplicates if one.is_earlier)),
+        ("duplicate", case.duplicates),
+        ("set_aside", case.set_aside),
+        ("set_aside", tuple(item.follower for item, _ in case.strangers)),
+    )
+    for role, copies in others:
+        if any(facts is one for one in copies):
+            return role
     return next((kind for kind in PUT_ASIDE if kind == facts.kind), "compared")
 
 

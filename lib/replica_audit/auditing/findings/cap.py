@@ -167,19 +167,19 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             what = "is in sync"
         else:
             what = "is assigned" if broker_id in named else "had a replica"
-        left = (facts for facts in (*case.replicas, *case.duplicates) if facts.is_left)
-        others = [facts.directory.path for facts in left if facts.broker_id == broker_id]
+        copies = (facts for facts in (*case.replicas, *case.duplicates) if facts.broker_id == broker_id)
+        others = [facts.directory.path for facts in copies if facts.is_left]
         text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
         if others:
             text = (
                 f"broker {broker_id} {what}, and by the manifest it ran with an empty log directory, so that it has another log than "
                 f"{listed(others)} on its other disk"
             )
+        if why is not None:
+            text += f"; {WHY_NEEDED[why]}, so it may hold committed records that no replica here has"
         yield finding(
             CAP_MISSING_REPLICA,
-            text
-            if why is None
-            else f"{text}; {WHY_NEEDED[why]}, so it may hold committed records that no replica here has",
+            text,
             severity="medium" if why or in_sync or leads else "info",
             verdict="INCONCLUSIVE" if why else None,
             broker_id=broker_id,
@@ -231,7 +231,7 @@ def _indexes_without_log(facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Finding:
-    where = f"{name_offsets(min(bases), end)}" if end is not None else f"offsets from {min(bases)} on"
+    where = f"offsets from {min(bases)} on" if end is None else name_offsets(min(bases), end)
     return finding(
         CAP_MISSING_SEGMENT,
         f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; {where} cannot be compared",

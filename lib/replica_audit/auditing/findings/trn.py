@@ -68,9 +68,10 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     if not cut_runs or shared_to >= checkpoint:
         return
     below = [run for run in cut_runs if run.start_offset < checkpoint]
-    doubts = {run.start_offset: why for run in below or cut_runs if (why := case.why_later(item, run))}
+    at_stake = below or cut_runs
+    doubts = {run.start_offset: why for run in at_stake if (why := case.why_later(item, run))}
     # One run that is lost for sure is enough.
-    later = next(iter(doubts.values())) if len(doubts) == len(below or cut_runs) else None
+    later = next(iter(doubts.values())) if len(doubts) == len(at_stake) else None
     # A leader that had written in its epoch before its copy was begun had all that lies below.
     had_led = any(case.tail.was_written_before_copy(one) for one in case.comparisons)
     is_whole = case.tail.one_moment or case.evidence.was_at_rest or case.tail.state == "down" or had_led

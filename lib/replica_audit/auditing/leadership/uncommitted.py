@@ -11,6 +11,7 @@ from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.leadership.election_causes import past_elections
 from replica_audit.auditing.leadership.high_watermark_bounds import why_open
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail
+from replica_audit.batch_header import or_absent
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
 
@@ -95,7 +96,7 @@ def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | No
 def _is_later_known(reference: Reference, leadership: Leadership) -> bool:
     """True if the reference's log has an epoch later than the history."""
     latest = max((state.leader_epoch for state in leadership.history), default=-1)
-    return (reference.facts.last_leader_epoch or -1) > latest
+    return or_absent(reference.facts.last_leader_epoch) > latest
 
 
 def with_uncommitted_tails(
