@@ -138,6 +138,9 @@ SEEN = REMOTE_BASES[3:]
 
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read records that are not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
+#: Kinds of groups: each member of a consumer group (of Kafka Streams too) reads partitions of its own, those of a share group
+#: share them record by record (KIP-932).
+GroupKind = Literal["consumer", "share"]
 
 #: Formats of salvaged records, in the order in which they are written, and encodings of their bytes in JSON.
 RECORD_FORMS = ("jsonl", "parquet", "segments")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from replica_audit.literals import (
     DamageKind,
     FileState,
+    GroupKind,
     IrregularityKind,
     LeadershipSource,
     Occasion,
@@ -241,18 +242,21 @@ class TransactionState(NamedTuple):
 
 
 class GroupOffset(NamedTuple):
-    """The offset that a consumer group committed last for a partition (Kafka `OffsetAndMetadata`)."""
+    """The offset that a consumer group committed last for a partition (Kafka `OffsetAndMetadata`), or that a share group has
+    reached."""
 
     group: str
     topic: str
     partition: int
     committed_offset: int
-    """The next one that the group reads."""
+    """The next one that the group reads; of a share group the end of the records that it is done with."""
     leader_epoch: int | None
-    """Leader epoch of the last record that the group read; None if its client gave none (KIP-320)."""
+    """Leader epoch of the last record that the group read, None if its client gave none (KIP-320); of a share group that of the
+    leader that gave it the records."""
     committed_ms: int
     topic_id: str | None = None
     """Set since 4.1 if the client gave it; None if unknown."""
+    kind: GroupKind = "consumer"
 
 
 class RemoteSegment(NamedTuple):

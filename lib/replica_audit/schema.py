@@ -18,6 +18,7 @@ from replica_audit.literals import (
     Confidence,
     FollowerVerdict,
     GroupEffect,
+    GroupKind,
     LeadershipSource,
     MetadataStanding,
     NamedBy,
@@ -483,20 +484,24 @@ class ElectionRow(NamedTuple):
 
 
 class GroupOffsetRow(NamedTuple):
-    """A consumer group's last commit for a partition, and its position on the leader's log."""
+    """A consumer group's last commit for a partition, or how far a share group has come there, and its position on the
+    leader's log."""
 
     group: str
     topic: str
     partition: Int
     committed_offset: int
+    """of a share group the end of the records that it has acknowledged or given up"""
     leader_epoch: Int | None
-    """of the last record that the group read; null if its client does not say"""
+    """of the last record that the group read, null if its client does not say; of a share group that of the leader that gave
+    it the records"""
     committed_ms: int
     effect: GroupEffect | None
     """unaffected, past_end, epoch_differs: past the divergence inside the leader's log, or read_lost: valid, above lost
     records; null for an offset of an earlier topic of that name"""
     parted_at: int | None
     """offset at which the records it read and the leader's log part"""
+    kind: GroupKind = "consumer"
 
 
 class RemoteSegmentRow(NamedTuple):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.captures_with_more import with_groups
+from tests.support.captures_with_more import with_groups, with_share_groups
 from tests.support.made_cases import case, log
 from tests.support.report_rows import tables_of
 
@@ -110,6 +110,41 @@ def test_groups_of_a_real_unclean_election(tmp_path: Path) -> None:
         ("GRP-READ-LOST", 2, "info", "proven", "1 consumer group stands past lost records, which begin at offset 50"),
     ]  # fmt: skip
     assert "private" not in json.dumps([dict(results.audit), tables_of(results)])
+
+
+def test_share_groups_of_a_real_unclean_election(tmp_path: Path) -> None:
+    """As above. A share group stays past the end, and is given nothing, until the log has grown past its offset."""
+    groups = (("past", "ledger", 0, 70, 0), ("inside", "ledger", 0, 45, 0), ("back", "ledger", 0, 52, 1))
+    snapshot = with_share_groups("diverged-unclean", tmp_path / "s", *groups)
+    later = 3_600_000_000_000
+    results = audit_all(
+        str(with_groups("diverged-unclean", snapshot, ("audit", "ledger", 0, 70, 0, later))),
+        Settings(topics=("ledger",)),
+    )
+    effects = {(row["group"], row["kind"]): row["effect"] for row in results.rows("group_offsets")}
+    assert effects == {
+        ("audit", "consumer"): "past_end",
+        ("past", "share"): "past_end",
+        ("inside", "share"): "epoch_differs",
+        ("back", "share"): "read_lost",
+    }
+    told = {row["code"]: row for row in results.rows("findings") if row["code"].startswith("GRP")}
+    assert told["GRP-PAST-END"]["message"] == (
+        "1 consumer group and 1 share group stand past the end of the log of broker 1, 52: audit at 70, past at 70; the two "
+        "versions part at offset 34"
+    )
+    assert told["GRP-PAST-DIVERGENCE"]["message"].startswith("1 share group stands inside the log of broker 1")
+    assert told["GRP-PAST-DIVERGENCE"]["evidence"][0]["text"] == (
+        f"group inside reached 45 at {later} ms, after records of a leader of epoch 0"
+    )
+
+
+def test_the_epoch_of_a_share_groups_leader_may_have_no_records() -> None:
+    """After two losses: it read up to 30 from a leader of epoch 2 that has written nothing yet."""
+    one = GroupOffset("g", "orders", 0, 30, 2, 0, kind="share")
+    lineage = Lineage(((0, 0), (1, 20), (3, 30)))
+    found = group_position(one, lineage, 40, LOST, one_moment=False)
+    assert (found.effect, found.parted_at) == ("read_lost", 20)
 
 
 def test_an_election_counts_the_groups_that_each_candidate_hits(tmp_path: Path) -> None:

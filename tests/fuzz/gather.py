@@ -73,8 +73,12 @@ def gather() -> Iterator[tuple[str, bytes]]:
     for name, path in (("config_yaml", "conf/audit.yaml"), ("suites_yaml", "conf/quality.yaml")):
         yield from ((name, one) for one in _pieces((ROOT / path).read_bytes(), TARGETS[name].greatest))
     yield from ((name, text.encode()) for name, texts in WRITTEN.items() for text in texts)
-    log = base64.b64decode((ROOT / "tests/snapshot/consumer_offsets/kafka-4.3.1.log.b64").read_bytes())
-    yield from (("consumer_offsets", entry) for entry in entries_of(log))
+    for name, path in (
+        ("consumer_offsets", "consumer_offsets/kafka-4.3.1.log.b64"),
+        ("share_state", "share_state/kafka-4.3.1-1.log.b64"),
+    ):
+        log = base64.b64decode((ROOT / "tests/snapshot" / path).read_bytes())
+        yield from ((name, entry) for entry in entries_of(log))
     yield from (("snapshot", change) for change in first_changes())
     for stored, head in (compressed(bytes(range(200))), compressed(b"x", 7), (b"x" * 30, manifest(30, encryption={}))):
         yield "remote_chunks", head + b"\n" + stored

@@ -68,6 +68,7 @@ from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import read_listings
 from replica_audit.snapshot.replica_progress import plan_progress, read_progress
 from replica_audit.snapshot.segment_sources import summarise_source
+from replica_audit.snapshot.share_state import SHARE_OFFSETS
 from replica_audit.snapshot.stand_ins import UnownedError, read_dumped_path
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 from replica_audit.snapshot.transaction_log import read_transaction_states
@@ -377,6 +378,7 @@ TARGETS: dict[str, Target] = {
     "metadata_snapshot": Target(_metadata("00000000000000000042-0000000001.checkpoint"), (), 2560, 1, runs=30000),
     "quorum_state": Target(_quorum_state, (), 256, runs=30000),
     "consumer_offsets": Target(_internal(GROUP_OFFSETS), (), 1024, 2, runs=30000),
+    "share_state": Target(_internal(SHARE_OFFSETS), (), 1024, 2, runs=30000),
     "remote_log": Target(_internal(REMOTE_SEGMENTS), (), 1024, 2, runs=30000),
     "remote_listing": Target(_remote_listing, (), 1024),
     "remote_chunks": Target(_chunks, (FormatError, OSError), 1536, 2, runs=30000),

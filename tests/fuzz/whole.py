@@ -25,6 +25,7 @@ from replica_audit.errors import ReplicaAuditError
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ("hw-truncation-divergence", "last-replica-standing", "kip279-1-before")
+_SHARES = ROOT / "tests" / "snapshot" / "share_state" / "kafka-4.3.1-1.log.b64"
 _OFFSETS = ROOT / "tests" / "snapshot" / "consumer_offsets" / "kafka-4.3.1.log.b64"
 LOG = "00000000000000000000.log"
 _MOST_CHANGES = 6
@@ -71,6 +72,7 @@ def snapshots() -> tuple[Files, ...]:
             f"{clock} [Partition orders-0 broker=1] ISR updated to 1,2\n{clock} Truncating to offset 3 (orders-0)\n"
         ).encode(),
         f"broker-2/__consumer_offsets-0/{LOG}": base64.b64decode(_OFFSETS.read_bytes()),
+        f"broker-2/__share_group_state-0/{LOG}": base64.b64decode(_SHARES.read_bytes()),
         f"controller-9/__cluster_metadata-0/{LOG}": metadata_log.batch(0, records),
         "controller-9/__cluster_metadata-0/quorum-state": b'{"leaderId": 9, "currentVoters": [{"voterId": 9}]}',
     }

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES, truth
+from tests.support.share_groups import share_key, share_update
+
+_LATER_MS = 3_600_000_000_000
 
 
 def with_logs(capture: str, path: Path, place="logs/broker-{}/server.log") -> Path:
@@ -20,9 +23,24 @@ def with_logs(capture: str, path: Path, place="logs/broker-{}/server.log") -> Pa
     return path
 
 
+def with_share_groups(capture: str, path: Path, *groups: tuple[str, str, int, int, int]) -> Path:
+    """A capture whose share coordinators' log has (group, topic, partition, offset, epoch of the leader)."""
+    shutil.copytree(FIXTURES / capture, path, dirs_exist_ok=True)
+    records = []
+    for group, topic, partition, offset, epoch in groups:
+        said = next(path.glob(f"broker-*/{topic}-{partition}/partition.metadata")).read_text()
+        topic_id = said.rpartition("topic_id:")[2].strip()
+        records.append(Record(share_key(1, group, topic_id, partition), share_update(epoch, offset), _LATER_MS))
+    for log_dir in path.glob("broker-*"):
+        folder = log_dir / "__share_group_state-0"
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(encode_batch(0, tuple(records), 9))
+    return path
+
+
 def with_groups(capture: str, path: Path, *groups: tuple[str, str, int, int, int, int], note: str = "") -> Path:
     """A capture whose coordinators' log has (group, topic, partition, offset, epoch, ms)."""
-    shutil.copytree(FIXTURES / capture, path)
+    shutil.copytree(FIXTURES / capture, path, dirs_exist_ok=True)
     records = []
     for group, topic, partition, offset, epoch, ms in groups:
         key = struct.pack(">h", 1) + b"".join(struct.pack(">h", len(t)) + t.encode() for t in (group, topic))

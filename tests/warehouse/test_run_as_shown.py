@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.support.answering_brokers import write_observed
-from tests.support.captures_with_more import with_groups, with_logs
+from tests.support.captures_with_more import with_groups, with_logs, with_share_groups
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
@@ -122,6 +122,13 @@ def test_of_consumer_groups(tmp_path: Path) -> None:
     assert ran.results.rows("lost_producers")
     effects = [row["effect"] for row in ran.results.rows("group_offsets")]
     assert effects == ["past_end", "epoch_differs", "unaffected"]
+
+
+def test_of_share_groups(tmp_path: Path) -> None:
+    groups = [("tasks", "ledger", 0, 70, 0), ("sound", "ledger", 1, 5, 0)]
+    ran = _alike(with_share_groups("diverged-unclean", tmp_path / "s", *groups), tmp_path / "warehouse")
+    said = [(row["group"], row["partition"], row["kind"], row["effect"]) for row in ran.results.rows("group_offsets")]
+    assert said == [("tasks", 0, "share", "past_end"), ("sound", 1, "share", "unaffected")]
 
 
 def test_of_offsets_that_cannot_be_decoded(tmp_path: Path) -> None:

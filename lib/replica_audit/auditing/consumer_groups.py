@@ -71,7 +71,8 @@ def group_position(
     if answer is not None and offset.leader_epoch != lineage.latest_epoch:
         # For an epoch that the log never had, Kafka answers with the one before it, which a client may take for agreement. If
         # nothing is lost below the offset, that epoch had no records: a group that started at the log's end may commit it.
-        is_foreign = answer[0] != offset.leader_epoch and first is not None
+        # That of a share group may have no records, whatever is lost.
+        is_foreign = answer[0] != offset.leader_epoch and first is not None and offset.kind == "consumer"
         if answer[1] < at or is_foreign:
             parted = min(answer[1], at)
             if is_foreign and first is not None:
@@ -145,4 +146,4 @@ def group_rows(positions: Iterable[Position]) -> Iterator[GroupOffsetRow]:
     for one in positions:
         at = one.offset
         said = at.committed_offset, at.leader_epoch, at.committed_ms
-        yield GroupOffsetRow(at.group, at.topic, at.partition, *said, one.effect, one.parted_at)
+        yield GroupOffsetRow(at.group, at.topic, at.partition, *said, one.effect, one.parted_at, at.kind)

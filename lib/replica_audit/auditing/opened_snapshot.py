@@ -59,6 +59,7 @@ from replica_audit.snapshot.log_dir_names import (
 from replica_audit.snapshot.remote_log_metadata import read_remote_logs
 from replica_audit.snapshot.remote_store import StoredSegments, read_store
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
+from replica_audit.snapshot.share_state import SHARE_OFFSETS, name_topics
 from replica_audit.snapshot.spread_discovery import Spreading
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import read_latest_states
@@ -356,7 +357,10 @@ class OpenedSnapshot:
         _read_broker_logs(snapshot, inventory, known, unplaced)
         log_dirs = _broker_log_dirs(inventory)
         groups, unread = GROUP_OFFSETS.read_all(snapshot, log_dirs)
-        unplaced += unread
+        shared, unread_shares = SHARE_OFFSETS.read_all(snapshot, log_dirs)
+        unplaced += [*unread, *unread_shares]
+        topics_of = {one.topic_id: one.topic for one in inventory.copies if one.topic_id is not None}
+        groups = [*groups, *name_topics(shared, topics_of)]
         if inventory.observation is not None:
             groups = [*groups, *inventory.observation.committed_offsets()]
         for one in groups:

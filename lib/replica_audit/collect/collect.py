@@ -87,7 +87,7 @@ OF_LOG_DIR = (
 OF_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
 METADATA = "__cluster_metadata"
 #: Kafka's own topics whose records the audit reads.
-WHOLE = (METADATA, "__consumer_offsets", "__transaction_state", "__remote_log_metadata")
+WHOLE = (METADATA, "__consumer_offsets", "__share_group_state", "__transaction_state", "__remote_log_metadata")
 
 #: The CRC-32C of b"123456789".
 KNOWN = 0xE3069283

@@ -58,7 +58,8 @@ def tell_group(group: HitGroup, reference_id: int | None) -> str:
         "read_lost": f"valid on {log}, above lost records",
         "unaffected": f"unaffected on {log}",
     }
-    clauses = [f"committed {row.committed_offset}", where.get(row.effect or "", "of an earlier topic of this name")]
+    came = "reached" if row.kind == "share" else "committed"
+    clauses = [f"{came} {row.committed_offset}", where.get(row.effect or "", "of an earlier topic of this name")]
     if row.parted_at is not None:
         clauses.append(f"parted at {row.parted_at}")
     if group.hit_by:

@@ -44,6 +44,7 @@ from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.packed_replicas import pack_replicas
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import read_listings
+from replica_audit.snapshot.share_state import SHARE_OFFSETS
 from replica_audit.snapshot.spread_discovery import DirReader, DirStretch, PackedDirs
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
@@ -251,7 +252,7 @@ def _scan(
             )
             rows["quarantine"] += unused
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
-        for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
+        for topic in (GROUP_OFFSETS, SHARE_OFFSETS, REMOTE_SEGMENTS):
             rows["quarantine"] += topic.check_all(snapshot, log_dirs, partial(map_each, executor))
         rows["quarantine"] += read_listings(snapshot)[1]
     finally:

@@ -36,6 +36,7 @@ from replica_audit.snapshot.observed import observed_offsets
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.remote_log_metadata import RemoteLogs, read_remote_logs
 from replica_audit.snapshot.remote_store import open_remote_store, read_listings
+from replica_audit.snapshot.share_state import SHARE_OFFSETS, name_topics
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import read_latest_states
 from replica_audit.text import now
@@ -198,6 +199,7 @@ class IngestedSource:
         """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written under `audit_id`."""
         self._warehouse, self._ingested, self._audit_id = warehouse, ingested, audit_id
         self._log_dirs: Collection[str] = ()
+        self._topics: Mapping[str, str] = {}
         self._unread_in_store: list[QuarantineRow] = []
         self.reader = TableReader(
             options,
@@ -226,7 +228,7 @@ class IngestedSource:
         check_committed(warehouse, self._ingested, index.counts)
         check_large(warehouse, self._ingested, ("batches", PROGRESS, LOG_EVENTS), self._ingested.snapshot_id)
         check_batch_files(self.reader.batches, index.batch_files)
-        self._log_dirs = index.log_dirs
+        self._log_dirs, self._topics = index.log_dirs, index.topics
         known = {one.place: one for one in index.partitions}
         known.update((place, IndexedPartition(place)) for place in timelines.keys() - known.keys())
         self.reader = replace(self.reader, committed=CommittedRows.of(warehouse, self.cluster_id, known))
@@ -251,7 +253,8 @@ class IngestedSource:
             # Unreadable parts are in quarantine since the ingest.
             each: Each = partial(map_each, executor)
             committed, _ = GROUP_OFFSETS.read_all(snapshot, self._log_dirs, each)
-            offsets = [*committed, *observed_offsets(snapshot.read_bytes)]
+            shared, _ = SHARE_OFFSETS.read_all(snapshot, self._log_dirs, each)
+            offsets = [*committed, *name_topics(shared, self._topics), *observed_offsets(snapshot.read_bytes)]
             logs, _ = read_remote_logs(snapshot, self._log_dirs, self._remote_logs, each)
         groups, remote = by_place(offsets), by_place(logs.segments)
         stored = self._stored(known, remote)

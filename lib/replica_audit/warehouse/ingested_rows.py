@@ -125,6 +125,8 @@ class EvidenceIndex:
     """Log dirs with a current copy of a partition."""
     batch_files: frozenset[str]
     """Files of the table `batches` that segments with batches name."""
+    topics: Mapping[str, str]
+    """Names of the topics by their ids, as far as directories tell them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class EvidenceRows:
         batch_files: set[str] = set()
         # Arrow makes another text for every row.
         topics: dict[str, str] = {}
+        named: dict[str, str] = {}
         files: dict[tuple[str, ...], tuple[str, ...]] = {}
         for table in EVIDENCE_TABLES:
             names = _INDEXED.get(table, ())
@@ -169,6 +172,7 @@ class EvidenceRows:
                         found[key] = IndexedPartition(TopicPartition(topics.setdefault(topic, topic), partition))
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
+                    named.update(_topics_by_id(rows))
                 if table == SEGMENTS:
                     counted = arrow_to_numbers(rows["batch_count"], 0)
                     filled = rows.filter(numbers_to_arrow(counted > 0))
@@ -181,7 +185,7 @@ class EvidenceRows:
                         found[key] = known._replace(
                             batch_count=known.batch_count + more, segment_files=files.setdefault(paths, paths)
                         )
-        return EvidenceIndex(sorted(found.values()), counts, frozenset(log_dirs), frozenset(batch_files))
+        return EvidenceIndex(sorted(found.values()), counts, frozenset(log_dirs), frozenset(batch_files), named)
 
     def read(
         self, places: Sequence[TopicPartition], segment_files: Collection[str]
@@ -213,9 +217,20 @@ def unplaced_rows(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> li
     return [row for rows in unplaced for row in arrow_to_rows(rows, QuarantineRow)]
 
 
-_INDEXED = {"replica_dirs": ("path", "log_dir"), SEGMENTS: ("batch_count", "batch_file")}
+_INDEXED = {"replica_dirs": ("path", "log_dir", "topic_id"), SEGMENTS: ("batch_count", "batch_file")}
 #: Rows that are Python objects at a time.
 _STEP = 1 << 16
+
+
+def _topics_by_id(rows: pa.Table) -> dict[str, str]:
+    names = rows["topic"].combine_chunks().dictionary_encode()
+    ids = rows["topic_id"].combine_chunks().dictionary_encode()
+    known = ids.indices.is_valid()
+    pairs = np.stack([arrow_to_numbers(one.indices.filter(known)) for one in (ids, names)])
+    return {
+        ids.dictionary[topic_id].as_py(): names.dictionary[name].as_py()
+        for topic_id, name in np.unique(pairs, axis=1).T.tolist()
+    }
 
 
 def _current_log_dirs(rows: pa.Table) -> set[str]:

@@ -1,11 +1,13 @@
-"""Consumer groups whose position does not match the log they read (GRP-*), by the effects from `auditing.consumer_groups`."""
+"""Consumer groups and share groups whose position does not match the log they read (GRP-*), by the effects from `auditing.consumer_groups`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
+from replica_audit.literals import GroupKind
 from replica_audit.schema import Evidence
 from replica_audit.text import count, verb
 
@@ -43,14 +45,15 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _finding(code: Code, found: Sequence[Position], where: str) -> Finding:
-    groups = sorted({one.offset.group for one in found})
-    stands = verb(len(groups), "stands", "stand")
+    groups = Counter(kind for kind, _ in {(one.offset.kind, one.offset.group) for one in found})
+    who = " and ".join(count(groups[kind], f"{kind} group") for kind in get_args(GroupKind) if groups[kind])
+    stands = verb(groups.total(), "stands", "stand")
     said = ", ".join(f"{one.offset.group} at {one.offset.committed_offset}" for one in found[:_NAMED])
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     parted = min(one.parted_at for one in found if one.parted_at is not None)
     return finding(
         code,
-        f"{count(len(groups), 'consumer group')} {stands} {where}: {said}{more}; the two versions part at offset {parted}",
+        f"{who} {stands} {where}: {said}{more}; the two versions part at offset {parted}",
         confidence="proven" if all(one.proven for one in found) else "likely",
         evidence=[
             *(_evidence(one) for one in found[:_NAMED]),
@@ -60,10 +63,8 @@ def _finding(code: Code, found: Sequence[Position], where: str) -> Finding:
 
 
 def _evidence(one: Position) -> Evidence:
-    epoch = (
-        "without a leader epoch"
-        if one.offset.leader_epoch is None
-        else f"after a record of leader epoch {one.offset.leader_epoch}"
-    )
-    text = f"group {one.offset.group} committed {one.offset.committed_offset} at {one.offset.committed_ms} ms, {epoch}"
-    return Evidence("group", text=text, value=str(one.offset.committed_offset))
+    at = one.offset
+    came, read = ("reached", "records of a leader of") if at.kind == "share" else ("committed", "a record of leader")
+    epoch = "without a leader epoch" if at.leader_epoch is None else f"after {read} epoch {at.leader_epoch}"
+    text = f"group {at.group} {came} {at.committed_offset} at {at.committed_ms} ms, {epoch}"
+    return Evidence("group", text=text, value=str(at.committed_offset))
