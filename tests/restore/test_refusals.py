@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.encoder import Record
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_cluster import FakeCluster, FakeSession
 from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
 from replica_audit.errors import EngineError, UsageError
@@ -44,6 +45,44 @@ def test_an_original_topic_that_is_gone(records: SalvagedRecords) -> None:
 def test_too_few_partitions(records: SalvagedRecords) -> None:
     cluster = FakeCluster(topics={"orders.salvaged": Topic(1, 1)})
     _refused(records, cluster, RestoreOptions(), "has 1 partition, and records are of partition 1")
+
+
+def test_a_target_with_too_few_replicas_in_sync(records: SalvagedRecords) -> None:
+    """A client tries again without a word until its records are too old."""
+    topic = Topic(2, 3, in_sync={0: 2, 1: 1})
+    cluster = FakeCluster(topics={"orders.salvaged": topic}, settings={"orders.salvaged": {"min.insync.replicas": "2"}})
+    _refused(
+        records, cluster, RestoreOptions(), "orders.salvaged-1 has 1 replica in sync, and takes no .* before it has 2"
+    )
+
+
+def test_a_target_without_a_leader(records: SalvagedRecords) -> None:
+    cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 3, frozenset({1}))})
+    _refused(records, cluster, RestoreOptions(), "nobody leads orders.salvaged-1")
+
+
+def test_coordinators_with_too_few_replicas_in_sync_are_told(records: SalvagedRecords) -> None:
+    """Which of its partitions a transaction needs is the brokers' affair."""
+    states = {"__transaction_state": {"min.insync.replicas": "2"}}
+    cluster = FakeCluster(topics={"__transaction_state": Topic(2, 3, in_sync={0: 3, 1: 1})}, settings=states)
+    (told,) = [one for one in plan_restore(records, cluster, RestoreOptions()).notes if "in sync" in one]
+    assert told.startswith("Restoring may wait: __transaction_state-1 has 1 replica in sync")
+
+
+def test_replicas_that_are_lost_meanwhile_are_told_with_the_clients_error(
+    records: SalvagedRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(2, 3, in_sync={0: 2, 1: 2})
+    cluster = FakeCluster(topics={"orders.salvaged": topic}, settings={"orders.salvaged": {"min.insync.replicas": "2"}})
+    plan = plan_restore(records, cluster, RestoreOptions())
+
+    def fail(*_: object) -> None:
+        cluster.topics["orders.salvaged"] = replace(topic, in_sync={0: 1, 1: 2})
+        raise EngineError("orders.salvaged-0: timed out")
+
+    monkeypatch.setattr(FakeSession, "produce", fail)
+    with pytest.raises(EngineError, match=r"timed out; orders\.salvaged-0 has 1 replica in sync"):
+        restore(records, plan, cluster, RestoreOptions())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 #: (name, value) of each header, in order.
@@ -43,6 +43,8 @@ class Topic:
     replication_factor: int
     leaderless: frozenset[int] = frozenset()
     """Partitions that have no leader at the moment."""
+    in_sync: Mapping[int, int] = field(default_factory=dict)
+    """By partition the number of replicas in sync; those that are not there are not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ each goes, and refuses what must not be restored."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,6 +41,8 @@ _LIMITS_OF_TIMESTAMPS = {
 _NO_LIMIT = (1 << 63) - 1
 #: Its message format is the brokers' default, as a new topic's; each transaction writes its progress there.
 _OFFSETS = "__consumer_offsets"
+#: Kafka's own topics that transactions with progress are written to, in one of their partitions each.
+_WRITTEN_BY_TRANSACTIONS = (_OFFSETS, "__transaction_state")
 #: What comes before 0.11 has message format 0 or 1, without transactions and headers.
 _OLD_FORMATS = ("0.8.", "0.9.", "0.10.")
 
@@ -128,6 +131,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
         notes.append(
             f"Nothing tells whether all topics take transactions, also {_OFFSETS} (message.format.version): {error}."
         )
+    notes += [f"Restoring may wait: {unready}." for unready in _find_unready((), cluster)]
     present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
     notes += [
         f"Nobody leads {place} now, so that nothing tells whether its log holds these records."
@@ -224,6 +228,8 @@ def _check_topic(
         raise UsageError(
             f"topic {topic} has {count(found.partitions, 'partition')}, and records are of partition {missing[0]}"
         )
+    if unready := next(filter(None, (_tell_unready(topic, place.partition, found, configs) for place in places)), None):
+        raise UsageError(unready)
     if "compact" in configs.get("cleanup.policy", "") and not options.to_original:
         raise UsageError(
             f"topic {topic} is compacted, which removes earlier records of a key: give it cleanup.policy=delete"
@@ -258,6 +264,39 @@ def _check_topic(
             )
         else:
             raise UsageError(f"topic {topic} {deletes}, and there is one of {render_time(extreme.earliest_ms)}")
+
+
+def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str, str]) -> str | None:
+    """Why a partition takes no records at the moment, as far as the cluster says; None if it does."""
+    name = f"{topic}-{partition}"
+    if partition in found.leaderless:
+        return f"nobody leads {name}, and it takes no records before it has a leader"
+    least = int(configs.get("min.insync.replicas", 1))
+    in_sync = found.in_sync.get(partition, least)
+    if in_sync < least:
+        return (
+            f"{name} has {count(in_sync, 'replica')} in sync, and takes no records before it has {least} "
+            "(min.insync.replicas): bring back the brokers of the others first"
+        )
+    return None
+
+
+def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
+    """What of the targets and of Kafka's own topics that a transaction writes to takes no records at the moment, in sentences;
+    nothing of what the cluster does not tell."""
+    partitions: dict[str, set[int]] = defaultdict(set)
+    for target in targets:
+        partitions[target.topic].add(target.partition)
+    said: list[str] = []
+    for topic in (*partitions, *_WRITTEN_BY_TRANSACTIONS):
+        try:
+            found, configs = cluster.topic(topic), cluster.configs(topic)
+        except EngineError:
+            continue
+        if found is not None:
+            every = partitions.get(topic, range(found.partitions))
+            said += filter(None, (_tell_unready(topic, partition, found, configs) for partition in sorted(every)))
+    return said
 
 
 def _check_formats(configs_of: Mapping[str, Mapping[str, str]], cluster: Cluster) -> None:
@@ -504,6 +543,20 @@ def restore(
     """
     for topic in plan.new_topics:
         cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, topic.configs)
+    try:
+        return _produce(records, plan, cluster, options, transaction_records)
+    except EngineError as error:
+        # A client only knows that its requests were tried again until they were too old.
+        raise EngineError("; ".join([str(error), *_find_unready(plan.targets.values(), cluster)])) from None
+
+
+def _produce(
+    records: SalvagedRecords,
+    plan: PlannedRestore,
+    cluster: WritableCluster,
+    options: RestoreOptions,
+    transaction_records: int,
+) -> list[RestoredPartition]:
     session = cluster.session(name_of(records), plan.batch_bytes)
     try:
         outcomes = [
