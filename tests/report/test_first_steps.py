@@ -187,6 +187,15 @@ def test_the_directory_of_a_replica_is_moved_away_once() -> None:
     }
 
 
+def test_no_replica_is_rebuilt_for_what_is_normal_where_a_follower_is_behind() -> None:
+    """A compacted log has gaps; the step said to rebuild the leader for them."""
+    rows = [finding(code, "info", broker_id=1) for code in ("LOG-GAP", "DIV-PRESENCE")]
+    lag = finding("REP-LAG", "info", broker_id=2)
+    steps = steps_of(results([partition(verdict="LAGGING")], [*rows, lag]))
+    assert not [step for step in steps if "directory away" in step]
+    assert steps == steps_of(results([partition(verdict="LAGGING")], [lag]))
+
+
 def test_of_all_remedies_that_rebuild_a_replica_the_worst_is_a_step() -> None:
     codes = {"LOG-GAP": "medium", "LOG-OFFSET-DUPLICATE": "high", "LOG-CRC-BLIND": "high", "DIV-PRESENCE": "high"}
     rows = [finding(code, severity, broker_id=2) for code, severity in codes.items()]

@@ -94,8 +94,10 @@ def _remedies(
     lagging = {place_of(row) for row in results.partitions if row.verdict == "LAGGING"}
     loud = [row for row in found if _is_loud(row, decided) and place_of(row) not in moving]
     if not loud and not decided:
-        # Without such findings, say at least what keeps followers behind.
-        behind = [row for row in found if place_of(row) in lagging]
+        # Without such findings, say at least what keeps followers behind. No replica is rebuilt for what is normal, such as the
+        # gaps of a compacted log.
+        rebuilt = codes_with("moved_away")
+        behind = [row for row in found if place_of(row) in lagging and row.code not in rebuilt]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
     also: dict[str, set[str]] = defaultdict(set)
