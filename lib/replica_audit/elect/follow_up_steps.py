@@ -94,10 +94,8 @@ def _remedies(
     lagging = {place_of(row) for row in results.partitions if row.verdict == "LAGGING"}
     loud = [row for row in found if _is_loud(row, decided) and place_of(row) not in moving]
     if not loud and not decided:
-        # Without such findings, say at least what keeps followers behind. No replica is rebuilt for what is normal, such as the
-        # gaps of a compacted log.
-        rebuilt = codes_with("moved_away")
-        behind = [row for row in found if place_of(row) in lagging and row.code not in rebuilt]
+        # Without such findings, say at least what keeps followers behind.
+        behind = [row for row in found if place_of(row) in lagging and is_advised(row)]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
     also: dict[str, set[str]] = defaultdict(set)
@@ -159,6 +157,12 @@ def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
     # A replica is not moved away before it is known to be damaged. Some remedies say so, and what to copy first.
     is_open = row.code in codes_with("moved_away") - codes_with("copied_first") and row.confidence == "suspect"
     return _is_medium(row) and not is_own and not is_decided and not is_open
+
+
+def is_advised(row: FindingRow) -> bool:
+    """True if the remedy of a finding's code is for it too: no replica is rebuilt for what is normal, such as the gaps of a
+    compacted log."""
+    return row.code not in codes_with("moved_away") or _is_medium(row)
 
 
 def _is_medium(row: FindingRow) -> bool:

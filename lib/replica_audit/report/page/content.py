@@ -8,7 +8,7 @@ from typing import TypedDict
 from replica_audit.auditing.catalogue import CATALOGUE, code_text
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
-from replica_audit.elect.follow_up_steps import name_remedy
+from replica_audit.elect.follow_up_steps import is_advised, name_remedy
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import (
@@ -209,10 +209,10 @@ def _overview_row(
 
 
 def _advice(worst: FindingRow | None, found: Sequence[FindingRow], decision: str | None) -> str | None:
-    """Decision on a partition, or else the remedy of its worst finding; None if this version lacks its code."""
+    """Decision on a partition, or else the remedy of its worst finding; None if that needs none, or this version lacks its code."""
     if worst is None or decision is not None:
         return decision
-    if worst.code not in CATALOGUE:
+    if worst.code not in CATALOGUE or not is_advised(worst):
         return None
     return name_remedy(code_text(worst.code).remedy, [row.broker_id for row in found if row.code == worst.code])
 
