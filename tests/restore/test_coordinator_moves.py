@@ -1,4 +1,4 @@
-"""A group's coordinator moves while brokers start: restore asks again, as any consumer does."""
+"""A group's coordinator moves while brokers start: restore asks again, as any consumer does; or it is closed to the user."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from replica_audit.restore.kafka_client import Contact
 
 class _Error:
     COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+    GROUP_AUTHORIZATION_FAILED, _TIMED_OUT, _PARTITION_EOF = 30, -185, -191
 
     def __init__(self, code: int) -> None:
         self._code = code
@@ -32,6 +33,13 @@ class _Raised(Exception):  # noqa: N818 - as confluent-kafka's KafkaException
     pass
 
 
+class _Message(NamedTuple):
+    code: int
+
+    def error(self) -> _Error:
+        return _Error(self.code)
+
+
 class _Place(NamedTuple):
     topic: str
     partition: int
@@ -44,16 +52,22 @@ class _Place(NamedTuple):
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Codes with which committed offsets are refused, one for each request, before they are answered."""
     codes: list[int] = []
+    asked: list[int] = []
 
     class Consumer:
         def __init__(self, _: Any) -> None: ...
         def close(self) -> None: ...
+        def assign(self, places: list[_Place]) -> None: ...
+        def poll(self, seconds: float) -> _Message:
+            return _Message(_Error._PARTITION_EOF if asked else asked.append(1) or _Error.GROUP_AUTHORIZATION_FAILED)
+
         def committed(self, places: list[_Place], timeout: float) -> list[_Place]:
             if codes:
                 raise _Raised(_Error(codes.pop(0)))
             return places
 
     kafka = ModuleType("confluent_kafka")
+    kafka.OFFSET_BEGINNING = -2  # type: ignore[attr-defined]
     admin = ModuleType("confluent_kafka.admin")
     admin.AdminClient = lambda _: None  # type: ignore[attr-defined]
     for name, one in {
@@ -87,3 +101,14 @@ def test_what_stays_refused_is_an_error(answers: list[int], code: int) -> None:
     with pytest.raises(EngineError, match=f"the progress for orders-0: error {code}"):
         _progress()
     assert len(answers) == 99 if code == 30 else 0 < len(answers) < 99
+
+
+def test_records_are_read_without_rights_on_the_clients_group(answers: list[int]) -> None:
+    """Its rights are on the group of the progress, by name; librdkafka asks for the coordinator of any."""
+    assert list(Contact("h:1", ClientProperties("", {}, {})).read("orders", 0)) == []
+
+
+def test_a_group_that_the_user_may_not_read_is_told_in_place_of_a_time_out(answers: list[int]) -> None:
+    answers += [_Error._TIMED_OUT]
+    with pytest.raises(EngineError, match=f"the progress for orders-0: error {_Error.GROUP_AUTHORIZATION_FAILED}"):
+        _progress()
