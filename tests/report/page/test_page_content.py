@@ -21,12 +21,13 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.literals import VERDICTS, Role
 from replica_audit.model import TopicPartition
+from replica_audit.report import page
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.columns import SAFE_INTEGER, encode_column
 from replica_audit.report.page.content import PIECE
 from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_one
+from replica_audit.runner.in_process import audit_all, audit_one
 
 
 def decode(column: dict[str, Any], count: int, bases: list[int] | None = None) -> list[Any]:
@@ -126,6 +127,15 @@ def test_the_choice_that_the_costs_mark_is_the_one_of_the_plan(tmp_path) -> None
     assert decode(frame["overview"]["choice"], 1) == [decision.candidate_id] == [2] and best == 1
     (advice,) = decode(frame["overview"]["advice"], 1)
     assert advice.startswith("Let broker 2 go on leading, if it does lead")
+
+
+def test_no_column_is_carried_that_no_script_reads() -> None:
+    scripts = "".join(one.read_text() for one in files(page).iterdir() if one.name.endswith(".js"))
+    read = set(re.findall(r"\w+", scripts))
+    for name in ("diverged-unclean", "fast-failover", "tiered-unclean"):
+        _, (piece,) = page_of(audit_all(str(SAMPLES / name), Settings())).unpack()
+        for table, packed in piece["tables"].items():
+            assert set(packed["columns"]) <= read, (table, set(packed["columns"]) - read)
 
 
 def test_details_read_back_as_the_rows_of_a_real_audit() -> None:

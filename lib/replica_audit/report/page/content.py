@@ -44,21 +44,36 @@ PIECE = 256
 #: Maximum number of characters of the list of partitions without details.
 OTHERS_LIMIT = 3_000_000
 
-#: Columns that the page does not show or takes from elsewhere.
-_LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories", "fenced_since"}
+#: Columns that no script of the page reads.
+_LEFT_OUT = {
+    "topic", "partition", "topic_id", "cluster_id", "configs", "directories", "fenced_since",
+    # of replicas
+    "loaded_log_end_offset", "batch_count", "unchecked_batches", "unexplained_gaps",
+    "lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here",
+    # of high_watermarks and their timeline
+    "leadership_source", "proven_lower", "exact", "method", "lower_evidence", "upper_evidence", "limiting_broker_id",
+    "leader_log_end_offset", "waiting_since_ms", "lasting",
+    # of partition_states
+    "metadata_offset", "partition_epoch", "uncommitted", "last_known_elr", "recovering", "removing", "adding", "fenced",
+    "down_when_copied", "sole_isr", "lacked_by", "overtaken", "leader_stopped", "crashed", "perhaps_down", "offline",
+    "inherits_unclean",
+    # of divergences, truncations and elections
+    "replica_epoch", "committed_records", "committed_evidence", "promised_records", "rounds", "lost_from", "only_here",
+    "hidden_records", "remote_records", "remote_unread", "remote_encrypted", "remote_deleted", "remote_basis",
+    # of group_offsets, lost_producers and findings
+    "committed_ms", "transactional", "finding_id",
+}  # fmt: skip
 
 #: Columns of offsets, stored as distances from the reference's log end.
 _OFFSETS = {
     "local_start_offset",
     "log_end_offset",
-    "loaded_log_end_offset",
     "recovered_log_end_offset",
     "high_watermark_checkpoint",
     "recovery_point_checkpoint",
     "common_prefix_end",
     "hw_lower",
     "hw_upper",
-    "leader_log_end_offset",
     "start_offset",
     "end_offset",
     "truncate_to",
