@@ -138,7 +138,7 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py) \
   tests/segments/test_scan_properties.py tests/snapshot/test_spread_discovery.py
 # Of the same room, what makes its snapshots itself: as much as makes both processes equally long.
-FAST_APART := $(addprefix tests/auditing/test_,chunks.py epoch_corruption.py gone_records.py log_ends.py tiered.py)
+FAST_APART := $(addprefix tests/auditing/test_,chunks.py gone_records.py log_ends.py)
 FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py $(FAST_APART)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
@@ -153,7 +153,7 @@ SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_r
 # Spark equally long.
 ANSWER_TESTS := tests/auditing tests/collect tests/elect tests/property tests/report tests/salvage tests/verify \
   tests/quality/test_quality_facts.py tests/snapshot tests/exhaustive tests/hostile tests/quorum tests/segments tests/test_growth.py \
-  tests/fuzz tests/install tests/test_record_bytes.py
+  tests/fuzz
 # Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
 # start Spark anew. The latter two have less to do and give way: all end at about the same time, so that no core is left idle. What
 # three of them print is shown at the end.

@@ -55,17 +55,16 @@ CLIPPED = """
 const wrong = [];
 const edge = document.documentElement.clientWidth;
 if (document.documentElement.scrollWidth > edge) wrong.push(`the page is ${document.documentElement.scrollWidth - edge} wider than the window`);
-for (const node of document.body.querySelectorAll('*')) {
-  const style = getComputedStyle(node);
+const aside = ['.hide', '.skip', 'svg', 'thead'].map((one) => `${one}, ${one} *`);
+for (const node of document.body.querySelectorAll(`:not(${aside.join()}, details:not([open]) :not(summary, summary *))`)) {
   const box = node.getBoundingClientRect();
-  const unseen = style.visibility === 'hidden' || style.position === 'absolute';
-  if (!box.width || unseen || node.closest('.hide, .skip, svg, thead')) continue;
-  const fold = node.closest('details:not([open])');
-  if (fold && !node.closest('summary')) continue;
-  const said = `${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`;
-  if (box.right > edge + 1 && !arguments[0].some((selector) => node.closest(selector))) wrong.push(`over the edge: ${said}`);
+  if (!box.width) continue;
+  const style = getComputedStyle(node);
+  if (style.visibility === 'hidden' || style.position === 'absolute') continue;
+  const said = () => `${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`;
+  if (box.right > edge + 1 && !arguments[0].some((selector) => node.closest(selector))) wrong.push(`over the edge: ${said()}`);
   const more = style.overflowX !== 'visible' && node.scrollWidth > node.clientWidth + 1;
-  if (more && !arguments[0].some((selector) => node.matches(selector))) wrong.push(`cut off: ${said}`);
+  if (more && !arguments[0].some((selector) => node.matches(selector))) wrong.push(`cut off: ${said()}`);
 }
 return [...new Set(wrong)];
 """
