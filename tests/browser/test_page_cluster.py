@@ -260,7 +260,7 @@ def test_copies_of_the_metadata_log_are_lanes_and_stand_at_the_top_where_they_di
     copies = [metadata_copy(100, "used", 50, 90, proven_end=80, is_voter=True, seen_epoch=2, voted_id=100)]
     apart = metadata_copy(101, "refused", 50, 70, parts_at=50, history=2, refused=["brokers applied what it lacks"], is_voter=True)  # fmt: skip
     browser.open(write(results(metadata_logs=[*copies, apart]), tmp_path / "page.html"), width=width)
-    browser.wait("document.querySelector('#metadata svg')")
+    browser.wait("document.querySelector('#metadata .span')")
     bars = "return [...document.querySelectorAll('#metadata .span title')].map((one) => one.textContent)"
     assert browser.run(bars) == [
         "controller 100, epoch 1: offsets 0 to 49", "controller 100, epoch 2: offsets 50 to 89",

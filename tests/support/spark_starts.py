@@ -17,8 +17,10 @@ _FAST = (
 
 #: Arguments of spark-submit; what a test gives after them replaces them.
 BRIEF_SPARK = [part for name in _FAST for part in ("--conf", f"{name}={LOCAL_SETTINGS[name]}")]
+#: Classes that come from no archive are not verified, which is a ninth of such a start.
+_UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 #: And those of a driver for which no properties file has them.
-BRIEF_JAVA = ["--driver-java-options", " ".join(LOCAL_JAVA_FLAGS)]
+BRIEF_JAVA = ["--driver-java-options", " ".join((*LOCAL_JAVA_FLAGS, *_UNVERIFIED))]
 #: Of the environment: the JVM that reads these arguments.
 BRIEF_LAUNCHER = {"SPARK_LAUNCHER_OPTS": " ".join(LOCAL_JAVA_FLAGS)}
 
