@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.made_cases import checkpoint_file, directory, segment
 from tests.support.remote_log import TIERED, WHOLE, leader, with_remote
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, Replica
 
+from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_all
 
 SAID: tuple[dict[str, Any], ...] = ({"source": "user", "leader_epoch": 1}, {"source": "inferred"})
@@ -32,6 +35,37 @@ def shown(path: Path, leads: Replica, other: Replica = OTHER, *, without: str | 
             found.unlink()
 
     return audit(path, {1: leads, 2: other}, isr=(1,), before_audit=remove, **(said or SAID[0]))
+
+
+NOT_COPIED = {"log_start_file": checkpoint_file(1, "log_start_file", "not_given")}
+STOPPED = {"clean_shutdown": True, "recovery_point_checkpoint": 120}
+EARLIER, ALIKE = ((0, 10), (1, 60)), ((1, 100),)
+
+
+@pytest.mark.parametrize(
+    ("start", "epochs", "epoch", "fields", "tiered"),
+    [
+        (None, EARLIER, 1, {}, False),
+        (None, ALIKE, 1, NOT_COPIED, False),
+        (None, EARLIER, 1, NOT_COPIED, None),
+        (100, EARLIER, 1, {}, False),
+        (10, ALIKE, 1, STOPPED, True),
+        (10, ALIKE, 1, {**STOPPED, "index_bases": (60,)}, False),
+        (0, EARLIER, 1, {}, True),
+        (0, None, -1, {}, True),
+        (0, ALIKE, 1, {}, False),
+        (10, EARLIER, 1, {}, None),
+        (10, None, 1, {}, None),
+        (10, None, -1, {}, False),
+    ],
+)
+def test_what_one_copy_shows(
+    start: int | None, epochs: tuple | None, epoch: int, fields: dict[str, Any], tiered: bool | None
+) -> None:
+    """Every line of the table of `_shows_tiering`; the files begin at 100."""
+    copy = directory(log_start_checkpoint=start, checkpoint_epochs=epochs, **fields)
+    files = (segment(100, 120, (epoch, 100)),)
+    assert PartitionEvidence(TopicPartition(TOPIC, 0), ((copy, files),)).tiering is tiered
 
 
 def lost(answer: Answer) -> list[tuple[int | None, int | None]]:

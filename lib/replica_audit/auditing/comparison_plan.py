@@ -58,13 +58,15 @@ class ReplicaGrouping:
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """The reference with each follower, then with each copy in `beside`."""
-        return () if self.reference is None else tuple(self._pairs(self.reference))
-
-    def _pairs(self, reference: Reference) -> Iterator[Pair]:
+        reference = self.reference
+        if reference is None:
+            return ()
+        found = []
         for follower in (*self.followers, *self.beside):
             replays = replay_all(reference, follower, self.evidence.is_tiered)
             verified = verified_chunks(self.evidence.side.verified, reference.facts, follower)
-            yield Pair(reference, follower, replays, needed_chunks(reference, follower, replays, verified))
+            found.append(Pair(reference, follower, replays, needed_chunks(reference, follower, replays, verified)))
+        return tuple(found)
 
     @cached_property
     def candidates(self) -> Candidates | None:
@@ -77,10 +79,11 @@ class ReplicaGrouping:
 
     def turned(self) -> Iterator[ReplicaGrouping]:
         """Yield a grouping for each replica as the reference."""
+        if self.reference is None:
+            return
         for facts in self.compared:
             others = tuple(one for one in self.compared if one is not facts)
-            reference = None if self.reference is None else replace(self.reference, facts=facts)
-            yield replace(self, reference=reference, followers=others)
+            yield replace(self, reference=replace(self.reference, facts=facts), followers=others)
 
 
 def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[CorruptEpoch]]) -> ReplicaGrouping:
@@ -346,16 +349,14 @@ class ComparisonPlan:
             if grouping.candidates is not None:
                 for key, chunks in grouping.candidates.chunks.items():
                     wanted.setdefault(key, set()).update(chunks)
-        leads = self.grouping.reference
-        if leads is not None and (beside := self._beside_store(leads.facts)):
-            wanted.setdefault(leads.facts.key, set()).update(beside)
+        if self.grouping.reference is not None:
+            facts = self.grouping.reference.facts
+            stored = {chunk for one in self.evidence.side.contents for chunk in one.chunks}
+            if beside := stored & facts.chunks.keys():
+                wanted.setdefault(facts.key, set()).update(beside)
         return wanted
 
     @cached_property
     def producers(self) -> frozenset[int]:
         """Producers whose transaction states `conclude` needs from the coordinator."""
         return frozenset(producer for facts in self.grouping.compared for producer in open_at_end(facts.segments))
-
-    def _beside_store(self, facts: ReplicaFacts) -> set[int]:
-        """Chunks of a log that are compared with segments in the remote store."""
-        return set().union(*(one.chunks for one in self.evidence.side.contents)) & facts.chunks.keys()

@@ -135,13 +135,10 @@ def _joined(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
                 last = replace(last, end_offset=run.end_offset, records=records)
                 continue
             if run.start_offset < last.end_offset:
-                run = replace(run, start_offset=last.end_offset, records=_at_most(run, last.end_offset))
+                records = None if run.records is None else min(run.records, run.end_offset - last.end_offset)
+                run = replace(run, start_offset=last.end_offset, records=records)
         if last is not None:
             yield last
         last = run
     if last is not None:
         yield last
-
-
-def _at_most(run: EarlierRun, start: int) -> int | None:
-    return None if run.records is None else min(run.records, run.end_offset - start)

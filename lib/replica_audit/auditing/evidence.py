@@ -153,7 +153,18 @@ class PartitionEvidence:
 
 
 def _shows_tiering(directory: ReplicaDir, segments: Sequence[SegmentSummary], was_stopped: bool) -> Tiering:
-    """Evidence of one copy: its checkpoint of the log start, and where its epoch file begins, beside its first file.
+    """Evidence of one copy: its checkpoint of the log start, and where its epoch file begins, beside its first file. By the first line
+    that fits:
+
+    | the log start by the checkpoint | and | tiered |
+    |---|---|---|
+    | is not known | its file is here, or the epoch file begins no earlier than the files | no |
+    | is not known | the epoch file begins earlier | unknown |
+    | is not below the files | | no |
+    | is below | the broker was stopped before the copy, and no index is here of a file below | yes |
+    | is 0 | the epoch file begins earlier, or has no entry | yes |
+    | is below | the epoch file begins earlier, or has no entry though batches have epochs | unknown |
+    | is below | anything else | no |
 
     Kafka writes the start of a log that is not tiered only while it is inside its first segment, so never 0, and all starts
     again as it stops cleanly (`LogManager.checkpointLogStartOffsetsInDir`). In between, retention may have moved it past the
@@ -173,13 +184,10 @@ def _shows_tiering(directory: ReplicaDir, segments: Sequence[SegmentSummary], wa
     is_whole = all(one >= base for one in directory.index_bases)
     if was_stopped and is_whole:
         return True
-    if first is None:
-        may_begin_below = any(one.has_epochs for one in segments)
-    else:
-        may_begin_below = first < base
-    if start == 0 and (first is None or may_begin_below):
+    begins_below = any(one.has_epochs for one in segments) if first is None else first < base
+    if start == 0 and (first is None or begins_below):
         return True
-    return None if may_begin_below else False
+    return None if begins_below else False
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:

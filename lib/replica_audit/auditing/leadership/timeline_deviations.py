@@ -69,11 +69,9 @@ class TimelineSummary:
 
 def observations_of(rows: Iterable[ProgressRow]) -> Iterator[Observation]:
     """Observations from the rows of one partition, in any order."""
-    for _, of_one in groupby(sorted(rows, key=_moment), key=_moment):
+    moment = attrgetter("moment")
+    for _, of_one in groupby(sorted(rows, key=moment), key=moment):
         yield observation_of(list(of_one))
-
-
-_moment = attrgetter("moment")
 
 
 def observation_of(rows: Sequence[ProgressRow]) -> Observation:
