@@ -446,9 +446,14 @@ def _unless_older(
     """Return `found`, a finding on a checkpoint `mark` past the log end, as undecided if the log may be the older of the two;
     `told_before`: a clause that refers to another finding of the same log for the reason and for what decides it.
 
-    It is no more than that if the broker ran by the manifest and another log has the range: a broker that comes back without its
-    tail writes its checkpoints anew, but one below which a segment is deleted goes on. Nothing depends on it where the leader has deleted
-    the range since.
+    | the log | finding |
+    |---|---|
+    | is of no earlier moment than the checkpoint | as it is |
+    | lacks what the reference has deleted since | info: nothing depends on it |
+    | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
+    | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
+
+    A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     if not facts.in_any_order:
         return found

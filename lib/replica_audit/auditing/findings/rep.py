@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.finding import Code, Finding, considered, fate_of_copy, finding, name_copy, place_of_copy
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.batch_header import or_absent
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets, name_source
 
@@ -94,6 +95,16 @@ def _skewed_tail(case: Case, item: Comparison, *, is_undecided: bool) -> Finding
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
+    """REP-LEADER-SHORTER or CAP-SKEW for records past the reference's end, by the first line that fits:
+
+    | the records | finding |
+    |---|---|
+    | are of a later leader epoch, and the copies of several moments | CAP-SKEW |
+    | were lost by the leader (`LeaderTail.is_lost`) | REP-LEADER-SHORTER |
+    | are on copies of one moment | none: another broker leads, or may |
+    | may have been lost by it (`LeaderTail.may_be_lost`) | CAP-SKEW, undecided |
+    | are any other | CAP-SKEW; undecided if the leader `may_have_lost_tail`, and nothing else says that it did |
+    """
     ahead = item.ahead
     reference = case.reference
     if not ahead:
@@ -106,7 +117,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
     # No epoch is known to be later than the unknown one of an empty log.
     unknown = reference.leader_epoch is None and leader.empty
-    if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
+    if not unknown and newest > or_absent(reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
         if not case.tail.one_moment:
             is_undecided = reference.is_before(newest)
@@ -117,23 +128,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             return
     when = case.options.times.describe((follower, leader))
     if case.tail.is_lost(item):
-        here = f"broker {leader.broker_id}"
-        if case.tail.one_moment:
-            why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
-            evidence = [_AT_REST]
-        elif case.tail.is_whole_though_down(item):
-            why = f"{here} was down when it was copied, and nobody has led since, so it lost its tail"
-            by = ""
-            if case.leadership is not None and leader.broker_id in case.leadership.down_when_copied:
-                by = ", by its own copy of the metadata log, if broker.session.timeout.ms is 9000 or more"
-            evidence = [considered(f"capture skew: no, {here} was down{by}, so its copy has all that it left")]
-        else:
-            led = f"they are of epoch {reference.leader_epoch}, in which {here} leads and wrote them itself"
-            why = f"{led}, and its copy is the later one, so it lost its tail"
-            evidence = [
-                Evidence("leadership", text=f"manifest.json: {when}"),
-                considered("capture skew: no, a later copy has at least as much"),
-            ]
+        why, evidence = _why_lost(case, item, when)
         undecided = item.undecided if item.is_undecided else None
         if undecided is not None:
             why += f"; {undecided.why}, so they may have been committed, and may not"
@@ -146,13 +141,34 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             offsets=(start, end),
             evidence=evidence,
         )
-    elif not case.tail.one_moment:
-        doubtful = is_tail_lost(case.reference, case.replicas, leader)
-        if case.tail.may_be_lost(item):
-            yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
-            return
+    elif case.tail.one_moment:
+        return
+    elif case.tail.may_be_lost(item):
+        yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
+    else:
+        doubtful = is_tail_lost(reference, case.replicas, leader)
         is_undecided = not doubtful and leader.may_have_lost_tail
         yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)
+
+
+def _why_lost(case: Case, item: Comparison, when: str | None) -> tuple[str, list[Evidence]]:
+    """Clause on why the reference lost what a follower has past its end, and its evidence; `when` describes the times of both copies."""
+    leader = case.reference.facts
+    here = f"broker {leader.broker_id}"
+    if case.tail.one_moment:
+        why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
+        return why, [_AT_REST]
+    if case.tail.is_whole_though_down(item):
+        by = ""
+        if case.leadership is not None and leader.broker_id in case.leadership.down_when_copied:
+            by = ", by its own copy of the metadata log, if broker.session.timeout.ms is 9000 or more"
+        why = f"{here} was down when it was copied, and nobody has led since, so it lost its tail"
+        return why, [considered(f"capture skew: no, {here} was down{by}, so its copy has all that it left")]
+    led = f"they are of epoch {case.reference.leader_epoch}, in which {here} leads and wrote them itself"
+    return f"{led}, and its copy is the later one, so it lost its tail", [
+        Evidence("leadership", text=f"manifest.json: {when}"),
+        considered("capture skew: no, a later copy has at least as much"),
+    ]
 
 
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:
