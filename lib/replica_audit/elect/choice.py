@@ -15,6 +15,7 @@ from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
+from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
@@ -77,6 +78,12 @@ def may_leader_be_gone(case: Case) -> bool:
     return case.reference.leader_id in perhaps or is_leader_gone(case)
 
 
+def _may_have_lost_its_end(case: Case, facts: ReplicaFacts) -> bool:
+    """True if the broker was killed and no checkpoint says how far its high watermark had come: nothing shows what was not flushed."""
+    is_marked = facts.directory.high_watermark_checkpoint is not None or not facts.knows_high_watermark
+    return not is_marked and (facts.killed or why_down(facts, case.leadership) is not None)
+
+
 def choose(
     case: Case,
     costs: Sequence[CandidateCost],
@@ -125,6 +132,7 @@ def choose(
     leads = standings[best.broker_id] == "leader"
     unseen = open_tails(unseen, (best.broker_id, best.facts.following_end_offset) if leads else None)
     is_all_known = is_assigned and not case.needed_replicas and not unseen and not may_have_lost_unseen(case)
+    is_all_known &= not _may_have_lost_its_end(case, best.facts)
     said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
     reason = _reason(case, best, ranked[1:], standings, said)
