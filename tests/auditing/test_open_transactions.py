@@ -128,7 +128,6 @@ def test_the_transactions_own_records_are_nothing_after_it(tmp_path):
 
 def test_a_state_without_an_epoch_that_is_ongoing_is_taken_for_this_one(tmp_path):
     assert hanging(_audit(tmp_path, LOG, log_value(PRODUCER, -1, ONGOING, {TOPIC: [0]}, updated=OVER))) == []
-    assert hanging(_audit(tmp_path / "two", LOG, log_value(PRODUCER, -2, ONGOING, {TOPIC: [0]}, updated=OVER)))
 
 
 def test_while_nothing_was_written_any_word_of_the_coordinator_counts(tmp_path):

@@ -36,7 +36,8 @@ def judge(case: Case) -> Iterator[Finding]:
         state = case.transactions.get(transaction.producer_id)
         if state is not None and _is_pending(case, transaction, state):
             continue
-        yield from _hanging(case, transaction, state)
+        if state is None or not _will_write_marker(case, state):
+            yield from _hanging(case, transaction, state)
         for item in (*case.comparisons, *case.beside):
             yield from _marker_lost(case, item, transaction, state)
 
@@ -52,10 +53,15 @@ def _is_pending(case: Case, transaction: OpenTransaction, state: TransactionStat
 
     Since KIP-890 it increments the producer's epoch as it prepares the end; an ongoing transaction of a later epoch is another one.
     """
-    partition = case.topic_partition
-    if state.state not in _PENDING or partition not in state.partitions:
+    if not _will_write_marker(case, state):
         return False
     return state.state != "Ongoing" or state.producer_epoch in (-1, transaction.last_epoch)
+
+
+def _will_write_marker(case: Case, state: TransactionState) -> bool:
+    """True if the coordinator will write a marker to this partition, which ends whatever the producer has left open there
+    (`ProducerAppendInfo.appendEndTxnMarker`)."""
+    return state.state in _PENDING and case.topic_partition in state.partitions
 
 
 def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState | None) -> Iterator[Finding]:
