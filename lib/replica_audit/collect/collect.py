@@ -264,7 +264,8 @@ class JavaChecksums(Checksums):
                 if ready[1]:
                     rest = waiting.pop()
                     rest = rest[os.write(self._to, rest) :]
-                    waiting += [rest] if len(rest) else []
+                    if len(rest):
+                        waiting.append(rest)
                 if ready[0]:
                     part = os.read(self._from, wanted - len(answer))
                     if not part:
@@ -301,7 +302,8 @@ def find_checksums(java: bool) -> Checksums:
         if library.are_right():
             return library
     tried = []  # type: List[str]
-    for path in find_javas() if java else ():
+    javas = find_javas() if java else []
+    for path in javas:
         try:
             return JavaChecksums(path)
         except CollectError as error:
@@ -1219,14 +1221,14 @@ def _read_lists(path: str, broker: Optional[str], headers: str, is_all: bool) ->
                 continue
             if info.size > PART_BYTES:
                 raise ValueError("%s of %d bytes" % (info.name, info.size))
-            whole, missed = (int(info.mtime), False), (int(info.mtime), True)
             for text in archive.extractfile(info).read().splitlines():  # type: ignore[union-attr]
                 line = json.loads(text.decode("ascii"))
                 if "edges" not in line or (is_all and line["as"] == "same"):
                     continue
                 is_missed = line.get("not_captured") or (line.get("unchecked") and headers == "never")
                 # An archive that only names a file has not read it.
-                yield key_of(line), (0, False) if line["as"] == "same" else missed if is_missed else whole
+                is_read = line["as"] != "same"
+                yield key_of(line), (int(info.mtime), bool(is_missed)) if is_read else (0, False)
 
 
 def known_files(paths: List[str], headers: str = "never") -> Optional[Set[int]]:

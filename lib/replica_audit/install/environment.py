@@ -80,7 +80,8 @@ def find_java() -> Java:
         return java
     on_path = shutil.which("java")
     refused = []
-    for executable in [*([Path(on_path)] if on_path else []), *usual_places()]:
+    places = usual_places() if on_path is None else [Path(on_path), *usual_places()]
+    for executable in places:
         try:
             java = probe_java(executable)
         except EngineError as error:

@@ -69,7 +69,8 @@ def retrieve(jars: Sequence[LockedJar], target: Path, settings: Path | None) -> 
     descriptor = target / "ivy.xml"
     descriptor.write_text(module_descriptor(jars), encoding="utf-8")
     command = [str(find_java().executable), *proxy_flags(dict(os.environ)), "-jar", str(ivy_jar())]
-    command += ["-settings", str(settings)] if settings else []
+    if settings:
+        command += ["-settings", str(settings)]
     command += ["-ivy", str(descriptor), "-cache", str(target / "cache")]
     command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]"]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

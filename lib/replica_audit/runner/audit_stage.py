@@ -126,7 +126,10 @@ def audit(
     try:
         tasks = source.tasks(executor)
         files, size_bytes = to_read(tasks)
-        progress.begin(*(("auditing", files, size_bytes) if files else ("auditing partitions", len(tasks))))
+        if files:
+            progress.begin("auditing", files, size_bytes)
+        else:
+            progress.begin("auditing partitions", len(tasks))
         work = PartitionWork(source.reader, sink.outlet(tasks), asked, up)
         answers = _answer(executor, source, tasks, work, progress)
         check_answered(tasks, answers.count("partitions"))
@@ -155,7 +158,8 @@ def _answer(
     reads_files = any(to_read(tasks))
 
     def ended(of_task: list[PartitionTask]) -> None:
-        progress.advance(*(to_read(of_task) if reads_files else (len(of_task), 0)))
+        files, size_bytes = to_read(of_task)
+        progress.advance(files if reads_files else len(of_task), size_bytes)
 
     waiting = answers.take(_run(executor, tasks, work, ended))
     ask = partial(_ask, executor, source, answers)

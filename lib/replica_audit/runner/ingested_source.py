@@ -318,7 +318,10 @@ class InTables:
         self, warehouse: Warehouse, attempt: Attempt, snapshot: SnapshotRow, driver_rows: int, executor: Executor
     ) -> None:
         """`snapshot` is the row of `snapshots`; `executor` reads the results."""
-        self._warehouse, self._attempt, self._snapshot, self._driver_rows = warehouse, attempt, snapshot, driver_rows
+        self._warehouse = warehouse
+        self._attempt = attempt
+        self._snapshot = snapshot
+        self._driver_rows = driver_rows
         self._executor = executor
         self._ids = ids_of(attempt)
         self._finished: AttemptRow | None = None

@@ -77,7 +77,8 @@ def parse_wrapper(
     another magic or nested compression, or with an offset below that of its last message (librdkafka's 0 excepted).
     """
     inside = decompress(attributes & CODEC_MASK, wrapped_value(entry, magic), limit)
-    position, first, last, count, timestamp = 0, None, -1, 0, -1
+    position = count = 0
+    first, last, timestamp = None, -1, -1
     while position < len(inside):
         if position + OVERHEAD_BYTES[magic] > len(inside):
             raise ValueError(f"message {count} of a compressed wrapper is cut off")

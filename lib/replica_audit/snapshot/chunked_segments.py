@@ -106,8 +106,8 @@ def _decode_sizes(data: bytes) -> Sequence[int]:
     if len(data) != head + body + 4 or width > 4:
         raise ValueError(f"{len(data)} bytes for {count} sizes of width {width}")
     base = int.from_bytes(data[4:8], "big") if count > 1 else 0
-    added = (int.from_bytes(data[at : at + width], "big") for at in range(head, head + body, width or 1))
-    sizes = (*(base + one for one in (added if width else (0,) * (count - 1))), last)
+    places = (slice(head + width * number, head + width * (number + 1)) for number in range(count - 1))
+    sizes = (*(base + int.from_bytes(data[place], "big") for place in places), last)
     if max(sizes) > INT32:
         raise ValueError(f"a size of {max(sizes)}")
     return sizes

@@ -6,7 +6,7 @@ offset (`metadata`). Kafka: `CoordinatorRecordSerde`, `OffsetCommitKey`, `Offset
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -37,7 +37,19 @@ def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[Grou
     pending: dict[int, list[tuple[_Key, GroupOffset | None]]] = {}
 
     def take(header: np.void, records: Iterable[RecordFields]) -> None:
-        _apply(header, list(_commits(header, records)), latest, pending)
+        producer, attributes = int(header["producer_id"]), int(header["attributes"])
+        if attributes & CONTROL:
+            markers = {_control_type(key or b"") for _, _, key, _, _ in records}
+            if COMMIT in markers:
+                _apply(pending.pop(producer, []), latest)
+            elif ABORT in markers:
+                pending.pop(producer, None)
+            return
+        commits = list(_commits(records))
+        if attributes & TRANSACTIONAL:
+            pending.setdefault(producer, []).extend(commits)
+        else:
+            _apply(commits, latest)
 
     extent = read_batches(snapshot, copy, take)
     return ReadCopy(copy, extent, tuple(latest[key] for key in sorted(latest)))
@@ -46,27 +58,7 @@ def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[Grou
 GROUP_OFFSETS = InternalTopic(GROUP_OFFSETS_TOPIC, "what consumer groups committed", read_committed_offsets)
 
 
-def _apply(
-    header: np.void,
-    commits: Sequence[tuple[_Key, GroupOffset | None] | int],
-    latest: dict[_Key, GroupOffset],
-    pending: dict[int, list[tuple[_Key, GroupOffset | None]]],
-) -> None:
-    """Apply the commits of one batch: at once, or with the marker of their transaction."""
-    producer = int(header["producer_id"])
-    if int(header["attributes"]) & CONTROL:
-        if {COMMIT, ABORT} & set(commits):
-            done = pending.pop(producer, [])
-            _take(done if COMMIT in commits else [], latest)
-        return
-    offsets = [commit for commit in commits if not isinstance(commit, int)]
-    if int(header["attributes"]) & TRANSACTIONAL:
-        pending.setdefault(producer, []).extend(offsets)
-    else:
-        _take(offsets, latest)
-
-
-def _take(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key, GroupOffset]) -> None:
+def _apply(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key, GroupOffset]) -> None:
     for key, offset in commits:
         if offset is None:
             latest.pop(key, None)
@@ -74,15 +66,18 @@ def _take(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key,
             latest[key] = offset
 
 
-def _commits(header: np.void, records: Iterable[RecordFields]) -> Iterator[tuple[_Key, GroupOffset | None] | int]:
-    """Commits of one batch, None for a deletion; for a control batch the types of its records."""
-    control = bool(int(header["attributes"]) & CONTROL)
+def _control_type(key: bytes) -> int:
+    """The type of a control record, which follows its version."""
+    fields = FieldReader(key)
+    fields.int16()
+    return fields.int16()
+
+
+def _commits(records: Iterable[RecordFields]) -> Iterator[tuple[_Key, GroupOffset | None]]:
+    """Commits of one batch; None for a deletion."""
     for _, _, key, value, _ in records:
         fields = FieldReader(key or b"")
-        version = fields.int16()
-        if control:
-            yield fields.int16()
-        elif version in _KEY_VERSIONS:
+        if fields.int16() in _KEY_VERSIONS:
             place = fields.old_string(), fields.old_string(), fields.int32()
             yield place, None if value is None else _commit(place, FieldReader(value))
 

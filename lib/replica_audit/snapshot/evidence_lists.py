@@ -216,7 +216,10 @@ class ListReader:
     """True for ranges that were collected later."""
 
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, shown: str) -> None:
-        self._found, self._open, self.place, self._shown = found, open_real, place, shown
+        self.place = place
+        self._found = found
+        self._open = open_real
+        self._shown = shown
 
     @property
     def path(self) -> str:

@@ -179,7 +179,9 @@ def _of_broker(
     found = {}
     for reader in readers:
         path = reader.place.path
-        kind = "wanted" if reader.is_later else "broken off" if isinstance(reader, BrokenReader) else "whole"
+        kind = "broken off" if isinstance(reader, BrokenReader) else "whole"
+        if reader.is_later:
+            kind = "wanted"
         # An unpacked archive has no file to delete.
         if path:
             needed = not is_known or path in kept or path in named

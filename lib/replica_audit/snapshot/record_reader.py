@@ -102,7 +102,8 @@ class RecordReader:
         undecodable: list[tuple[RecordRequest, str]] = []
         for request, entry in self.entries(requests):
             if isinstance(entry, str):
-                (not_captured if isinstance(entry, NotCaptured) else unread).append((request, entry))
+                missing = not_captured if isinstance(entry, NotCaptured) else unread
+                missing.append((request, entry))
                 continue
             try:
                 rows = decode_records(entry, self.hasher)

@@ -36,7 +36,8 @@ def open_source(snapshot: Snapshot, file: SegmentFile) -> Iterator[OpenSource]:
             yield scan_source(stream, file)
         return
     log = _read_second_hand(snapshot, file)
-    items: Iterator[NDArray[np.void] | Damage] = iter([*([log.batches] if len(log.batches) else []), *log.damage])
+    batches = [log.batches] if len(log.batches) else []
+    items: Iterator[NDArray[np.void] | Damage] = iter([*batches, *log.damage])
     summariser = Summariser(
         file.path, file.base_offset, log.size_bytes, source=file.source, form=log.form, unproven=log.unproven
     )

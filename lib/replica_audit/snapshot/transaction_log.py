@@ -75,8 +75,12 @@ def read_transaction_states(
     found: list[TransactionState] = []
 
     def take(header: np.void, records: Iterable[RecordFields]) -> None:
-        if not int(header["attributes"]) & CONTROL:
-            found.extend(_batch_states(header, records, producers))
+        if int(header["attributes"]) & CONTROL:
+            return
+        for _, offset_delta, key, value, _ in records:
+            if value is not None:
+                place = int(header["leader_epoch"]), int(header["base_offset"]) + offset_delta
+                found.extend(_states(value, _transactional_id(key or b""), *place, producers))
 
     read_batches(snapshot, TopicCopy(0, segment.path, (segment,)), take)
     return found
@@ -90,16 +94,6 @@ def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionSt
         if known is None or (state.leader_epoch, state.offset) > (known.leader_epoch, known.offset):
             latest[state.producer_id] = state
     return latest
-
-
-def _batch_states(
-    header: np.void, records: Iterable[RecordFields], producers: Collection[int]
-) -> Iterator[TransactionState]:
-    for _, offset_delta, key, value, _ in records:
-        if value is not None:
-            offset = int(header["base_offset"]) + offset_delta
-            transactional_id = _transactional_id(key or b"")
-            yield from _states(value, transactional_id, int(header["leader_epoch"]), offset, producers)
 
 
 def _transactional_id(key: bytes) -> str | None:

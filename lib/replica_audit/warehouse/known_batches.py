@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,10 @@ _LOOK_BACK = 4
 
 #: The file read last, with one row group of it: a task reads files one after the other.
 _open_file = lru_cache(maxsize=1)(open_batches)
+
+
+#: The fields of a `KnownSegment` in its row; the location of its snapshot precedes them.
+_known_of = attrgetter(*KnownSegment._fields[1:])
 
 
 class _Location(NamedTuple):
@@ -75,18 +80,7 @@ class EarlierSegments:
                 key = (row.broker_id, row.path)
                 has_place = not row.batch_count or row.batch_file is not None
                 if key in wanted and has_place and row.last_change and row.headers:
-                    found[key] = KnownSegment(
-                        location,
-                        row.size_bytes,
-                        row.batch_count,
-                        row.last_change,
-                        row.headers,
-                        row.last_position,
-                        row.summary_file,
-                        row.summary_row,
-                        row.batch_file,
-                        row.batch_row,
-                    )
+                    found[key] = KnownSegment(location, *_known_of(row))
             wanted -= found.keys()
         return found
 

@@ -34,7 +34,15 @@ from replica_audit.warehouse.attempts import (
 )
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
-from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces, keys_of, place_of_key
+from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.warehouse.table_reads import (
+    PLACE_COLUMNS,
+    PlacedFiles,
+    WantedPlaces,
+    keys_of,
+    place_keys,
+    place_of_key,
+)
 
 #: Only partitions of these verdicts can have had committed records, or ones left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
@@ -285,6 +293,20 @@ class _AuditedMarks(NamedTuple):
         wanted = WantedPlaces(map(place_of_key, keys.to_pylist()))
         return self._replace(marks=self.marks.among(wanted), replicas=self.replicas.among(wanted))
 
+    def keys(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """All partitions with marks, and those whose marks had their leader (`_Mark.had_leader`), in the form of `place_keys`."""
+        columns = (*PLACE_COLUMNS, "leader_id", "reference_id", "leadership_source")
+        is_inferred = _is_one_of("leadership_source", ("inferred",))
+        found: list[pa.Array] = []
+        led: list[pa.Array] = []
+        for _, rows in self.marks.read(schema_of(self.marks.table, columns)):
+            keys = place_keys(rows)
+            found += keys.chunks
+            led += keys.filter(
+                pc.or_kleene(pc.equal(rows["leader_id"], rows["reference_id"]), is_inferred(rows))
+            ).chunks
+        return pa.chunked_array(found, pa.string()), pa.chunked_array(led, pa.string())
+
     def read(self, wanted: WantedPlaces) -> Iterator[tuple[_Mark, CommittedLog | None, bool]]:
         """The `wanted` partitions that the audit compared; None where the topic has no id, or the log no epochs or was compacted. True if
         no earlier audit counts."""
@@ -346,7 +368,7 @@ class CommittedRows:
                 if not one.marks.bounds:
                     continue
             check_large(warehouse, audit, _PROOFS, audit.audit_id)
-            here, led = one.marks.keys_of_marks()
+            here, led = one.keys()
             new, settled = _in(unseen, here), _in(without_leader, led)
             if not number:
                 found.append(one)

@@ -227,20 +227,6 @@ class PlacedFiles:
         """The files that may have rows of `places`."""
         return replace(self, bounds={path: one for path, one in self.bounds.items() if places.overlap(one)})
 
-    def keys_of_marks(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """`place_keys` of all rows of `high_watermarks`, and of those whose reference was the leader, or of which no source says who leads."""
-        columns = (*PLACE_COLUMNS, "leader_id", "reference_id", "leadership_source")
-        nobody_said = values_to_arrow(["inferred"], pa.string())
-        found: list[pa.Array] = []
-        led: list[pa.Array] = []
-        for _, rows in self.read(schema_of(self.table, columns)):
-            is_leaders = pc.equal(rows["leader_id"], rows["reference_id"])
-            is_led = pc.or_kleene(is_leaders, pc.is_in(rows["leadership_source"], nobody_said))
-            keys = place_keys(rows)
-            found += keys.chunks
-            led += keys.filter(is_led).chunks
-        return pa.chunked_array(found, pa.string()), pa.chunked_array(led, pa.string())
-
     def read_rows(self, kind: type[AnyRow], places: WantedPlaces | None = None) -> Iterator[AnyRow]:
         """`read` as objects of a class whose fields are columns of the table."""
         for _, rows in self.read(schema_of(self.table, column_names(kind)), places):

@@ -154,7 +154,8 @@ class _Reader:
         """Lines since then."""
 
     def read(self, lines: Iterator[tuple[int, bytes]]) -> DumpListing:
-        invalid_bytes, failure, odd_line, below_zero, at = 0, None, None, None, 0
+        invalid_bytes = at = 0
+        failure = odd_line = below_zero = None
         self._ahead = _Ahead(lines)
         for number, (at, raw) in enumerate(self._ahead):
             line = raw.rstrip(b"\r\n")
@@ -351,7 +352,8 @@ def _entry(record: RecordLine) -> BatchLine:
 
 def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[str]) -> Batch:
     """`line` as a batch; values that neither it nor `spread` shows are derived and named in `unproven`."""
-    base, last, count, timestamp = line.base_offset, line.last_offset, line.record_count, line.base_timestamp
+    base, last = line.base_offset, line.last_offset
+    count, timestamp = line.record_count, line.base_timestamp
     is_old, is_append_time = line.magic < 2, bool(line.attributes & LOG_APPEND_TIME)
     if is_old and not line.attributes & CODEC_MASK:
         spread = Spread(last, last, 1, line.max_timestamp)

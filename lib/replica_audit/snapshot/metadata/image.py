@@ -337,7 +337,8 @@ class MetadataImage:
 
     def _histories(self, topic: str | None) -> Iterator[tuple[str, list[PartitionState]]]:
         """Topic and states of each partition of a topic, or of all topics."""
-        for topic_id in self._names if topic is None else self._ids.get(topic, ()):
+        topic_ids = self._names if topic is None else self._ids.get(topic, ())
+        for topic_id in topic_ids:
             for states in self._states[topic_id].values():
                 yield self._names[topic_id], states
 

@@ -51,7 +51,8 @@ def read_metadata(
     it, META-FORK where copies contradict each other, META-STALE where controllers lack what was committed.
     """
     compared = compare_copies(snapshot, logs, evidence)
-    copies, refused, ignored, reading = compared.copies, compared.refused, compared.ignored, compared.found
+    copies, refused = compared.copies, compared.refused
+    ignored, reading = compared.ignored, compared.found
     unread = (*refused, *(path for copy in copies for path, _, _ in copy.problems))
     told = tuple(copy_rows(compared))
     ends = tuple(
