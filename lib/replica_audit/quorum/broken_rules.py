@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.held_metadata import HeldMetadata
-from replica_audit.snapshot.metadata.histories import find_barred, seen_epoch
+from replica_audit.snapshot.metadata.histories import find_barred
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
 from replica_audit.text import count, verb
@@ -50,7 +50,7 @@ def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
 
 
 def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
-    seen = max(map(seen_epoch, held.compared.copies))
+    seen = held.seen_epoch
     if copy.epoch >= seen:
         return
     later = [one for one in held.copies if one.epoch > copy.epoch and goes_on(one, copy)]

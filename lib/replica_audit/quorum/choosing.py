@@ -59,23 +59,21 @@ def choose(held: HeldMetadata) -> Chosen:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
         states = (_ran_ahead_text(held), _stuck_text(held), _misled_text(held))
-        doubts = (unread, hidden, foreign_text(held), *states, _stray_text(held))
-        return replace(chosen, reason=_and_doubts(chosen.reason, [one for one in doubts if one]))
+        found = (unread, hidden, foreign_text(held), *states, _stray_text(held))
+        doubts = [one for one in found if one]
+        return replace(chosen, reason=f"{chosen.reason}. But {_sentences(doubts)}") if doubts else chosen
     if unread:
         return Chosen("none", f"{need.reason}. {capitalise(unread)}")
     newest = held.histories[0]
     if newest.refused and held.moments.at_rest:
         text = f"{need.reason}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}"
-        return Chosen("none", text if _knows_topics(held) else f"{text}. {_MIGRATION}")
+        knows_topics = any(map(held.known_topics, held.copies))
+        return Chosen("none", text if knows_topics else f"{text}. {_MIGRATION}")
     copy = best_of(held, newest)
     text = f"{need.reason}. {_newest_text(held, copy)}"
     if newest.refused:
         text += f". But {'; '.join(newest.refused)}: unless that came after the logs were copied, a newer one exists, or existed"
     return Chosen("choose", text, copy, need.may_be_skew)
-
-
-def _and_doubts(reason: str, doubts: Sequence[str]) -> str:
-    return f"{reason}. But {_sentences(doubts)}" if doubts else reason
 
 
 def _sentences(texts: Sequence[str]) -> str:
@@ -110,10 +108,6 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
 
 def _whose(copy: MetadataCopy) -> str:
     return copy.log.path if copy.node_id is None else f"node {copy.node_id}"
-
-
-def _knows_topics(held: HeldMetadata) -> bool:
-    return any(map(held.known_topics, held.copies))
 
 
 def _unread_text(held: HeldMetadata) -> str:
@@ -151,7 +145,7 @@ def _stuck_text(held: HeldMetadata) -> str:
 def _misled_text(held: HeldMetadata) -> str:
     """Voters without records that others name as leader of the latest epoch (D6); empty without such voters."""
     blank = {one.node_id for one in held.compared.copies if not one.holds_something and not one.problems}
-    seen = max(map(seen_epoch, held.compared.copies))
+    seen = held.seen_epoch
     naming: dict[int | None, set[int | None]] = defaultdict(set)
     for one in held.compared.copies:
         state = one.state
@@ -329,13 +323,11 @@ def foreign_text(held: HeldMetadata) -> str:
 
 def _forgotten_epoch(held: HeldMetadata) -> str | None:
     """Report that no voter knows an epoch that another node has seen, though its leader needed their votes (R4); None otherwise."""
-    ahead = _ahead_of_voters(held) if held.moments.at_rest else None
-    if ahead is None:
+    if not held.moments.at_rest or not (ahead := _ahead_of_voters(held)):
         return None
-    nodes, seen, known = ahead
     return (
-        f"{capitalise(nodes)} reached controller epoch {seen}, and the voters know none above {known}: they lost their quorum-state, and "
-        "brokers never register in an epoch that is not above what they have seen"
+        f"{capitalise(ahead)}: they lost their quorum-state, and brokers never register in an epoch that is not above what they have "
+        "seen"
     )
 
 
@@ -348,24 +340,24 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
     return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without {them} there is no majority"
 
 
-def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:
-    """Nodes that have seen the latest epoch, that epoch, and the latest that a voter knows; None if these epochs are equal."""
+def _ahead_of_voters(held: HeldMetadata) -> str:
+    """Clause on an epoch that nodes have seen and no voter knows; empty without one."""
     voters = held.voters.ids
     known = max((seen_epoch(copy) for copy in held.compared.copies if copy.node_id in voters), default=-1)
-    seen = max(map(seen_epoch, held.compared.copies))
+    seen = held.seen_epoch
+    if not voters or seen <= known:
+        return ""
     nodes = name_nodes(copy.node_id for copy in held.compared.copies if seen_epoch(copy) == seen)
-    return (nodes, seen, known) if voters and seen > known else None
+    return f"{nodes} reached controller epoch {seen}, and the voters know none above {known}"
 
 
 def _ran_ahead_text(held: HeldMetadata) -> str:
     """An epoch that no voter knows, in copies that may be of different moments; empty without such."""
-    ahead = _ahead_of_voters(held)
-    if ahead is None:
+    if not (ahead := _ahead_of_voters(held)):
         return ""
-    nodes, seen, known = ahead
     return (
-        f"{nodes} reached controller epoch {seen}, and the voters know none above {known}: unless an election took place while they were "
-        "copied, the voters lost their quorum-state, and brokers will not register. Copy them once more, brokers first, and run quorum again"
+        f"{ahead}: unless an election took place while they were copied, the voters lost their quorum-state, and brokers will not "
+        "register. Copy them once more, brokers first, and run quorum again"
     )
 
 

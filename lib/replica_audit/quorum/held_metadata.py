@@ -25,7 +25,7 @@ from replica_audit.snapshot.metadata.compared_copies import (
     compare_copies,
 )
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_moments
-from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
+from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.proven_end import Proven
@@ -120,6 +120,11 @@ class HeldMetadata:
     def history_of(self, copy: MetadataCopy) -> int | None:
         """Index of a copy's history in `histories`; None for a copy that holds nothing or cannot be read."""
         return self.found.history_of(copy)
+
+    @cached_property
+    def seen_epoch(self) -> int:
+        """The greatest epoch that any node knows."""
+        return max(map(seen_epoch, self.compared.copies))
 
     @property
     def proven(self) -> tuple[Proven, ...]:

@@ -216,10 +216,6 @@ def _their(nodes: Sequence[int]) -> str:
     return verb(len(nodes), "its", "their")
 
 
-def _pronoun(nodes: Sequence[int]) -> str:
-    return verb(len(nodes), "it has", "they have")
-
-
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
     """Steps for voters that were formatted anew while a majority votes."""
     directories = dict(held.voters.directories)
@@ -284,8 +280,8 @@ class _Plan:
         yield (
             self._to.apart,
             lambda nodes: (
-                f"{_pronoun(nodes)} records that the chosen log does not have, and a broker dies that a leader asks to truncate below what "
-                "it has applied"
+                f"{verb(len(nodes), 'it has', 'they have')} records that the chosen log does not have, and a broker dies that a leader asks to "
+                "truncate below what it has applied"
             ),
         )
         yield (
@@ -402,7 +398,9 @@ class _Plan:
                 "Its process has ended" if own else f"Its process has ended, and put-aside-{node} does not exist yet",
             ),
             irreversible=irreversible,
-            after=(_predict(node, self._to.copy.end_offset, self._to.seen if files else self._to.copy.epoch),),
+            after=(
+                _predict(node, self._to.copy.end_offset, self._to.held.seen_epoch if files else self._to.copy.epoch),
+            ),
         )
 
     def _empty(self, node: int) -> Step:
@@ -422,7 +420,7 @@ class _Plan:
                 f"{_named(self._to.holders)} hold what was committed. Until this node has caught up, none of them may be lost",
             ),
             irreversible=f"What the log of node {node} had is in put-aside-{node} only",
-            after=(_predict(node, 0, self._to.seen if files else None),),
+            after=(_predict(node, 0, self._to.held.seen_epoch if files else None),),
         )
 
     def _identify(self, node: int) -> Iterator[str]:
@@ -442,12 +440,12 @@ class _Plan:
         """Sentence on the quorum-state that a node is given; empty if it is given none."""
         if self._to.raises_epoch:
             return (
-                f". Its quorum-state says epoch {self._to.seen}, which nodes have seen: the next one has to be above it, or brokers never "
+                f". Its quorum-state says epoch {self._to.held.seen_epoch}, which nodes have seen: the next one has to be above it, or brokers never "
                 "register"
             )
         if node in self._to.misled:
             return (
-                f". Its new quorum-state says epoch {self._to.seen} and names no leader: a voter that led in that epoch, and has lost its "
+                f". Its new quorum-state says epoch {self._to.held.seen_epoch} and names no leader: a voter that led in that epoch, and has lost its "
                 "own, ends as soon as another node names it as the leader"
             )
         return ". Its quorum-state cannot be read, and is replaced" if self._quorum_state(node) else ""
@@ -458,20 +456,20 @@ class _Plan:
         is_stuck = node == self._to.copy.node_id and self._to.held.is_stuck(self._to.copy)
         if not (self._to.raises_epoch or node in self._to.misled or is_stuck):
             return {}
-        content = quorum_state_file(self._to.voters.ids, self._to.seen, is_dynamic=self._to.is_dynamic)
+        content = quorum_state_file(self._to.voters.ids, self._to.held.seen_epoch, is_dynamic=self._to.is_dynamic)
         return {f"quorum-state-{node}": content}
 
     def _mend_epoch(self, node: int) -> Step:
         files = self._quorum_state(node)
         return Step(
             action="mend_epoch",
-            text=f"Let node {node}, which has the right log, count on from epoch {self._to.seen}{self._told_epoch(node)}",
+            text=f"Let node {node}, which has the right log, count on from epoch {self._to.held.seen_epoch}{self._told_epoch(node)}",
             controllers=(node,),
             commands=tuple(put_quorum_state(node, name) for name in files),
             files=files,
             before=("Its process has ended",),
             irreversible=f"Node {node} forgets whom it voted for",
-            after=(_predict(node, self._to.end_of(node), self._to.seen),),
+            after=(_predict(node, self._to.end_of(node), self._to.held.seen_epoch),),
         )
 
     def _of(self, node: int, step: Step) -> Step:
@@ -633,7 +631,11 @@ class _Plan:
             )
 
     def _see(self) -> Iterator[Step]:
-        epoch = "" if self._to.majority_stays else f" in epoch {max(self._to.copy.epoch, self._to.seen) + 1} or later"
+        epoch = (
+            ""
+            if self._to.majority_stays
+            else f" in epoch {max(self._to.copy.epoch, self._to.held.seen_epoch) + 1} or later"
+        )
         yield Step(
             action="check",
             text=f"See that the quorum has a leader{epoch}, that every voter is there, and that their lag goes to 0",

@@ -31,8 +31,6 @@ class Restoration:
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.is_dynamic = bool(voters.directories)
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
-        self.seen = max(map(seen_epoch, held.compared.copies))
-        """The greatest epoch that any node knows."""
         state = held.contents(copy)
         self._state = NOTHING if isinstance(state, str) else state
         self._assigned = assigned_by(self._state)
@@ -127,11 +125,11 @@ class Restoration:
 
     @property
     def raises_epoch(self) -> bool:
-        """True if voters have to count on from `seen`, and would not do so by themselves (R4)."""
-        if self.copy.epoch < self.seen:
+        """True if voters have to count on from `HeldMetadata.seen_epoch`, and would not do so by themselves (R4)."""
+        if self.copy.epoch < self.held.seen_epoch:
             return True
         known = [seen_epoch(one) for node in self.holders for one in self._own(node)]
-        return self.fetches and self.held.moments.at_rest and max(known) < self.seen
+        return self.fetches and self.held.moments.at_rest and max(known) < self.held.seen_epoch
 
     @property
     def majority_stays(self) -> bool:
@@ -154,7 +152,9 @@ class Restoration:
         return [
             node
             for node, state in states
-            if state.leader_id in self.lacking and state.leader_id != node and state.leader_epoch == self.seen
+            if state.leader_id in self.lacking
+            and state.leader_id != node
+            and state.leader_epoch == self.held.seen_epoch
         ]
 
     @cached_property
