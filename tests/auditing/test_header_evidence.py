@@ -107,7 +107,7 @@ def test_a_log_that_waits_for_checksums_is_not_called_missing(
         assert wrong not in said
     assert (
         f"Bytes of brokers 1 and 2 that were not collected are needed for orders-0, {both} bytes in all: replica-audit show "
-        f"{evidence} --wanted wanted.json names them, and capture-plan --wanted wanted.json brings these alone. If broker 2 is "
+        f"{evidence} --wanted wanted.json names them, and capture-plan --wanted wanted.json collects only these. If broker 2 is "
         "down, do not start it before that."
     ) in said
     assert f"Broker 2 collected without {len(other)} wanted bytes, and needed" in said

@@ -535,7 +535,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
          [partition(verdict="INCONCLUSIVE")],
          [finding("CAP-MISSING-SEGMENT", "medium", broker_id=2, evidence=[wanted_range(2, "a.log", 5, 7)._asdict()])]),
      "Bytes of broker 2 that were not collected are needed for orders-0, 7 bytes in all: replica-audit show SNAPSHOT --wanted "
-     "wanted.json names them, and capture-plan --wanted wanted.json brings these alone."),
+     "wanted.json names them, and capture-plan --wanted wanted.json collects only these."),
     (lambda path: results([partition(verdict="INCONCLUSIVE")], [finding("CAP-MOVED", "medium")]),
      "orders-0 moved while being collected, and what looks wrong may be due to that: replica-audit show SNAPSHOT --wanted "
      "wanted.json names it, and capture-plan --wanted wanted.json reads it again on all brokers."),

@@ -29,7 +29,7 @@ EXIT_STATUS = """exit status:
 """
 
 EXIT_STATUS_OF_INGEST = """exit status:
-  0    it is in the warehouse
+  0    the snapshot is in the warehouse
   2    usage or configuration error
   3    the snapshot has nothing to ingest, or the warehouse cannot be read
   4    engine or internal error
@@ -67,7 +67,7 @@ EXIT_STATUS_OF_SALVAGE = """exit status:
 """
 
 EXIT_STATUS_OF_PRINTING = """exit status:
-  0    it is printed
+  0    done
   2    usage or configuration error
   4    internal error
 """
@@ -75,7 +75,7 @@ EXIT_STATUS_OF_PRINTING = """exit status:
 EXIT_STATUS_OF_SETUP = """exit status:
   0    all that is needed is there
   2    usage error
-  4    something needed is missing, or could not be brought
+  4    something needed is missing, or could not be installed
 """
 
 EXIT_STATUS_OF_OBSERVE = """exit status:
@@ -230,7 +230,7 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
     text = "for example orders-0 (default: a triage of all partitions)"
     arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
     _add_table(command)
-    text = "where SNAPSHOT is evidence: write to FILE which bytes the answer would need, for capture-plan --wanted"
+    text = "if SNAPSHOT is evidence: write to FILE the bytes that the answer still needs, for capture-plan --wanted"
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
@@ -260,7 +260,7 @@ def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
 
 def _add_quorum_arguments(command: argparse.ArgumentParser) -> None:
     _add_place(command.add_argument_group("arguments"))
-    text = "plan for the log of this node, where people have decided for its history (default: for the best; no effect where nothing is to choose)"
+    text = "plan for the log of this node, once people have chosen its history (default: the best; no effect if there is nothing to choose)"
     command.add_argument("--choose", metavar="NODE", type=broker_id, help=text)
     _add_plan(command, "the answer with its plan")
 
@@ -298,7 +298,7 @@ def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--include-aborted", action="store_true", help=text)
     text = "include records past the leader's end that may only be missing because it was copied earlier"
     command.add_argument("--include-ahead", action="store_true", help=text)
-    text = "where SNAPSHOT is evidence: write to FILE which bytes the salvage would need, for capture-plan --wanted"
+    text = "if SNAPSHOT is evidence: write to FILE the bytes that the salvage still needs, for capture-plan --wanted"
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
@@ -349,7 +349,7 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     arguments.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
     text = "directory to copy the snapshot to (default: %(default)s)"
     command.add_argument("--to", metavar="DIR", default=DEFAULT_TARGET, help=text)
-    text = "rename what DIR has from an earlier try, in place of refusing it"
+    text = "rename what an earlier try left in DIR, instead of refusing it"
     command.add_argument("--move-aside", action="store_true", help=text)
     text = "topic listing: brokers that lead fewer partitions are copied first (default: the order given)"
     command.add_argument("--describe", metavar="FILE", help=text)
@@ -359,15 +359,13 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
         "that a broker runs, else unknown)"
     )
     command.add_argument("--kind", metavar=KIND_OF_BROKER, type=kind_of_broker, action="append", default=[], help=text)
-    text = "collect evidence in place of copies (docs/evidence.md)"
+    text = "collect evidence instead of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
-    text = (
-        "as --evidence, and name what archives in --to have, if any, and what has not changed, in place of reading it"
-    )
+    text = "as --evidence, but leave out what archives in --to have already, and what has not changed since"
     command.add_argument("--after", action="store_true", dest="goes_on", help=text)
     text = "with --evidence: who reads on the brokers, by sudo without a password (default: who logs in)"
     command.add_argument("--sudo", metavar="USER", help=text)
-    text = "as --evidence, and bring only the bytes that FILE names, a wanted.json, of show, salvage or a report"
+    text = "as --evidence, but collect only the bytes that FILE names, a wanted.json of show, salvage or a report"
     command.add_argument("--wanted", metavar="FILE", help=text)
     text = "with --evidence: options for the collector, such as '--topic orders --rate-mib 20'"
     command.add_argument("--collect-options", metavar="TEXT", default="", help=text)
@@ -393,9 +391,9 @@ def _add_setup_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--check",
         action="store_true",
-        help="only say what is there and what is missing; status 4 where something is needed",
+        help="only report what is there and what is missing; exit status 4 if something needed is missing",
     )
-    what.add_argument("--remove", action="store_true", help="delete what was brought")
+    what.add_argument("--remove", action="store_true", help="delete what was installed")
     source = command.add_mutually_exclusive_group()
     source.add_argument("--offline", metavar="DIR", help="take the JARs from this directory, and reach no network")
     source.add_argument(
@@ -538,7 +536,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "setup": Command(
         "replica_audit.cli.setup_command.setup",
-        "bring what a run on this machine needs beside packages: JARs, and what makes it start sooner",
+        "install what a run on this machine needs besides packages: JARs, and what makes it start sooner",
         "",
         _add_setup_arguments,
         epilog=EXIT_STATUS_OF_SETUP,

@@ -24,7 +24,7 @@ def setup(arguments: argparse.Namespace, settings: Settings) -> int:
     if offline is not None and not offline.is_dir():
         raise UsageError(f"--offline {arguments.offline}: no such directory")
     if not arguments.check:
-        print_note("replica-audit: setting up, which takes some 20 seconds and brings 30 MB where JARs are missing")
+        print_note("replica-audit: setting up: about 20 seconds, and a download of 30 MB if JARs are missing")
         set_up(ivy_settings, offline)
     found = requirements()
     for one in found:

@@ -470,7 +470,7 @@ def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]
         command = results.command("show", "--wanted", WANTED_FILE)
         yield say(
             f"Bytes of {name_brokers(brokers)} that were not collected are needed for {places}, {size} in all: {command} names them, "
-            f"and capture-plan --wanted {WANTED_FILE} brings these alone."
+            f"and capture-plan --wanted {WANTED_FILE} collects only these."
         )
         if awaited := [one for one in conditions.needed if one.state == "awaited" and not one.is_up]:
             held = sorted({broker for one in awaited for broker in one.brokers})

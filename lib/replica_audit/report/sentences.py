@@ -40,8 +40,8 @@ def join_words(words: Sequence[object]) -> str:
 
 
 def join_some(words: Sequence[object], limit: int, noun: str, of: int = 0) -> str:
-    """Join the first `limit` words and add the number of others, e.g. "a-0, a-1 and 7 more partitions"; the words are the first ones
-    `of` so many, if that is more."""
+    """Join the first `limit` words and add the number of others, e.g. "a-0, a-1 and 7 more partitions"; `of` is the number of all
+    if `words` are only the first ones."""
     more = max(len(words), of) - limit
     if more <= 0:
         return join_words(words)

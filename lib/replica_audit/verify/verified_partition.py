@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,10 +252,6 @@ def _own_end(old: ReplicaFacts, new: ReplicaFacts, with_itself: Comparison) -> i
             if cut is not None and gap.end_offset <= cut.end_offset:
                 return gap.end_offset
     return end
-
-
-#: Verdicts on a replica, best first.
-VERDICTS = get_args(FollowerVerdict)
 
 
 @dataclass(frozen=True, slots=True)
