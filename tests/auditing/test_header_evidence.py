@@ -110,7 +110,7 @@ def test_a_log_that_waits_for_checksums_is_not_called_missing(
         f"{evidence} --wanted wanted.json names them, and capture-plan --wanted wanted.json collects only these. If broker 2 is "
         "down, do not start it before that."
     ) in said
-    assert f"Broker 2 collected without {len(other)} wanted bytes, and needed" in said
+    assert f"Broker 2 was collected without {len(other)} wanted bytes and is needed" in said
     step = (
         f"1. Bring {both} bytes of brokers 1 and 2 that were not collected, and audit again: what orders-0 has is not known "
         f"without them. If broker 1 or 2 is down, do not start it before that. replica-audit show {evidence} --wanted wanted.json "
