@@ -625,6 +625,12 @@ class Leadership:
         return bool(self.history) and self.history[-1].occasion == "deleted"
 
     @property
+    def gone(self) -> frozenset[int]:
+        """Brokers that could lead a partition that nobody leads: they were down by then, or their disks offline."""
+        is_known = self.source != "inferred" and self.leader_id is None and not self.is_deleted
+        return frozenset((*(self.believed.isr or ()), *self.believed.elr)) if is_known else frozenset()
+
+    @property
     def said_tiered(self) -> bool | None:
         """True if the source says that the topic is tiered; None if it shows no configs of the topic.
 

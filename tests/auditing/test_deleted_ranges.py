@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.scenario import audit
+from tests.support.scenario import audit, written
 from tests.support.scenes import log
 from tests.support.snapshots import Replica
 
@@ -52,3 +52,20 @@ def test_a_checkpoint_below_its_own_log_start_shows_no_lost_tail(tmp_path: Path,
     answer = audit(tmp_path, brokers, isr=(1,), quiesced=True)
     assert bool(answer.found("HWM-CP-ABOVE-LEO", 1)) is told, answer
     assert (answer.verdict == "COMMITTED_LOSS") is told
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("per_segment", [None, 2])
+def test_a_follower_that_was_cut_at_a_log_start_inside_its_batch_has_nothing_missing(
+    tmp_path: Path, in_order: bool, per_segment: int | None
+) -> None:
+    """Offsets 28 and 29 went with its batch 28 to 31, and the leader's log begins at 30 since; no checkpoint says so yet."""
+    cut = [*written(18, 28, 2), *written(30, 40, 6)]
+    whole = [*written(18, 28, 2), *written(28, 30, 6), *cut[2:]]
+    options = {"high_watermark": 30, "epochs": [(6, 30)]}
+    brokers = {1: Replica(whole, **options), 2: Replica(cut, per_segment=per_segment, **options)}
+    answer = audit(tmp_path / "since", brokers, in_order=in_order)
+    assert answer.verdict == "CONSISTENT" and not answer.codes("low"), answer
+    options["epochs"] = [(2, 18), (6, 28)]
+    brokers = {1: Replica(whole, **options), 2: Replica(cut, per_segment=per_segment, **options)}
+    assert audit(tmp_path / "not", brokers, in_order=in_order).verdict != "CONSISTENT"

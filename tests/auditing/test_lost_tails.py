@@ -208,3 +208,36 @@ def test_the_lost_tail_that_followers_drop_was_committed_in_every_row(tmp_path: 
     assert {broker: dropped[broker, "fetch"] for broker in (2, 3)} == {2: 7, 3: 5}
     of_leader = {row["broker_id"]: row for row in answer.tables["elections"] if row["candidate_id"] == 1}
     assert {broker: of_leader[broker]["committed_dropped"] for broker in (2, 3)} == {2: 7, 3: 5}
+
+
+# --- nobody leads, by a source that does not say who is down
+
+
+@pytest.mark.parametrize("said", [{}, {"source": "user", "leader_epoch": 4}, {"source": "user", "leader_epoch": 5}])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_last_in_sync_replica_that_others_go_past_may_have_lost_its_end(
+    tmp_path: Path, said: dict, in_order: bool
+) -> None:
+    """It was called skew, and the partition LAGGING; or, with the epoch in which nobody leads any more, a loss for sure."""
+    epochs = ((0, 0), (4, 20))
+    brokers = {1: log(24, 24, epochs), 2: log(24, 24, epochs), 3: log(33, 29, epochs)}
+    answer = audit(tmp_path, brokers, leader=None, isr=(2,), in_order=in_order, **said)
+    assert answer.one("CAP-SKEW", 3)[0] == "medium" and answer.verdict == "INCONCLUSIVE", answer
+    (told,) = answer.messages("CAP-SKEW")
+    assert "broker 2 is in sync and nobody leads, by " in told and "or that log lost its end" in told
+    assert not answer.found("HWM-LOSS") and answer.interval[1] is None
+    # One of several in sync that is ahead is the reference itself.
+    assert (
+        audit(tmp_path / "two", brokers, leader=None, isr=(2, 3), in_order=in_order, **said).verdict != "INCONCLUSIVE"
+    )
+    led = audit(tmp_path / "led", brokers, leader=2, isr=(2,), in_order=in_order)
+    assert led.one("CAP-SKEW", 3)[0] == "info"
+
+
+def test_so_it_is_of_one_that_was_stopped(tmp_path: Path) -> None:
+    brokers = {1: log(24, 24), 2: log(24, 24), 3: log(33, 29)}
+    answer = audit(tmp_path, brokers, leader=None, isr=(2,), kafka_version="4.3.1")
+    assert answer.one("CAP-SKEW", 3)[0] == "medium" and answer.verdict == "INCONCLUSIVE", answer
+    assert "broker 2 was down when it was copied: that log lost its end" in answer.messages("CAP-SKEW")[0]
+    # A listing of before it was stopped.
+    assert audit(tmp_path / "led", brokers, isr=(2,), leader=2, kafka_version="4.3.1").verdict == "LAGGING"

@@ -38,7 +38,7 @@ def test_the_last_in_sync_without_a_leader_had_led_in_the_epoch_before(
     assert (answer.verdict == "COMMITTED_LOSS") is lost, answer
     if not lost:
         assert answer.verdict == "INCONCLUSIVE"
-        (told,) = answer.messages("CAP-SKEW")
+        (told,) = [row["message"] for row in answer.found("CAP-SKEW", 2)]
         assert told.startswith(
             "broker 2 led last, in epoch 2 unless the epoch was raised once more since, by the leadership file, and its own epoch file does not"
         ), told
@@ -86,6 +86,32 @@ def test_a_mark_beside_a_flag_that_the_files_contradict_may_be_later_than_the_lo
     assert (told["severity"], "contradict its clean-shutdown flag" in told["message"]) == (
         ("critical", False) if lost else ("high", True)
     )
+
+
+@pytest.mark.parametrize(("begins", "contradicted"), [(4, True), (12, True), (13, False)])
+def test_an_epoch_that_begins_among_records_of_an_earlier_one_contradicts_a_stop(
+    tmp_path: Path, begins: int, contradicted: bool
+) -> None:
+    """Broker 1 was cut after its log was copied, and stopped at the same offset as before: DIV-HIDDEN."""
+    brokers = {
+        1: log(13, 0, clean_shutdown=True),
+        2: log(begins + 3, begins, ((0, 0), (6, begins))),
+    }
+    brokers[1] = replace(brokers[1], epochs=((0, 0), (6, begins)))
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert bool(answer.found("DIV-HIDDEN")) is False and answer.verdict != "COMMITTED_DIVERGENCE", answer
+    assert (answer.verdict == "INCONCLUSIVE") is contradicted, answer
+
+
+@pytest.mark.parametrize(("file", "in_order", "lost"), [((), False, False), ((), True, True), (((0, 0),), False, True)])
+def test_a_mark_beside_an_empty_epoch_file_may_be_later_than_the_log(
+    tmp_path: Path, file: tuple[tuple[int, int], ...], in_order: bool, lost: bool
+) -> None:
+    """Broker 1 may have begun its log anew beside broker 2 since its log was copied: HWM-LOSS."""
+    brokers = {1: replace(log(3, 2), epochs=file), 2: replace(log(0, 0), epochs=((2, 0),))}
+    answer = audit(tmp_path, brokers, leader=2, isr=(2,), source="user", leader_epoch=2, in_order=in_order)
+    assert (answer.verdict == "COMMITTED_LOSS") is lost, answer
+    assert lost or answer.one("HWM-LOSS", 1)[:2] == ("high", "suspect")
 
 
 def test_such_a_mark_counts_where_an_election_is_known_to_have_been_unclean(tmp_path: Path) -> None:

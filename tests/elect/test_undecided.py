@@ -25,7 +25,7 @@ def said(code: str, *evidence: Evidence, **values: Any) -> dict[str, Any]:
 
 
 MOVED = said("CAP-MOVED")
-END = said("CAP-SKEW", Evidence(UNSEEN_TAIL, value="11"), start_offset=11, end_offset=20)
+END = said("CAP-SKEW", Evidence(UNSEEN_TAIL, broker_id=2, value="11"), start_offset=11, end_offset=20)
 ABOVE = said("CAP-ABOVE-HW")
 UNCHECKED = said("CAP-UNCHECKED")
 LACKS = said("CAP-NOT-CAPTURED", Evidence(WANTED, path="broker-2/0.log", position=0, value="7"))

@@ -136,7 +136,7 @@ def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
         yield LOG_OF_LAST_TERM
     elif facts.is_left and any(facts is one for one in case.replicas):
         yield LOG_IN_USE
-    for stretch in facts.missing:
+    for stretch in case.missing_of(facts):
         if traces_of_segment(facts, case.replicas, stretch):
             yield _log_name(stretch.start_offset)
 

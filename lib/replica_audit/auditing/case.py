@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.later_files import later_entry
-from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_older
+from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
+from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
@@ -103,6 +104,15 @@ class Case:
     def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
         """Comparison of a copy with the reference; None for the reference itself and for copies that were not compared."""
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
+
+    def begin_of(self, facts: ReplicaFacts) -> int:
+        """Offset below which nothing is missing from a replica: its log or the reference's begins there by now. A follower is cut at
+        its leader's log start, which may lie inside a batch: that goes whole."""
+        return deleted_end(facts, self.reference.facts)
+
+    def missing_of(self, facts: ReplicaFacts) -> Iterator[OffsetRange]:
+        """Yield what may be missing between segments of a replica (`ReplicaFacts.missing`), above `begin_of` it."""
+        yield from (stretch for stretch in facts.missing if stretch.end_offset > self.begin_of(facts))
 
     def is_checked(self, facts: ReplicaFacts, start: int, end: int) -> bool:
         """True if batches of a replica with computed checksums cover [start, end) without a gap. Batches that were not compared
@@ -226,6 +236,8 @@ class Case:
         begins = marked.start_by_epoch_file
         if run.end_offset <= begins:
             return f"by its own epoch file the log of {here} begins at {begins} since it was copied, {since}"
+        if not is_unclean and (apart := why_apart(marked)):
+            return f"{apart}, {since}"
         election = None if run.cause is None or not run.cause.clean else run.cause.election
         was_reached = proof.kind == "checkpoint" and int(proof.value) <= self.reference.facts.log_end_offset
         if (

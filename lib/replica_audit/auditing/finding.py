@@ -394,16 +394,17 @@ class UnseenTail(NamedTuple):
     start_offset: int
     end_offset: int
     held_to: int
-    """Offset up to which another replica has them."""
+    """Offset up to which another replica is known to have what the log may have had."""
     is_doubted: bool = False
     """True if the manifest's kind of its copy may be wrong (`CaptureTimes.is_doubted`)."""
     instead: str | None = None
     """An empty log dir with which its broker may run in place of that disk: others are cut to what it has there."""
 
 
-def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool) -> Evidence:
-    """Evidence that another replica has what a finding is about up to `held_to`; `is_doubted` as for `UnseenTail`."""
-    text = "another replica has what it lacks up to this offset"
+def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool = False) -> Evidence:
+    """Evidence that a log lacks what a finding is about, and may have had from `held_to` on what no other copy has; `is_doubted` as for
+    `UnseenTail`."""
+    text = "from this offset on it may have, or have had, what no replica here has"
     path = MANIFEST if is_doubted else None
     return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=path, value=str(held_to))
 
@@ -417,7 +418,7 @@ def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTa
     """Unseen tails by the evidence of `findings`, which are of one partition."""
     return [
         UnseenTail(
-            row.broker_id,
+            item.broker_id,
             row.start_offset,
             row.end_offset,
             int(item.value),
@@ -427,7 +428,7 @@ def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTa
         for row in findings
         for item in row.evidence
         if item.kind == UNSEEN_TAIL and item.value is not None
-        if row.broker_id is not None and row.start_offset is not None and row.end_offset is not None
+        if item.broker_id is not None and row.start_offset is not None and row.end_offset is not None
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.support.encoder import encode_batch, flip
 from tests.support.scenario import audit, written
@@ -108,6 +110,17 @@ def test_a_gap_on_both_sides_is_a_gap_and_no_divergence(tmp_path):
     answer = audit(tmp_path, {1: Replica(holed), 2: Replica(holed)})
     assert answer.one("LOG-GAP", 2) == ("medium", "proven", 10, 15)
     assert answer.runs(2) == []
+
+
+def test_a_gap_on_both_sides_between_two_segments_is_no_missing_file(tmp_path):
+    """It was CAP-MISSING-SEGMENT, each said to have records there by the other."""
+    holed = Replica([*WHOLE[:2], *WHOLE[3:]], per_segment=2)
+    answer = audit(tmp_path, {1: holed, 2: holed})
+    assert {row["broker_id"] for row in answer.found("LOG-GAP")} == {1, 2}, answer
+    assert not answer.found("CAP-MISSING-SEGMENT")
+    partly = audit(tmp_path / "partly", {1: holed, 2: replace(holed, batches=[*WHOLE[:2], *written(13, 25, 0)])})
+    assert partly.one("CAP-MISSING-SEGMENT", 1)[2:] == (10, 15)
+    assert partly.one("LOG-GAP", 2)[2:] == (10, 13)
 
 
 @pytest.mark.parametrize(("cleaned_to", "severity"), [(20, "info"), (5, "medium")])

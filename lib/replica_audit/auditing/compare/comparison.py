@@ -13,7 +13,7 @@ from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs
 from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
 from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
-from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
 from replica_audit.literals import RecordProblemKind
 from replica_audit.model import OffsetRange, joined
 from replica_audit.protocol.truncation import Replay
@@ -168,8 +168,7 @@ def compare(
     cut = replays[protocol].kept_to
     if is_cut_by_another:
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
-    deleted_to = max(leader.start_by_epoch_file, follower.start_by_epoch_file)
-    runs = runs_of(alignment.differences, stretches, cut, deleted_to, follower)
+    runs = runs_of(alignment.differences, stretches, cut, deleted_end(leader, follower), follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
     prefix_end: int | None = runs[0].start_offset if runs else shared_end(leader, follower)

@@ -19,6 +19,7 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     tell_image,
     unread_records,
+    unseen_above,
     unseen_instead,
     unusable_input,
     wanted_range,
@@ -100,7 +101,7 @@ def _files(case: Case) -> Iterator[Finding]:
     """Findings on files of every copy, and on replicas missing in the snapshot."""
     for facts in (*case.replicas, *case.set_aside):
         yield from judge_copy(facts)
-        for stretch in facts.missing:
+        for stretch in case.missing_of(facts):
             yield from _missing_file(case, facts, stretch)
         yield from _indexes_without_log(facts)
     yield from _missing_replicas(case)
@@ -401,10 +402,17 @@ def skew(
             f"{tell_image(case, case.reference.facts)}"
         )
         decides = f"the kind of broker {unsure} in manifest.json would decide"
+    elif unsure is not None and case.tail.state == "down":
+        why = f"broker {unsure} was down when it was copied: that log lost its end, or another broker led in its epoch"
+        decides = "the metadata log, or leadership.json with leader epochs, would decide"
     elif unsure is not None:
+        shown = f"broker {unsure} is fenced where the metadata log ends"
+        if case.leadership is not None and unsure not in (case.leadership.fenced or ()):
+            source = name_source(case.leadership.source)
+            shown = f"broker {unsure} is in sync and nobody leads, by {source}, so that it went down, or its disk"
         why = (
-            f"broker {unsure} is fenced where the metadata log ends, and nothing shows whether it was down when its log was copied: the "
-            "copy is older, or that log lost its end; while it is down, copy its log directories again, __cluster_metadata-0 among them"
+            f"{shown}, and nothing shows whether it was down when its log was copied: the copy is older, or that log lost its end; while it is "
+            "down, copy its log directories again, __cluster_metadata-0 among them"
         )
         decides = f"a later copy of broker {unsure}, or its kind in manifest.json, would decide"
     elif case.were_at_rest(*case.replicas):
@@ -421,6 +429,8 @@ def skew(
         evidence=[
             *([Evidence("leadership", text=f"manifest.json: {when}")] if when else []),
             considered(f"loss: {decides}"),
+            # A log that may be older than what it had when its broker went down may have had more than anybody here.
+            *([unseen_above(unsure, start)] if unsure is not None and case.tail.state == "undecided" else []),
         ],
     )
 

@@ -19,7 +19,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.later_files import emptied_by, later_entry
-from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage, increases
 from replica_audit.schema import Evidence
@@ -311,7 +311,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
     follower = item.follower
     if leader.compacted or follower.compacted:
         return
-    floor = shared_start(leader, follower)
+    floor = max(shared_start(leader, follower), deleted_end(leader, follower))
     ceiling = shared_end(leader, follower)
     for epoch, start in follower.lineage:
         other = leader.lineage.start_of(epoch)

@@ -219,15 +219,16 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
 def _wrong(case: Case) -> Iterator[Finding]:
     """Findings on impossible batches of every replica that was compared or set aside, and from their comparison."""
     for facts in (*case.replicas, *case.set_aside):
+        begins = case.begin_of(facts)
         for segment, found in facts.irregularities:
             if found.kind == "gap" and found.previous is not None:
-                if not case.is_doubted(facts, found.previous + 1, found.base_offset):
+                if found.base_offset > begins and not case.is_doubted(facts, found.previous + 1, found.base_offset):
                     yield _gap(facts, segment, found, found.previous + 1)
             elif found.kind != "crc" and not _begins_anew_soundly(case, found):
                 yield _irregular(facts, segment, found)
         for one in facts.rot:
             yield _changed_epoch(facts, one)
-        for stretch in facts.missing:
+        for stretch in case.missing_of(facts):
             yield from _border_gap(case, facts, stretch)
     for item in case.comparisons:
         for pair in item.alignment.corrupt:

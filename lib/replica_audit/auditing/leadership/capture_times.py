@@ -112,7 +112,7 @@ class CaptureTimes:
         |---|---|
         | was stopped or killed, by the manifest | down |
         | was live, or ran when the image of its disk was made, by the manifest | up |
-        | is not fenced or stopping where the metadata log ends, or there is none | up |
+        | is not fenced or stopping where the metadata log ends, nor gone (`Leadership.gone`) | up |
         | has a copy of the metadata log that reaches to when it was fenced | down |
         | has files as a clean stop leaves them, among them a recovery point | down |
         | is any other | undecided |
@@ -121,7 +121,7 @@ class CaptureTimes:
         known = self._is_known_down(directory, leadership)
         if known is not None:
             return "down" if known else "up"
-        if leadership is None or facts.broker_id not in (leadership.fenced or ()):
+        if leadership is None or facts.broker_id not in {*(leadership.fenced or ()), *leadership.gone}:
             return "up"
         is_flushed = facts.is_as_stopped and directory.recovery_point_checkpoint is not None
         return "down" if is_flushed else "undecided"

@@ -63,16 +63,17 @@ class LeaderTail(NamedTuple):
         )
 
     def may_be_lost(self, item: Comparison) -> bool:
-        """True if `is_lost` holds only if the reference was down while it was copied, or if its copy is the later one
-        (`CaptureTimes.may_be_later`), which is undecided."""
-        is_open = self.state == "undecided" and self._wrote_last(item)
+        """True if `is_lost` holds only if the reference was down while it was copied, if its copy is the later one
+        (`CaptureTimes.may_be_later`), or if no other broker has led since, which is undecided."""
+        is_down = self.state == "down" and not self.is_epoch_said and self.reference.leader_id is None
+        is_open = (is_down or self.state == "undecided") and self._wrote_last(item)
         is_open = is_open or self._was_written_before(item, self.times.may_be_later)
         return is_open and self.is_passed_by(item)
 
     def is_whole_though_down(self, item: Comparison) -> bool:
         """True if the copy has all that its broker left as it went down, and no other broker has led since with the records that
         the follower has ahead."""
-        return self.state == "down" and self._wrote_last(item)
+        return self.state == "down" and self.is_epoch_said and self._wrote_last(item)
 
     def was_written_before_copy(self, item: Comparison) -> bool:
         """True if by the manifest's times the leader wrote what a follower has ahead of it before its own copy started."""
@@ -101,7 +102,7 @@ class LeaderTail(NamedTuple):
         newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
         current = self.reference.leader_epoch
         is_older = bool(self.reference.outdated) or self.reference.predates
-        return self.is_epoch_said and not is_older and current is not None and newest <= current
+        return not is_older and current is not None and newest <= current
 
 
 def _are_of_one_moment(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:

@@ -116,10 +116,18 @@ def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None)
     """
     if not facts.in_any_order or offset < facts.log_end_offset:
         return None
+    if why := why_apart(facts):
+        return why
     written = facts.found_lineage or Lineage()
-    if not written and facts.directory.epoch_file.state == "empty" and facts.needed_lineage:
-        return f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
     reached = written.entries[-1][1] if written else 0
     if reached <= offset or (leader_epoch is not None and written.epoch_for_offset(offset) not in (None, leader_epoch)):
         return None
     return f"by its own epoch file the log of broker {facts.broker_id} had reached {reached}: it lost its end, or was copied before that"
+
+
+def why_apart(facts: ReplicaFacts) -> str | None:
+    """Clause on an epoch file without entries beside batches that need some, where it may be of another moment: a log has such a file
+    before its first batch, and while it is begun anew. None of any other."""
+    is_apart = facts.in_any_order and facts.directory.epoch_file.state == "empty" and bool(facts.needed_lineage)
+    said = f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
+    return said if is_apart else None

@@ -23,6 +23,11 @@ def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
     return max(one.local_start_offset, other.local_start_offset)
 
 
+def deleted_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
+    """Where one of both logs begins by now, by its epoch file: nothing is missing below."""
+    return max(one.start_by_epoch_file, other.start_by_epoch_file)
+
+
 def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
     """End of the shorter of two logs; what is above it is lag, or ahead."""
     return min(one.log_end_offset, other.log_end_offset)
@@ -31,8 +36,8 @@ def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
     """Clauses on traces of a segment with offsets of `stretch`: files beside it, or records of `replicas`.
 
-    Empty without traces, or if compaction explains the gap. On a running broker the cleaner may have removed a complete segment
-    since it wrote the copied checkpoint.
+    A replica whose own gap spans `stretch` has none there. Empty without traces, or if compaction explains the gap. On a running broker
+    the cleaner may have removed a complete segment since it wrote the copied checkpoint.
     """
     start, end = stretch
     bases = [base for base in facts.directory.index_bases if stretch.holds(base)]
@@ -41,7 +46,10 @@ def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], str
     holders = [
         other.broker_id
         for other in replicas
-        if other is not facts and other.local_start_offset < end and other.log_end_offset > start
+        if other is not facts
+        and other.local_start_offset < end
+        and other.log_end_offset > start
+        and not any(gap.start_offset <= start and end <= gap.end_offset for gap in (*other.gaps, *other.missing))
     ]
     shown = [f"index or snapshot files of segment {base} are there without its .log" for base in bases]
     return shown + [f"broker {broker} has records in this range" for broker in holders]

@@ -159,8 +159,9 @@ def choose_reference(
     is_older |= _led_before_it_went(facts, last, given, replicas)
     is_older |= not facts.is_at_rest and _predates(facts, alone_in, given, replicas)
     predates = not (at_rest or had_led) and (is_older or cut_at is not None)
-    leads_now = leader_id == facts.broker_id and not predates
-    led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
+    led_in = None
+    if not predates:
+        led_in = epoch if leader_id == facts.broker_id else _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
         leader_id=leader_id,
@@ -179,11 +180,12 @@ def choose_reference(
 
 
 def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
-    """Epoch of the reference's last leadership if there is no leader; the one that a listing or a user gives without a leader."""
+    """Epoch of the reference's last leadership if there is no leader; by a source that gives the present state alone, the latest that
+    can have had one."""
     if leadership is None or leadership.leader_id is not None:
         return None
     if not leadership.history:
-        return leadership.leader_epoch
+        return _epoch_before(leadership)
     return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
 
 
@@ -249,10 +251,15 @@ def _led_before_it_went(
 
 def _epoch_alone(facts: ReplicaFacts, leadership: Leadership) -> int | None:
     """Epoch in which a replica led last, by a source that gives the present state alone: nobody leads, and it alone is in sync, as the leader
-    that goes last stays; the controller raises the epoch then, and again if a reassignment removes replicas meanwhile
-    (`PartitionChangeBuilder`). None of any other."""
+    that goes last stays. None of any other."""
     is_alone = leadership.leader_id is None and leadership.isr is not None and {*leadership.isr} == {facts.broker_id}
-    return leadership.leader_epoch - 1 if is_alone and leadership.leader_epoch is not None else None
+    return _epoch_before(leadership) if is_alone else None
+
+
+def _epoch_before(leadership: Leadership) -> int | None:
+    """Epoch before that of a leadership without a leader: the controller raises the epoch as the leader goes, and again if a
+    reassignment removes replicas meanwhile (`PartitionChangeBuilder`)."""
+    return None if leadership.leader_epoch is None else leadership.leader_epoch - 1
 
 
 def _of_later_epochs(

@@ -121,9 +121,9 @@ def is_left_by_stop(
 ) -> bool:
     """True if the files of a replica are as a clean stop leaves them (C.2, "What a clean stop leaves"); `segments` in order.
 
-    The flag is there, the recovery point is the log end, no high watermark lies past it, and the epoch file begins no epoch past it and
-    has those of the log. A file that is missing or damaged contradicts nothing, nor do damaged batches: those whose epoch was changed
-    are in `rot`, or before ones of a lower epoch.
+    The flag is there, the recovery point is the log end, no high watermark lies past it, and the epoch file begins no epoch past it,
+    none later than the last batch's below the end of that, and has those of the log. A file that is missing or damaged contradicts
+    nothing, nor do damaged batches: those whose epoch was changed are in `rot`, or before ones of a lower epoch.
     """
     if directory.clean_shutdown is not True or contradict_stop(directory):
         return False
@@ -144,8 +144,15 @@ def is_left_by_stop(
     sound = set(accumulate((epoch for epoch, _ in reversed(starts) if epoch >= 0), min))
     own = [entry for entry in readable_lineage(starts, log_start, end) if entry[0] in sound]
     begun = Lineage.of(written)
-    return all(start <= max(ends) for _, start in written) and all(
-        begun.epoch_for_offset(start) == epoch for epoch, start in own
+    last = starts[-1][0] if starts else ABSENT
+    written_to = max(
+        (one.greatest_last_offset + 1 for one in segments if one.greatest_last_offset is not None), default=0
+    )
+    is_cut = last != ABSENT and any(epoch > last and start < written_to for epoch, start in written)
+    return (
+        not is_cut
+        and all(start <= max(ends) for _, start in written)
+        and all(begun.epoch_for_offset(start) == epoch for epoch, start in own)
     )
 
 
