@@ -626,9 +626,10 @@ class Leadership:
 
     @property
     def gone(self) -> frozenset[int]:
-        """Brokers that could lead a partition that nobody leads: they were down by then, or their disks offline."""
-        is_known = self.source != "inferred" and self.leader_id is None and not self.is_deleted
-        return frozenset((*(self.believed.isr or ()), *self.believed.elr)) if is_known else frozenset()
+        """Brokers that could lead a partition that nobody leads, by a source that does not say who is fenced: they were down by then, or
+        their disks offline."""
+        is_shown = self.source != "inferred" and self.fenced is None and self.leader_id is None
+        return frozenset((*(self.believed.isr or ()), *self.believed.elr)) if is_shown else frozenset()
 
     @property
     def said_tiered(self) -> bool | None:

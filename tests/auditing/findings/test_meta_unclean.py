@@ -32,7 +32,7 @@ LEFT = divergent(
     replica=0, cause=Cause(ELECTION, clean=False, promised_records=None, elections=(ELECTION,)), batches=[batch(30, 39)]
 )
 #: The log of broker 1 as it was when it went.
-AT_THE_END = log(1, (0, 0), end=20, high_watermark_checkpoint=20)
+AT_THE_END = log(1, (0, 0), end=20, high_watermark_checkpoint=20, clean_shutdown=True, was_down=True)
 AS_IT_WAS = compared(AT_THE_END, common_prefix_end=20)
 ABOUT_TO_GO = compared(log(1, (0, 0), log_dir=deleted_in("broker-1/orders-0")), LEFT)
 ORPHAN = RemoteOrphan(20, 30, 0, ("a segment",))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedElection
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
     from replica_audit.protocol.election import Election
 
@@ -82,7 +83,7 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
     |---|---|---|---|
     | some, on a replica that follows | high | WILL_LOSE_ON_TRUNCATION | who still has them; that more may be lost, if none was in sync |
     | some, only in files about to go | info | | the same, and that more may be lost |
-    | none; the leader before is as it was | info | | nothing was lost |
+    | none; the leader before is as it was, and was stopped in order | info | | nothing was lost |
     | none; remote storage has an earlier epoch | info | | records were lost |
     | none | info | | records may have been lost |
     """
@@ -99,9 +100,15 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
         reason = Evidence("loss", text=stored)
     else:
         aside = sorted({facts.broker_id for facts in case.set_aside})
-        unseen = f"no log of {name_brokers(aside)} was compared"
-        nobody = "no replica here still holds any that it left behind"
-        said = f"it may have lost records, and these files cannot tell: {unseen if aside else nobody}"
+        why = "no replica here still holds any that it left behind"
+        if aside:
+            why = f"no log of {name_brokers(aside)} was compared"
+        elif _as_it_went(case, election):
+            why = (
+                f"broker {case.reference.facts.broker_id} has all records of broker {election.previous_leader_id}, which led before, but nothing "
+                "shows that this was stopped in order before it was copied: it may have had more"
+            )
+        said = f"it may have lost records, and these files cannot tell: {why}"
         reason = considered(_unseen(case, election))
     began = "" if start is None else f"; it leads from offset {start}"
     return finding(
@@ -182,7 +189,19 @@ def _loss(runs: list[DivergentRange]) -> str:
 
 
 def _lost_nothing(case: Case, election: Election) -> str | None:
-    """Clause on the previous leader's log if that is unchanged since the election, so that nothing was lost; None if that is unknown."""
+    """Clause on the previous leader's log if that is as it was at the election, so that nothing was lost; None if that is unknown, as of a
+    broker that was not stopped in order: it may have lost the end of its log then."""
+    facts = _as_it_went(case, election)
+    if facts is None or not (facts.was_down and facts.directory.clean_shutdown):
+        return None
+    return (
+        f"it lost nothing: broker {facts.broker_id}, which led before, has followed nobody since, and broker "
+        f"{case.reference.facts.broker_id} has all its records"
+    )
+
+
+def _as_it_went(case: Case, election: Election) -> ReplicaFacts | None:
+    """The previous leader's log if it has followed nobody since the election, shows no lost end, and the reference has all of it."""
     before = election.previous_leader_id
     leadership = case.leadership
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
@@ -203,12 +222,8 @@ def _lost_nothing(case: Case, election: Election) -> str | None:
     later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
     returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
     followed = not epochs or max(epochs) >= election.leader_epoch or returned
-    if not whole or followed or item.common_prefix_end != facts.log_end_offset:
-        return None
-    return (
-        f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
-        f"{case.reference.facts.broker_id} has all its records"
-    )
+    is_as_it_went = whole and not followed and item.common_prefix_end == facts.log_end_offset
+    return facts if is_as_it_went else None
 
 
 def _in_remote_storage(case: Case, election: Election) -> str | None:
