@@ -52,10 +52,11 @@ def test_a_log_that_was_copied_before_it_was_cut_proves_no_loss(tmp_path):
 
 @pytest.mark.parametrize(
     "known",
-    [{"seen": {1: 9}}, {"leader": replace(CUT, clean_shutdown=True)}, {"kind": "stopped"}, {"kind": "killed"}],
+    [{"seen": {1: 9}}, {"kind": "stopped"}, {"kind": "killed"}],
 )
 def test_the_files_of_a_broker_that_was_down_are_of_one_moment(tmp_path, known):
-    """However it is known: by its own copy of the metadata log, a clean stop, the manifest."""
+    """However it is known: by its own copy of the metadata log, or the manifest. A clean-shutdown flag beside such files is of another
+    moment."""
     kind = known.get("kind")
 
     def tell() -> None:
@@ -63,14 +64,15 @@ def test_the_files_of_a_broker_that_was_down_are_of_one_moment(tmp_path, known):
             brokers = [{"broker_id": 1, "log_dir": "broker-1", "kind": kind}]
             (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
 
-    brokers = {1: known.get("leader", CUT), 2: OTHERS, 3: OTHERS}
+    brokers = {1: CUT, 2: OTHERS, 3: OTHERS}
     answer = scene(tmp_path, brokers, *TWICE_UNCLEAN, seen=known.get("seen", {}), before_audit=tell)
     assert answer.verdict == "COMMITTED_LOSS" and len(answer.found("HWM-LOSS", 2)) == 2, answer
     assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["high"], answer
 
 
-def test_of_a_leader_that_may_have_gone_down_later_it_is_undecided(tmp_path):
-    answer = scene(tmp_path, {1: CUT, 2: OTHERS, 3: OTHERS}, *TWICE_UNCLEAN)
+@pytest.mark.parametrize("flag", [False, True])
+def test_of_a_leader_that_may_have_gone_down_later_it_is_undecided(tmp_path, flag):
+    answer = scene(tmp_path, {1: replace(CUT, clean_shutdown=flag), 2: OTHERS, 3: OTHERS}, *TWICE_UNCLEAN)
     assert {row["severity"] for row in answer.found("HWM-LOSS")} == {"high"}, answer
     assert answer.found("HWM-LOSS", 2)[0]["message"].endswith(
         "whoever leads next may have them, and the log of broker 1 was copied before it led, or before it was cut"

@@ -546,7 +546,7 @@ def test_an_unclean_election_may_have_lost_what_the_old_leader_has_cut_since(tmp
 
 def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_and_agrees(tmp_path):
     new = Replica([*COMMON, *written(50, 60, 1, "new ")])
-    answer = scene(tmp_path, {1: Replica(COMMON), 2: new, 3: new}, *UNCLEAN_TO_2)
+    answer = scene(tmp_path, {1: Replica(COMMON, clean_shutdown=True), 2: new, 3: new}, *UNCLEAN_TO_2)
     assert not may_have_lost(answer)
     assert (
         "broker 1, which led before, has followed nobody since" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
@@ -556,12 +556,13 @@ def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_a
 @pytest.mark.parametrize(
     "old",
     [
+        Replica(COMMON),
         Replica(COMMON, epochs=[(0, 0), (1, 50)]),
         Replica(COMMON, high_watermark=55),
         Replica(COMMON, recovery_point=55),
         Replica(COMMON, tail=b"\xff" * 100),
     ],
-    ids=["followed", "high-watermark-above", "recovery-point-above", "damaged-end"],
+    ids=["not-stopped", "followed", "high-watermark-above", "recovery-point-above", "damaged-end"],
 )
 def test_an_old_leader_that_was_cut_or_lost_its_own_tail_tells_nothing(tmp_path, old):
     new = Replica([*COMMON, *written(50, 60, 1, "new ")])

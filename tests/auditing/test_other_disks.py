@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -323,10 +324,11 @@ def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("new_has", [(), ("recovery-point-offset-checkpoint",)], ids=["a new disk", "an old one"])
 @pytest.mark.parametrize("leader", [1, 2])
 def test_what_an_old_disk_holds_is_copied_from_that_one(tmp_path: Path, leader: int, new_has) -> None:
-    metadata = _ALONE_AND_GONE
+    metadata, elected = _ALONE_AND_GONE, BEHIND
     if leader == 2:
         metadata = {100: write.history(_BEGIN, _ALONE, write.change(TOPIC_ID, isr=(2,), leader=2))}
-    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: BEHIND, 3: BEHIND}, metadata=metadata)
+        elected = replace(BEHIND, epochs=((0, 0), (1, 10)))
+    write_snapshot(tmp_path, {1: Replica(written(0, 20, 0)), 2: elected, 3: BEHIND}, metadata=metadata)
     new = add_disk(tmp_path, new_has)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]

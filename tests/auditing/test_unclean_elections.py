@@ -9,7 +9,7 @@ from tests.support.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.config import Settings
-from replica_audit.elect.election_plan import advise
+from replica_audit.elect.election_plan import advise, plan_elections
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.sentences import plain_text
@@ -90,7 +90,7 @@ def test_what_was_promised_before_the_history_begins_is_not_said(tmp_path):
     ("brokers", "moves", "gone"),
     [
         ({2: NEW}, UNCLEAN_TO_2, 1),
-        ({2: NEW}, UNCLEAN_FROM_3, 3),
+        ({2: NEWER}, UNCLEAN_FROM_3, 3),
         ({2: NEW, 3: Replica(COMMON)}, (*UNCLEAN_TO_2, write.registration_change(3, 1)), 1),
         ({1: NEW, 2: NEW}, UNCLEAN_TO_2, None),
         ({2: Replica(COMMON)}, CAME_BACK, None),
@@ -136,6 +136,26 @@ def test_one_that_was_not_stopped_in_order_may_have_lost_its_end(tmp_path, optio
     answer = scene(tmp_path, brokers, *UNCLEAN_TO_2, **options)
     assert "it may have lost records, and these files cannot tell: broker 2 has all records of broker 1" in told(answer)
     assert "lost nothing" not in told(answer)
+
+
+def test_what_others_have_past_a_log_that_was_copied_before_its_unclean_election_may_be_lost(tmp_path):
+    """It was skew that explains all, and broker 2 lost nothing: LAGGING."""
+    old = Replica([*COMMON, *written(50, 60, 0)], high_watermark=55)
+    answer = scene(tmp_path / "unclean", {1: old, 2: Replica(COMMON), 3: Replica(COMMON)}, *UNCLEAN_TO_2)
+    assert answer.verdict == "INCONCLUSIVE" and answer.one("CAP-SKEW", 1)[0] == "medium", answer
+    assert "it may have lost records, and these files cannot tell: the log of broker 2 was copied before" in told(
+        answer
+    )
+    assert (
+        "an election since then was unclean, perhaps without what others have"
+        in answer.found("CAP-SKEW", 2)[0]["message"]
+    )
+    plan = plan_elections(audit_all(str(tmp_path / "unclean"), Settings()))
+    assert [step.action for step in plan.steps[:1]] == ["capture"] and not plan.decisions, plan.steps
+    # In sync, broker 2 has them all as it is elected.
+    clean = (write.registration_change(1, 1), change(leader=2, isr=(2, 3)))
+    led = scene(tmp_path / "clean", {1: old, 2: Replica(COMMON), 3: Replica(COMMON)}, *clean)
+    assert led.one("CAP-SKEW", 1)[0] == "info" and led.verdict == "LAGGING", led
 
 
 HOLE = [*COMMON[:4], *COMMON[5:]]

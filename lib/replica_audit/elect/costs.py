@@ -151,16 +151,17 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) ->
 
 
 def may_have_lost_tail(case: Case) -> bool:
-    """True if the reference may have lost its tail, so that its short log need not be due to an earlier copy: its broker was
-    killed, or may have been, its copy may be the later one, its own checkpoints lie past the end, or log and epoch file are empty,
-    which is all that shows that they are earlier."""
+    """True if the reference may have lost its tail, or lacks it, so that its short log need not be due to an earlier copy: its broker was
+    killed, or may have been, its copy may be the later one, its own checkpoints lie past the end, log and epoch file are empty,
+    which is all that shows that they are earlier, or an election since the copy may have left out what others have.
+    """
     facts = case.reference.facts
     if any(map(case.tail.may_be_lost, case.comparisons)):
         return True
     if case.leadership is not None and facts.broker_id in case.leadership.perhaps_down:
         return True
     is_blank = case.reference.predates and facts.empty and not facts.file_entries
-    if facts.killed or facts.may_have_lost_tail or is_blank:
+    if facts.killed or facts.may_have_lost_tail or is_blank or case.reference.may_lack_others:
         return True
     recovery_point = facts.directory.recovery_point_checkpoint
     flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset

@@ -409,7 +409,7 @@ def skew(
         shown = f"broker {unsure} is fenced where the metadata log ends"
         if case.leadership is not None and unsure not in (case.leadership.fenced or ()):
             source = name_source(case.leadership.source)
-            shown = f"broker {unsure} is in sync and nobody leads, by {source}, so that it went down, or its disk"
+            shown = f"broker {unsure} is in sync and nobody leads, by {source}, so that it was down by then, or its disk offline"
         why = (
             f"{shown}, and nothing shows whether it was down when its log was copied: the copy is older, or that log lost its end; while it is "
             "down, copy its log directories again, __cluster_metadata-0 among them"
@@ -461,16 +461,25 @@ def _outdated(case: Case) -> Iterator[Finding]:
         unless = ", or its disk lost what it wrote then, as nobody saw it run" if is_lost else ""
         if instead := times.perhaps_instead(*facts.key) if reference.leader_id is not None else ():
             unless += f", or it runs with {listed(instead)}, which {verb(len(instead), 'is', 'are')} empty, in place of that disk"
-        # Without a history of elections it may have been elected without what others have.
+        is_unclean = bool(reference.history) and reference.may_lack_others
+        open_to = max(one.log_end_offset for one in case.replicas) if is_unclean else 0
+        is_open = not instead and open_to > facts.log_end_offset
+        if is_unclean:
+            unless += ", and an election since then was unclean, perhaps without what others have"
         yield finding(
             CAP_SKEW,
             f"{_why_older(case)}{unless}, so what others have {place} proves nothing until it is copied again",
-            severity="info" if reference.history and not (is_lost or instead) else "medium",
+            severity="medium" if reference.may_lack_others or is_lost or instead else "info",
             confidence="likely",
             broker_id=facts.broker_id,
-            offsets=(facts.log_start_offset, facts.log_end_offset) if instead else (None, None),
+            offsets=(facts.log_start_offset, facts.log_end_offset)
+            if instead
+            else (facts.log_end_offset, open_to)
+            if is_open
+            else (None, None),
             evidence=[
                 in_epoch_file(facts, "as found"),
+                *([unseen_above(facts.broker_id, facts.log_end_offset)] if is_open else []),
                 *(unseen_instead(facts.broker_id, facts.log_start_offset, log_dir) for log_dir in instead),
             ],
         )

@@ -103,6 +103,8 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
         why = "no replica here still holds any that it left behind"
         if aside:
             why = f"no log of {name_brokers(aside)} was compared"
+        elif case.reference.predates and election.leader_id == case.reference.facts.broker_id:
+            why = f"the log of broker {election.leader_id} was copied before it was elected"
         elif _as_it_went(case, election):
             why = (
                 f"broker {case.reference.facts.broker_id} has all records of broker {election.previous_leader_id}, which led before, but nothing "

@@ -147,7 +147,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
         yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
     else:
         doubtful = is_tail_lost(reference, case.replicas, leader)
-        is_undecided = not doubtful and leader.may_have_lost_tail
+        is_undecided = not doubtful and (leader.may_have_lost_tail or reference.may_lack_others)
         yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)
 
 

@@ -24,7 +24,7 @@ def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 
 def deleted_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """Where one of both logs begins by now, by its epoch file: nothing is missing below."""
+    """Offset at which one of both logs begins by now, by its epoch file: nothing is missing below."""
     return max(one.start_by_epoch_file, other.start_by_epoch_file)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.replicas.later_files import LaterEntry, later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
-from replica_audit.protocol.election import first_known_epoch, last_led
+from replica_audit.protocol.election import elections, first_known_epoch, last_led
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.provenance import NOT_CAPTURED
 
@@ -63,6 +63,13 @@ class Reference:
         """True if records of that epoch are of a later leader than the reference is known to be: its source is older than the
         logs, or it was elected without them."""
         return self.leader_epoch is not None and leader_epoch is not None and leader_epoch > self.leader_epoch
+
+    @property
+    def may_lack_others(self) -> bool:
+        """True if it `predates`, and may have been elected without what others have: uncleanly, or by elections that no source tells."""
+        known = known_epoch(self.facts)
+        later = [one.clean for one in elections(self.history) if one.leader_epoch > known]
+        return self.predates and not (self.history and all(later))
 
     def complete(self, lineage: Lineage) -> Lineage:
         """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or where
@@ -159,9 +166,12 @@ def choose_reference(
     is_older |= _led_before_it_went(facts, last, given, replicas)
     is_older |= not facts.is_at_rest and _predates(facts, alone_in, given, replicas)
     predates = not (at_rest or had_led) and (is_older or cut_at is not None)
+    is_replaced = predates and (cut_at is not None or _may_have_followed(facts, given.committed))
     led_in = None
-    if not predates:
-        led_in = epoch if leader_id == facts.broker_id else _epoch_of_last_term(facts, leadership, last)
+    if leader_id == facts.broker_id and not predates:
+        led_in = epoch
+    elif is_replaced or not predates:
+        led_in = _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
         leader_id=leader_id,
@@ -172,7 +182,7 @@ def choose_reference(
         elr=tuple(sorted(given.elr)),
         predates=predates,
         later=cut_at,
-        is_replaced=predates and (cut_at is not None or _may_have_followed(facts, given.committed)),
+        is_replaced=is_replaced,
         outdated=outdated,
         history=given.committed,
         fenced_since=given.fenced_since,
