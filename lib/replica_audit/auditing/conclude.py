@@ -191,12 +191,18 @@ def _is_leaders_log(
     leadership: Leadership | None,
     segments: Iterable[RemoteSegment],
 ) -> bool:
-    """True if the leader's log has the same records as the reference's, up to the latter's end.
+    """True if the leader's log has the same records as the reference's, up to the latter's end. By the first line that fits:
 
-    A copy made before it led lacks what it fetched as a follower since. A replica with the leader's epoch was truncated where the
-    two diverged. Without it, it may have a history that the leader lacks (after an unclean election, or a clean one before its own
-    truncation), unless the leader led or joined the ISR in the replica's latest epoch and was the only one elected since, or a
-    segment with the leader's epoch contains that epoch too: logs that share an epoch are the same below it.
+    | who leads | the reference | the same |
+    |---|---|---|
+    | anybody | may have been cut since it was copied (`Reference.is_replaced`) | no |
+    | the reference, or whom nothing says (`Reference.is_led`) | | yes |
+    | nobody | all that are named as replicas are compared with it | yes |
+    | nobody, or another in an unknown epoch | | no |
+    | another | knows the leader's epoch: it was cut where the two diverged | yes |
+    | another | has as its latest epoch one in which the leader led or joined the ISR, and nobody else was elected since | yes |
+    | another | has a latest epoch that a segment of the leader has too: logs that share an epoch are the same below it | yes |
+    | another | may have been left by an unclean election, or a clean one before its own truncation | no |
     """
     facts = reference.facts
     if reference.is_replaced:

@@ -339,8 +339,9 @@ def _earlier_loss(
                 value=run.to_text(),
             ),
             *(_now(facts, left[0].start_offset) for facts in case.replicas),
-            considered(f"retention: no, it lies above every log start; broker {reference.broker_id} begins at "
-                       f"{reference.log_start_offset}"),
+            considered(
+                f"retention: no, it lies above every log start; broker {reference.broker_id} begins at {reference.log_start_offset}"
+            ),
             considered("the topic was created again: no, its id is the same"),
             considered("compaction and tiered storage: no, the topic has neither"),
             considered(
@@ -349,7 +350,7 @@ def _earlier_loss(
                 else "a replica that was not copied: no, the log of every assigned replica is here"
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _now(facts: ReplicaFacts, offset: int) -> Evidence:

@@ -71,12 +71,12 @@ def tighten_by_logs(
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
     entries = set(reference.facts.epoch_entries) if events else set()
-    led = [
-        (value, one)
-        for one in events
-        if one.kind == "starts" and one.leads and (one.leader_epoch, one.offset) in entries
-        and (value := one.high_watermark) is not None and one.offset is not None and value <= one.offset
-    ]  # fmt: skip
+    led: list[tuple[int, BrokerLogEvent]] = []
+    for one in events:
+        value = one.high_watermark
+        begins = one.kind == "starts" and one.leads and (one.leader_epoch, one.offset) in entries
+        if begins and value is not None and one.offset is not None and value <= one.offset:
+            led.append((value, one))
     state = leadership.committed[-1] if leadership and leadership.committed else None
     for value, one in led:
         if _frozen(one, state, reference, kafka_version) and mark.admits(value):

@@ -149,12 +149,8 @@ def _promised(
     if past.known_from > epoch:
         return None
     end = suspects[-1].metadata_offset if suspects else None
-    states = [
-        state
-        for state in leadership.committed
-        if state.leader_id is not None and state.leader_epoch >= epoch
-        and (end is None or state.metadata_offset < end)
-    ]  # fmt: skip
+    led = [state for state in leadership.committed if state.leader_id is not None and state.leader_epoch >= epoch]
+    states = [state for state in led if end is None or state.metadata_offset < end]
     if not states or states[0].leader_epoch != epoch:
         return None
     enough = [state for state in states if not state.is_below_min_isr]
