@@ -172,12 +172,20 @@ def _is_one_of(name: str, texts: Sequence[str]) -> _Which:
     return lambda rows: pc.is_in(rows[name], values_to_arrow(texts, pa.string()))
 
 
+def _are_equal(name: str, other: str) -> _Which:
+    return lambda rows: pc.equal(rows[name], rows[other])
+
+
 def _is_given(name: str) -> _Which:
     return lambda rows: pc.is_valid(rows[name])
 
 
 def _all_of(one: _Which, other: _Which) -> _Which:
     return lambda rows: pc.and_(one(rows), other(rows))
+
+
+def _either(one: _Which, other: _Which) -> _Which:
+    return lambda rows: pc.or_kleene(one(rows), other(rows))
 
 
 class _Verdict(NamedTuple):
@@ -296,15 +304,13 @@ class _AuditedMarks(NamedTuple):
     def keys(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """All partitions with marks, and those whose marks had their leader (`_Mark.had_leader`), in the form of `place_keys`."""
         columns = (*PLACE_COLUMNS, "leader_id", "reference_id", "leadership_source")
-        is_inferred = _is_one_of("leadership_source", ("inferred",))
+        had_leader = _either(_are_equal("leader_id", "reference_id"), _is_one_of("leadership_source", ("inferred",)))
         found: list[pa.Array] = []
         led: list[pa.Array] = []
         for _, rows in self.marks.read(schema_of(self.marks.table, columns)):
             keys = place_keys(rows)
             found += keys.chunks
-            led += keys.filter(
-                pc.or_kleene(pc.equal(rows["leader_id"], rows["reference_id"]), is_inferred(rows))
-            ).chunks
+            led += keys.filter(had_leader(rows)).chunks
         return pa.chunked_array(found, pa.string()), pa.chunked_array(led, pa.string())
 
     def read(self, wanted: WantedPlaces) -> Iterator[tuple[_Mark, CommittedLog | None, bool]]:
