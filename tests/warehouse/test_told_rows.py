@@ -34,7 +34,7 @@ from replica_audit.elect.cost_matrix import Matrix, pack_costs, remember_costs
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Candidate, plan_object
 from replica_audit.observe.planning import Asked, plan_observation
-from replica_audit.report import show_text
+from replica_audit.report import markdown, show_text
 from replica_audit.report.facts import conditions
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
@@ -275,8 +275,9 @@ def test_costs_of_partitions_without_details_are_held_packed(
 def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows are grouped by partition only where they are told in detail."""
+    """Rows are grouped by partition only where they are told in detail, and in the table of summary.md."""
     monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
+    monkeypatch.setattr(markdown, "PARTITION_LIMIT", 2)
     opened: list[tuple[bytes, type]] = []
     unpack = cost_matrix.unpack_rows
     monkeypatch.setattr(cost_matrix, "unpack_rows", lambda *given: (opened.append(given), unpack(*given))[1])

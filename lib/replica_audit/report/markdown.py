@@ -11,6 +11,7 @@ from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (
     inconsistent_partitions,
     new_findings,
+    rows_by_partition,
     worst_finding,
     worst_partitions,
 )
@@ -175,8 +176,8 @@ def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
         "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
         "|---|---|--:|--:|--:|--:|---|",
     ]
-    for row in partitions[:PARTITION_LIMIT]:
-        found = worst_finding(results.at(place_of(row)).findings)
+    for row, rows in rows_by_partition(results, partitions[:PARTITION_LIMIT]):
+        found = worst_finding(rows.findings)
         name = f"{row.topic}-{row.partition}"
         cells = [
             _cell(name),

@@ -28,7 +28,7 @@ from replica_audit.report.layout import (
 )
 from replica_audit.report.plan_text import wrap_command
 from replica_audit.report.sentences import plain_text
-from replica_audit.results import Results, place_of, present
+from replica_audit.results import Results, present
 from replica_audit.schema import (
     DivergenceRow,
     FindingRow,
@@ -117,10 +117,8 @@ def _partition_table(results: Results) -> list[str]:
     partitions = worst_partitions(results)
     if not partitions:
         return ["no partitions"]
-    rows = []
-    for row in partitions[:PARTITION_LIMIT]:
-        of_row = results.at(place_of(row))
-        rows.append(_cells(row, of_row.divergences, of_row.findings))
+    shown = rows_by_partition(results, partitions[:PARTITION_LIMIT])
+    rows = [_cells(row, of_row.divergences, of_row.findings) for row, of_row in shown]
     return [*_lay_out(rows), *render_rest(len(partitions) - PARTITION_LIMIT)]
 
 
