@@ -277,7 +277,7 @@ def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_ord
 ) -> None:
     """Rows are grouped by partition only where they are told in detail, and in the table of summary.md."""
     monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
-    monkeypatch.setattr(markdown, "PARTITION_LIMIT", 2)
+    monkeypatch.setattr(markdown, "PARTITION_LIMIT", 3)
     opened: list[tuple[bytes, type]] = []
     unpack = cost_matrix.unpack_rows
     monkeypatch.setattr(cost_matrix, "unpack_rows", lambda *given: (opened.append(given), unpack(*given))[1])
@@ -289,6 +289,7 @@ def test_a_report_makes_equal_decisions_once_and_opens_packed_costs_in_their_ord
         opened.clear()
         with only_new_objects():
             write_report(told, str(tmp_path / f"r{copies}"), "high")
+            assert "_placed" not in vars(told)
             assert len(advise(told).decisions) > copies
             held.append((count_held(Candidate), count_held(PartitionRows)))
         passes.append({kind: max(Counter(one for one in opened if one[1] is kind).values()) for _, kind in opened})
