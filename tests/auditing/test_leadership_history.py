@@ -258,7 +258,7 @@ def test_scene_an_unclean_election_that_left_only_the_end_of_a_transaction(tmp_p
     moves = [change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 3))]
     (told,) = scene(tmp_path, {1: old, 2: new, 3: new}, *moves).found("META-UNCLEAN-ELECTION")
     assert (
-        "broker 1 still has only ends of transactions or empty batches from 50 on; broker 2 has none of this"
+        "broker 1 still has only ends of transactions or empty batches from 50 on; broker 2 has none of them"
         in told["message"]
     )
 

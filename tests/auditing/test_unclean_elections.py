@@ -52,7 +52,7 @@ def test_all_that_is_said_of_what_it_left_behind(tmp_path):
     answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
     assert told(answer) == (
         f"{AT.format(23, 2, 1, 1, 1)}; it leads from offset 50; broker 1 still has 20 records from 50 on (5 proven "
-        "committed, at most 20 promised by acks=all); broker 2 has none of this"
+        "committed, at most 20 promised by acks=all); broker 2 has none of them"
     )
     assert reasons(answer) == ["healed: no, they are cut as soon as their broker follows"]
 
@@ -80,7 +80,7 @@ def test_what_was_promised_before_the_history_begins_is_not_said(tmp_path):
     new = Replica([*COMMON, *written(50, 60, 5, "new ")], high_watermark=50)
     metadata = write.MetadataLog({90: moved}, {(90, 1): write.snapshot(state)})
     answer = audit(tmp_path, {1: old, 2: new}, metadata={100: metadata})
-    assert "broker 1 still has 15 records from 50 on (none proven committed); broker 2 has none of this" in told(answer)
+    assert "broker 1 still has 15 records from 50 on (none proven committed); broker 2 has none of them" in told(answer)
 
 
 # --- nothing is there any more

@@ -87,7 +87,7 @@ def restore_steps(
             commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
             before=(
                 "Every partition of them has the leader that the plan gives it, or a preferred one that took over from it in sync",
-                "The dry run shows what you expect: after it nobody is asked",
+                "The dry run shows what you expect: --yes then writes without asking",
             ),
         )
 

@@ -382,7 +382,9 @@ class StepTexts:
             )
             commands += of_value
             files |= file
-        text = f"Put unclean.leader.election.enable of {list_names(names)} back to what it was, if you want it so"
+        text = (
+            f"Put unclean.leader.election.enable of {list_names(names)} back to what it was, unless it is to stay false"
+        )
         if doubtful := self._perhaps_own(topics):
             text += (
                 f". Of {list_names(doubtful)} nothing shows whether it was the topic's own: if --describe showed it before it was set to "

@@ -46,7 +46,7 @@ def elected(*comparisons: Any, fenced: tuple[int, ...] = (1,), **changes: Any) -
 
 
 FOLLOWED = compared(log(1, *LINEAGE), common_prefix_end=40)
-STILL = "broker 1 still has 10 records from 30 on (none proven committed); broker 2 has none of this"
+STILL = "broker 1 still has 10 records from 30 on (none proven committed); broker 2 has none of them"
 
 
 @pytest.mark.parametrize(

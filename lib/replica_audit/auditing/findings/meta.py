@@ -166,7 +166,7 @@ def _told_left(
 ) -> tuple[str, Evidence]:
     """Clause on the holders of the records, and on why these are not, or not all, lost records; and its evidence."""
     parts = "; ".join(f"{holder} {_loss(runs)}" for holder, runs in left.items())
-    said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
+    said = f"{parts}; broker {case.reference.facts.broker_id} has none of them"
     if to_be_cut and not _lost_unseen(case, election):
         return said, considered("healed: no, they are cut as soon as their broker follows")
     why = "whoever held that has been cut since"
