@@ -73,7 +73,8 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "On the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: "A=0 led alone and took records" in t["about"]),
     ("txn-failover-1-unclean",
-     "retried-0 and retried-1: Elect broker 0. Broker 0 loses nothing; neither would brokers 1 and 2. Broker 0 is eligible.",
+     "retried-0 and retried-1: Elect broker 0. Broker 0 loses nothing that the copies here have; neither would brokers 1 and 2. "
+     "Broker 0 is eligible.",
      lambda t: not is_up(t, 0)),
     ("txn-failover-2-healed",
      "End the transaction of wallet-1: it stops read_committed consumers at offset 9, and nobody will end it; abort it once "

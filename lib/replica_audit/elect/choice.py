@@ -15,7 +15,7 @@ from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
-from replica_audit.auditing.leadership.high_watermark_bounds import why_down
+from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, why_down
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
@@ -78,10 +78,19 @@ def may_leader_be_gone(case: Case) -> bool:
     return case.reference.leader_id in perhaps or is_leader_gone(case)
 
 
-def _may_have_lost_its_end(case: Case, facts: ReplicaFacts) -> bool:
-    """True if the broker was killed and no checkpoint says how far its high watermark had come: nothing shows what was not flushed."""
-    is_marked = facts.directory.high_watermark_checkpoint is not None or not facts.knows_high_watermark
-    return not is_marked and (facts.killed or why_down(facts, case.leadership) is not None)
+def _may_have_lost_its_end(case: Case, facts: ReplicaFacts, up: Collection[int] | None) -> bool:
+    """True if the replica, or the reference, may have lost what was not flushed, and no log of another bounds what was
+    acknowledged: nothing shows then what no copy has (H.2)."""
+
+    def is_unsure(one: ReplicaFacts) -> bool:
+        is_said = up is not None and one.broker_id not in up and not (one.directory.clean_shutdown or one.is_live)
+        return is_said or why_down(one, case.leadership) is not None
+
+    if not (is_unsure(facts) or is_unsure(case.reference.facts)):
+        return False
+    ends, _ = bounding_ends(case.reference, case.comparisons, case.leadership, one_moment=case.tail.one_moment)
+    whole = {one.broker_id for one in case.replicas if not is_unsure(one)}
+    return case.high_watermark.hw_upper is None or (bool(ends) and whole.isdisjoint(end.broker_id for end in ends))
 
 
 def choose(
@@ -90,9 +99,11 @@ def choose(
     damaged: Mapping[int, Sequence[str]],
     perhaps: Container[int | None],
     unseen: Sequence[UnseenTail],
+    up: Collection[int] | None = None,
 ) -> Choice | None:
     """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files, and
-    `perhaps` those of which nothing is sure; `unseen`: ends that logs lost, or had only after they were copied.
+    `perhaps` those of which nothing is sure; `unseen`: ends that logs lost, or had only after they were copied; `up`: brokers
+    said to run.
 
     First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
     committed, and cuts the fewest transactions. If the present leader is among these it stays: an election merely to keep
@@ -132,7 +143,7 @@ def choose(
     leads = standings[best.broker_id] == "leader"
     unseen = open_tails(unseen, (best.broker_id, best.facts.following_end_offset) if leads else None)
     is_all_known = is_assigned and not case.needed_replicas and not unseen and not may_have_lost_unseen(case)
-    is_all_known &= not _may_have_lost_its_end(case, best.facts)
+    is_all_known &= not _may_have_lost_its_end(case, best.facts, up)
     said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
     reason = _reason(case, best, ranked[1:], standings, said)
@@ -212,7 +223,7 @@ def decided_rows(
     has_lost = any(row.lost_records for row in rows.partitions)
     is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit) or is_leader_down(audit, up)
     if is_open or audit.evidence.topic_partition in asked:
-        rows.elections.extend(election_rows(audit, batches, read))
+        rows.elections.extend(election_rows(audit, batches, read, up))
     return rows
 
 
@@ -240,7 +251,10 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
 
 
 def election_rows(
-    audit: PartitionAudit, batches: Mapping[CopyKey, NDArray[np.void]], read: RecordSource | None = None
+    audit: PartitionAudit,
+    batches: Mapping[CopyKey, NDArray[np.void]],
+    read: RecordSource | None = None,
+    up: Collection[int] | None = None,
 ) -> list[ElectionRow]:
     """A row for each candidate and each replica, including the candidate, whose own values are in all of its rows."""
     case = audit.case
@@ -248,7 +262,7 @@ def election_rows(
         return []
     costs = candidate_costs(audit, batches, read)
     damaged = damage_by_broker(audit)
-    choice = choose(case, costs, damaged, perhaps_damaged(audit.findings), find_unseen_tails(audit.findings))
+    choice = choose(case, costs, damaged, perhaps_damaged(audit.findings), find_unseen_tails(audit.findings), up)
     rows = []
     for cost in costs:
         name = standing(case, cost.broker_id)

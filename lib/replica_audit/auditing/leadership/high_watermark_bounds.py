@@ -147,6 +147,8 @@ def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
         return f"{name} was killed, and may have had more than it has on disk"
     if leadership is None:
         return None
+    if broker_id in leadership.perhaps_down:
+        return f"{name} may have been killed, and may have had more than it has on disk"
     if leadership.fenced is None:
         unsure = broker_id in leadership.elr and broker_id != leadership.leader_id
         return f"{name} is eligible to lead, and may have been killed" if unsure else None
