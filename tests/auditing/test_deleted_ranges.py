@@ -69,3 +69,18 @@ def test_a_follower_that_was_cut_at_a_log_start_inside_its_batch_has_nothing_mis
     options["epochs"] = [(2, 18), (6, 28)]
     brokers = {1: Replica(whole, **options), 2: Replica(cut, per_segment=per_segment, **options)}
     assert audit(tmp_path / "not", brokers, in_order=in_order).verdict != "CONSISTENT"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "tail", "is_missing"),
+    [(3, [], True), (0, written(30, 40, 1, "old "), True), (0, written(30, 40, 2), False)],
+    ids=["never there", "perhaps never there", "deleted"],
+)
+def test_a_segment_below_a_log_start_is_missing_where_the_log_is_of_another_history(
+    tmp_path: Path, epoch: int, tail: list[bytes], is_missing: bool
+) -> None:
+    whole = [*written(0, 30, epoch), *tail]
+    leader = Replica(written(30, 40, 2), epochs=[(2, 30)], high_watermark=30, first_base_offset=30)
+    brokers = {1: leader, 2: Replica([*whole[:2], *whole[4:]], per_segment=2), 3: Replica(whole)}
+    found = audit(tmp_path, brokers, isr=(1,)).found("CAP-MISSING-SEGMENT", 2)
+    assert [(row["start_offset"], row["end_offset"]) for row in found] == [(10, 20)] * is_missing

@@ -106,13 +106,17 @@ class Case:
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
     def begin_of(self, facts: ReplicaFacts) -> int:
-        """Offset below which nothing is missing from a replica: its log or the reference's begins there by now. A follower is cut at
-        its leader's log start, which may lie inside a batch: that goes whole."""
-        return deleted_end(facts, self.reference.facts)
+        """Offset below which nothing is missing from a replica: its log begins there by now, or the reference's, whose records it has
+        below (F.0, "Below the reference's log start"). A follower is cut at its leader's log start, which may lie inside a batch: that
+        goes whole."""
+        item = self.comparison_of(facts)
+        is_shared = item is not None and item.unseen_below < 0
+        return deleted_end(facts, self.reference.facts) if is_shared else facts.start_by_epoch_file
 
     def missing_of(self, facts: ReplicaFacts) -> Iterator[OffsetRange]:
         """Yield what may be missing between segments of a replica (`ReplicaFacts.missing`), above `begin_of` it."""
-        yield from (stretch for stretch in facts.missing if stretch.end_offset > self.begin_of(facts))
+        begins = self.begin_of(facts)
+        yield from (stretch for stretch in facts.missing if stretch.end_offset > begins)
 
     def is_checked(self, facts: ReplicaFacts, start: int, end: int) -> bool:
         """True if batches of a replica with computed checksums cover [start, end) without a gap. Batches that were not compared
