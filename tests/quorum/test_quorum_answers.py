@@ -186,8 +186,10 @@ def test_a_controller_is_started_with_room_for_the_recovery_of_its_log(tmp_path:
         assert asked == ({100, 101, 102} if asks else set()), started
 
 
-def test_swapped_disks_of_controllers_are_put_back_first(tmp_path: Path) -> None:
-    metadata = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}
+@pytest.mark.parametrize(("other", "rest"), [(BEGIN, "choose"), (WHOLE, "agree")])
+def test_swapped_disks_of_controllers_are_put_back_first(other: bytes, rest: str, tmp_path: Path) -> None:
+    """Where nothing else has to be decided, too: neither of the two starts, and without them nobody leads."""
+    metadata = {100: WHOLE, 101: other, 102: other, 1: WHOLE}
     found = written(tmp_path / "own", metadata, {1: APPLIED}, clean=(1,))
     assert "check_disks" not in actions(found)
     write_snapshot(
@@ -197,10 +199,13 @@ def test_swapped_disks_of_controllers_are_put_back_first(tmp_path: Path) -> None
         cluster_id=CLUSTER,
         clean=(1,),
     )
-    one, other, between = (tmp_path / "swapped" / name for name in ("controller-100", "controller-101", "between"))
-    for source, target in ((one, between), (other, one), (between, other)):
+    one, two, between = (tmp_path / "swapped" / name for name in ("controller-100", "controller-101", "between"))
+    for source, target in ((one, between), (two, one), (between, two)):
         source.rename(target)
-    first = answer(tmp_path / "swapped").steps[0]
+    swapped = answer(tmp_path / "swapped")
+    first = swapped.steps[0]
+    assert swapped.verdict == found.verdict == rest
+    assert ("Start nothing, and stop nothing" in render_quorum(swapped)) == (rest == "choose")
     assert (first.action, first.controllers) == ("check_disks", (100, 101)), first
     assert (
         "controller-100 in this snapshot is of node 101; controller-101 in this snapshot is of node 100" in first.text

@@ -69,9 +69,9 @@ class Planned:
 
 
 def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
-    """The plan for a verdict; no steps for `agree`. `lost` is what the choice loses."""
+    """The plan for a verdict; for `agree` only disks that were swapped are put back. `lost` is what the choice loses."""
     planned = _planned(held, chosen, tools, lost)
-    return replace(planned, steps=(*_check_disks(held), *planned.steps)) if planned.steps else planned
+    return replace(planned, steps=(*_check_disks(held), *planned.steps))
 
 
 def _check_disks(held: HeldMetadata) -> Iterator[Step]:

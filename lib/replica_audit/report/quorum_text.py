@@ -26,7 +26,7 @@ def render_quorum(answer: QuorumAnswer) -> str:
     lines = [paint(line, "head") for line in wrap(_headline(answer))]
     if answer.no_plan is not None:
         lines += wrap(f"No plan beyond copies: {clean(answer.no_plan)}.", "  ")
-    if answer.steps and answer.verdict != "rejoin":
+    if answer.steps and answer.verdict not in ("agree", "rejoin"):
         lines += wrap("Start nothing, and stop nothing, before the copies of the plan are made.", "  ")
     lines += wrap(clean(answer.choice.reason if answer.choice else answer.reason), "  ")
     lines += ["", *_table(answer)]
