@@ -47,6 +47,8 @@ class Cluster:
     history: list[PartitionState] = field(default_factory=list)
     """Records that a controller would have written."""
     elected: list[Elected] = field(default_factory=list)
+    killed: set[int] = field(default_factory=set)
+    """Brokers that came back from a crash since the last state."""
 
     def __post_init__(self) -> None:
         self.replicas = {broker_id: Replica(broker_id) for broker_id in range(self.replica_count)}
@@ -114,7 +116,7 @@ class Cluster:
         self._advance_high_watermark()
         served = [batch for batch in leader.batches if batch.end_offset > position][:max_batches]
         if served and served[0].base_offset < position:
-            if position > follower.log_start:
+            if position > follower.first_offset:
                 # A zombie's end can lie anywhere: the append is refused, and Kafka gives the partition up as failed.
                 assert self.zombie_fetches, "a follower's end lies inside a batch of its leader"
                 return
@@ -140,8 +142,6 @@ class Cluster:
         if broker_id != self.leader_id or self.history[-1].leader_id is None:
             held = frozenset(batch.content for batch in self.replicas[broker_id].batches)
             self.elected.append(Elected(self.leader_epoch + epochs, broker_id, clean, held))
-        if epochs > 1 and self.history[-1].leader_id is not None:
-            self._note(leader_id=None, leader_epoch=self.leader_epoch + 1)
         if not clean:
             self.isr = {broker_id}
         self._log(
@@ -164,19 +164,25 @@ class Cluster:
         if broker_id == self.leader_id and others:
             self.elect(others[0])
         self.replicas[broker_id].stop()
-        self._leave(broker_id, f"stops at {self.replicas[broker_id].log_end}")
+        self._leave(broker_id, f"stops at {self.replicas[broker_id].log_end}", in_order=True)
 
-    def _leave(self, broker_id: int, how: str) -> None:
+    def _leave(self, broker_id: int, how: str, in_order: bool = False) -> None:
         """What the others do once a broker is down."""
         if len(self.isr) > 1:
             self.isr.discard(broker_id)
-        # Nobody leads until somebody is elected; the simulation counts that state's epoch with the election's.
-        self._note(leader_id=None if broker_id == self.leader_id else self.leader_id)
+        if broker_id != self.leader_id:
+            self._note()
+        elif not any(self.replicas[one].alive for one in self.isr):
+            # Nobody is left to lead, which begins an epoch; else the election of another member is the next record.
+            self.leader_epoch += 1
+            self._note(leader_id=None, leader_stopped=in_order)
         self._log(f"broker {broker_id} {how}, isr {sorted(self.isr)}")
         if broker_id != self.leader_id:
             self._advance_high_watermark()
 
     def restart(self, broker_id: int) -> None:
+        if not self.replicas[broker_id].clean_shutdown:
+            self.killed.add(broker_id)
         self.replicas[broker_id].restart()
         self._log(f"broker {broker_id} restarts at {self.replicas[broker_id].log_end}")
 
@@ -188,7 +194,9 @@ class Cluster:
             self.leader.assign(leader_epoch, self.leader.log_end)
         self._advance_high_watermark()
 
-    def _note(self, occasion: str = "changed", recovering: bool = False, **leader: int | None) -> None:
+    def _note(
+        self, occasion: str = "changed", recovering: bool = False, leader_stopped: bool = False, **leader: int | None
+    ) -> None:
         """Add a state to the history."""
         number = len(self.history)
         fields = {"leader_id": self.leader_id, "leader_epoch": self.leader_epoch, **leader}
@@ -206,10 +214,13 @@ class Cluster:
                 adding=(),
                 directories=(),
                 recovering=recovering,
+                leader_stopped=leader_stopped,
                 configs={"min.insync.replicas": str(self.min_insync_replicas)},
+                crashed=tuple(sorted(self.killed)),
                 **fields,
             )
         )
+        self.killed = set()
 
     def _advance_high_watermark(self) -> None:
         leader = self.leader

@@ -116,6 +116,7 @@ def _as_now(cluster: Cluster) -> Cluster:
         for number, one in cluster.replicas.items()
     }
     now.isr, now.history, now.committed = set(cluster.isr), list(cluster.history), dict(cluster.committed)
+    now.killed = set(cluster.killed)
     cluster.events.append(f"-- {len(cluster.events)}")
     return now
 
@@ -154,7 +155,5 @@ def _go_down(cluster: Cluster, chance: random.Random, lost_tails: bool) -> list[
             moments.append(_as_now(cluster))
     if cluster.isr == {cluster.leader_id} and cluster.leader.alive:
         cluster.crash(cluster.leader_id, chance.choice(lost))
-        cluster._note(leader_id=None, leader_epoch=cluster.leader_epoch + 1)
-        cluster.leader_epoch += 1
         moments.append(_as_now(cluster))
     return moments

@@ -93,6 +93,8 @@ class Replica:
             self.truncate_fully(offset)
             return
         self.log_end = min(self.log_end, offset)
+        if self.deleted_to is not None:
+            self.deleted_to = min(self.deleted_to, offset)
         self.batches = [batch for batch in self.batches if batch.end_offset <= self.log_end]
         self.cache = [(epoch, start) for epoch, start in self.cache if start < self.log_end]
         self.high_watermark = min(self.high_watermark, self.log_end)

@@ -223,3 +223,8 @@ def test_what_an_unclean_election_lost_is_told_in_live_copies_as_well(any_order:
         found = copy_live(seed, any_order=any_order, lost_tails=False)
         told[found.audit.verdict] += found.lost
     assert told["COMMITTED_LOSS"] > sum(told.values()) / 3, told
+
+
+def test_a_follower_whose_records_were_all_deleted_begins_anew_inside_a_batch_of_its_leader():
+    """The simulation failed."""
+    assert copy_live(2909).audit.verdict

@@ -97,4 +97,4 @@ def test_a_zombie_leaves_differences_that_fetch_does_not_cut():
 def test_the_rounds_of_stepping_back_are_no_more_than_the_followers_epochs_and_one():
     for seed, cluster in some(histories(protocol="fetch")):
         for follower, outcome, _ in _replays(cluster, "kip-279", from_cache=False):
-            assert outcome.rounds <= len(lineage_of_batches(follower)) + 1, narrate(seed, cluster)
+            assert outcome.rounds <= len(lineage_of_batches(follower).entries) + 1, narrate(seed, cluster)
