@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 from tests.elect.clusters import Part, captured, outline, plan_of, results_of
+from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import change_rows, objects
+from tests.support.scenario import written
+from tests.support.scenes import change, scene
+from tests.support.snapshots import Replica
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -904,6 +908,16 @@ def test_nothing_needs_to_be_done_is_not_said_of_damaged_files_nor_above_steps(d
     assert bool(plan.steps) == bool(damage) and plan.is_at_rest
     assert ("Nothing needs to be done" in text) == (not damage)
     assert ("No leader has to change: every leader is the best choice." in text) == bool(damage)
+
+
+def test_a_plan_of_a_cluster_that_was_stopped_in_order_does_not_ask_for_a_plan(tmp_path: Path) -> None:
+    """Its one step was to run elect (META-NO-LEADER)."""
+    whole, behind = (Replica(written(0, end, 0), clean_shutdown=True) for end in (80, 60))
+    stops = [write.registration_change(one, stopping=1) for one in (3, 2, 1)]
+    changes = (stops[0], change(isr=(1, 2)), stops[1], change(isr=(1,)), stops[2], change(leader=-1, isr=(1,)))
+    answer = scene(tmp_path, {1: whole, 2: whole, 3: behind}, *changes)
+    assert answer.verdict == "LAGGING" and answer.found("META-NO-LEADER"), answer
+    assert outline(plan_elections(audit_all(str(tmp_path), Settings()))) == []
 
 
 def test_without_a_plan_no_salvage_is_announced_that_it_does_not_have() -> None:

@@ -95,7 +95,7 @@ def _remedies(
     loud = [row for row in found if _is_loud(row, decided) and place_of(row) not in moving]
     if not loud and not decided:
         # Without such findings, say at least what keeps followers behind.
-        behind = [row for row in found if place_of(row) in lagging and is_advised(row)]
+        behind = [row for row in found if place_of(row) in lagging and is_advised(row) and not _has_own_step(row)]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
     also: dict[str, set[str]] = defaultdict(set)
@@ -152,11 +152,14 @@ def _waiting(rows: Iterable[FindingRow], undecided: Mapping[FindingPlace, str]) 
 
 def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
     """True if a finding needs a step: it is of medium severity or worse, and the plan has no step of its own for it."""
-    is_own = row.code in codes_with("own_step") or (row.topic is None and row.code in codes_with("quorum"))
     is_decided = row.code in codes_with("decided") and place_of(row) in decided
     # A replica is not moved away before it is known to be damaged. Some remedies say so, and what to copy first.
     is_open = row.code in codes_with("moved_away") - codes_with("copied_first") and row.confidence == "suspect"
-    return _is_medium(row) and not is_own and not is_decided and not is_open
+    return _is_medium(row) and not _has_own_step(row) and not is_decided and not is_open
+
+
+def _has_own_step(row: FindingRow) -> bool:
+    return row.code in codes_with("own_step") or (row.topic is None and row.code in codes_with("quorum"))
 
 
 def is_advised(row: FindingRow) -> bool:
