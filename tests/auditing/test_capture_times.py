@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support import made_cases as made
 from tests.support import metadata_log as write
-from tests.support.scenario import Answer, audit, costs, written
+from tests.support.scenario import Answer, audit, costs, written, written_legacy
 from tests.support.scenes import FENCE, beside, change, log
 from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
@@ -558,3 +558,15 @@ def test_a_leader_whose_metadata_log_stood_still_is_not_known_to_have_been_copie
     """It is cut off from the controllers, or its clock is ahead."""
     answer = at_moments(tmp_path / "s", (20, 22), (0, 4), heard=4)
     assert answer.found("CAP-SKEW", 2) and answer.verdict == "CONSISTENT", answer
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_leader_without_a_record_or_an_epoch_was_copied_first_or_lost_its_disk(tmp_path, in_order, legacy):
+    """A listing names it: that was skew which explains all, LAGGING, and no choice of leader would keep more."""
+    has = Replica(written_legacy(0, 80), epochs=None) if legacy else Replica(written(0, 80, 3))
+    blank = Replica((), epochs=None if legacy else (), high_watermark=0, recovery_point=0)
+    answer = audit(tmp_path, {1: blank, 2: has, 3: has}, isr=[1], in_order=in_order)
+    assert answer.verdict == "INCONCLUSIVE" and answer.one("CAP-SKEW", 2)[0] == "medium", answer
+    assert "past the end of broker 1 at 0, which has neither a record nor a leader epoch" in str(answer)
+    assert (costs(answer, 1), costs(answer, 2)) == ((80, 0, 80), (0, 0, 0))

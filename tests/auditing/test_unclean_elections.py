@@ -158,6 +158,19 @@ def test_what_others_have_past_a_log_that_was_copied_before_its_unclean_election
     assert led.one("CAP-SKEW", 1)[0] == "info" and led.verdict == "LAGGING", led
 
 
+def test_so_may_they_where_its_broker_had_been_down_since(tmp_path):
+    """It was skew that explains all, and broker 1 lost nothing: LAGGING."""
+    ahead = Replica([*COMMON, *written(50, 60, 0)], high_watermark=50)
+    gone = (change(isr=(1,)), change(leader=-1), change(leader=1))
+    answer = scene(tmp_path / "down", {1: Replica(COMMON), 2: ahead, 3: Replica(COMMON)}, *gone)
+    assert answer.verdict == "INCONCLUSIVE" and answer.one("CAP-SKEW", 2)[0] == "medium", answer
+    assert "an election since then was of a broker that had been down, perhaps without" in str(
+        answer.found("CAP-SKEW", 1)
+    )
+    plan = plan_elections(audit_all(str(tmp_path / "down"), Settings()))
+    assert [step.action for step in plan.steps[:1]] == ["capture"] and not plan.decisions, plan.steps
+
+
 HOLE = [*COMMON[:4], *COMMON[5:]]
 #: Broker 2 wrote nothing in epoch 1; in epoch 2 broker 3 was elected cleanly.
 CLEAN_TO_3 = (change(isr=(2, 3)), change(leader=3, isr=(2, 3)))

@@ -160,8 +160,7 @@ def may_have_lost_tail(case: Case) -> bool:
         return True
     if case.leadership is not None and facts.broker_id in case.leadership.perhaps_down:
         return True
-    is_blank = case.reference.predates and facts.empty and not facts.file_entries
-    if facts.killed or facts.may_have_lost_tail or is_blank or case.reference.may_lack_others:
+    if facts.killed or facts.may_have_lost_tail or facts.blank or case.reference.may_lack_others:
         return True
     recovery_point = facts.directory.recovery_point_checkpoint
     flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset

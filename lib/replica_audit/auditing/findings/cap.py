@@ -461,15 +461,18 @@ def _outdated(case: Case) -> Iterator[Finding]:
         unless = ", or its disk lost what it wrote then, as nobody saw it run" if is_lost else ""
         if instead := times.perhaps_instead(*facts.key) if reference.leader_id is not None else ():
             unless += f", or it runs with {listed(instead)}, which {verb(len(instead), 'is', 'are')} empty, in place of that disk"
-        is_unclean = bool(reference.history) and reference.may_lack_others
-        open_to = max(one.log_end_offset for one in case.replicas) if is_unclean else 0
+        election = reference.doubtful_election
+        open_to = max(one.log_end_offset for one in case.replicas) if election is not None else 0
         is_open = not instead and open_to > facts.log_end_offset
-        if is_unclean:
-            unless += ", and an election since then was unclean, perhaps without what others have"
+        if election is not None:
+            winner = "of a broker that had been down" if election.clean else "unclean"
+            unless += f", and an election since then was {winner}, perhaps without what others have"
         yield finding(
             CAP_SKEW,
             f"{_why_older(case)}{unless}, so what others have {place} proves nothing until it is copied again",
-            severity="medium" if reference.may_lack_others or is_lost or instead else "info",
+            severity="medium"
+            if is_open or (reference.may_lack_others and election is None) or is_lost or instead
+            else "info",
             confidence="likely",
             broker_id=facts.broker_id,
             offsets=(facts.log_start_offset, facts.log_end_offset)

@@ -279,7 +279,7 @@ def _were_copied_after(case: Case, finished: str) -> bool:
 
 def _are_all_empty(case: Case) -> bool:
     """True if no replica has a record, or an epoch of a leader: its disks are new, or the snapshot is older than the records."""
-    return all(facts.empty and not facts.epoch_entries for facts in case.replicas)
+    return all(facts.blank for facts in case.replicas)
 
 
 def _is_told_by_log(case: Case, run: EarlierRun) -> bool:

@@ -103,7 +103,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     | were lost by the leader (`LeaderTail.is_lost`) | REP-LEADER-SHORTER |
     | are on copies of one moment | none: another broker leads, or may |
     | may have been lost by it (`LeaderTail.may_be_lost`) | CAP-SKEW, undecided |
-    | are any other | CAP-SKEW; undecided if the leader `may_have_lost_tail`, and nothing else says that it did |
+    | are any other | CAP-SKEW; undecided if the leader `may_have_lost_tail` or `may_lack_others`, and nothing else says that it did |
     """
     ahead = item.ahead
     reference = case.reference
@@ -146,6 +146,8 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     elif case.tail.may_be_lost(item):
         yield skew(case, follower, text, start, end, when, is_undecided=True, unsure=leader.broker_id)
     else:
+        if leader.blank:
+            text += ", which has neither a record nor a leader epoch"
         doubtful = is_tail_lost(reference, case.replicas, leader)
         is_undecided = not doubtful and (leader.may_have_lost_tail or reference.may_lack_others)
         yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)

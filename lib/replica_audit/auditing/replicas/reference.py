@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.replicas.later_files import LaterEntry, later_entry
 from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
-from replica_audit.protocol.election import elections, first_known_epoch, last_led
+from replica_audit.protocol.election import Election, elections, first_known_epoch, last_led
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.provenance import NOT_CAPTURED
 
@@ -66,10 +66,18 @@ class Reference:
 
     @property
     def may_lack_others(self) -> bool:
-        """True if it `predates`, and may have been elected without what others have: uncleanly, or by elections that no source tells."""
+        """True if it `predates`, or is `blank`, which may be that of a disk that lost all, and may have been elected without what others
+        have: by a `doubtful_election`, or by elections that no source tells."""
+        is_older = self.predates or self.facts.blank
+        return is_older and (not self.history or self.doubtful_election is not None)
+
+    @property
+    def doubtful_election(self) -> Election | None:
+        """The first election since the latest epoch in its files whose winner may have lacked what was committed: it was out of sync, or had
+        been down."""
         known = known_epoch(self.facts)
-        later = [one.clean for one in elections(self.history) if one.leader_epoch > known]
-        return self.predates and not (self.history and all(later))
+        later = (one for one in elections(self.history) if one.leader_epoch > known)
+        return next((one for one in later if not one.clean or one.came_back), None)
 
     def complete(self, lineage: Lineage) -> Lineage:
         """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or where

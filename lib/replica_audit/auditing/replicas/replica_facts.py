@@ -544,6 +544,11 @@ class ReplicaFacts:
     def empty(self) -> bool:
         return self.log_end_offset <= self.local_start_offset
 
+    @property
+    def blank(self) -> bool:
+        """True if neither the log nor its epoch file shows that there ever was a record, or a leader."""
+        return self.empty and not self.epoch_entries
+
     @cached_property
     def last_leader_epoch(self) -> int | None:
         """Leader epoch of the last batch with one."""
