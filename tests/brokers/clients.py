@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +73,22 @@ def produce_values(bootstrap: str, topic: str, partition: int, values: Sequence[
             producer.send(topic, value.encode(), partition=partition).get(60)
     finally:
         producer.close()
+
+
+@contextmanager
+def transaction(
+    bootstrap: str, topic: str, partition: int, values: Sequence[str], transactional_id: str
+) -> Iterator[Callable[[], None]]:
+    """A transaction with records of these values, all acknowledged; what commits it is yielded."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), transactional_id=transactional_id)
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for value in values:
+            producer.send(topic, value.encode(), partition=partition).get(60)
+        yield producer.commit_transaction
+    finally:
+        producer.close(1)
 
 
 def produce(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:

@@ -7,8 +7,10 @@ with the project sees every record that was put back once. Where the plan ends w
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 from tests.brokers.carrying_out import Operator
-from tests.brokers.clients import produce_values, received, run
+from tests.brokers.clients import produce_values, received, run, transaction
 from tests.brokers.disks import copies_of, cut_tail, digests, values_of, write_manifest
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.printed_plan import PrintedStep
@@ -173,6 +175,29 @@ def test_a_disk_from_a_backup(tmp_path: Path) -> None:
         before = cluster.snapshot("before")
         write_manifest(before, "4.3.1", cluster.brokers)
         _carry_out(cluster, before, "4.3.1", acked)
+
+
+@pytest.mark.slow
+def test_a_coordinator_of_transactions_is_elected_after_what_it_writes_to(tmp_path: Path) -> None:
+    """H22: its client was told that the transaction is committed, and whoever leads the partition stopped before it had the marker."""
+    partition, values = "paid-0", [f"of the transaction-{one}" for one in range(12)]
+    with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        for topic, replicas in (("paid", "1:2"), ("__transaction_state", "0:2")):
+            place = ("--bootstrap-server", cluster.bootstrap, "--create", "--topic", topic)
+            status, text = cluster.tool("kafka-topics", *place, "--replica-assignment", replicas)
+            assert status == 0, text
+        with transaction(cluster.bootstrap, "paid", 0, values, "payments") as commit:
+            cluster.stop(2)
+            os.kill(cluster.pid(1), signal.SIGSTOP)
+            commit()
+        cluster.kill(0, 1)
+        time.sleep(_SETTLE_SECONDS)
+        acked = {partition: Counter(map(short_hash, (one.encode() for one in values)))}
+        plan = _carry_out(cluster, cluster.snapshot("before"), "4.3.1", acked)
+    started = [broker for step in plan["steps"] if step["action"] == "start" for broker in step["brokers"]]
+    assert [one for one in started if one != 2] == [1, 0]
 
 
 @pytest.mark.slow

@@ -89,8 +89,8 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                 lost = 1 if candidate in (part.choice, *part.equals) else 2
                 loss = {"lost_records": lost, "lost_committed": lost, "lost_possible": 0, "lost_at_most": False}
                 said = {
-                    "standing": "out_of_sync",
-                    "clean": False,
+                    "standing": "isr" if candidate in (part.isr or ()) else "out_of_sync",
+                    "clean": candidate in (part.isr or ()),
                     "choice": "best" if candidate == part.choice else None,
                     "reason": "it was asked for" if candidate == part.choice else None,
                     "cut_transactions": 0,

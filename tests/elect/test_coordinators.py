@@ -55,6 +55,16 @@ def test_it_is_elected_after_others_whose_leaders_may_stay_up() -> None:
     assert [step.brokers for step in plan.steps if step.action == "stop"] == []
 
 
+def test_its_broker_takes_no_partition_from_one_that_leads_by_right() -> None:
+    """4.3.1: orders was elected uncleanly with the coordinator, as equal logs allow, before the broker that had it and paid in sync was
+    started; the twelve records of a committed transaction were never seen."""
+    state = Part(_STATE, (1, 2), None, (1,), choice=1)
+    orders = Part("orders", (1, 2, 3), None, (3,), choice=3, equals=(1, 2))
+    plan = _plan(state, orders, Part("paid", (3, 2), None, (3,), choice=3, equals=(2,)))
+    assert [one.candidate_id for one in plan.decisions] == [1, 3, 3]
+    assert _starts(plan)[:2] == [(3,), (1,)] and not _unmarked(plan)
+
+
 def test_partitions_that_nobody_leads_when_it_begins_are_named() -> None:
     """Broker 2 alone has b-0, and would take the coordinator's partition with a shorter log. 4.3.1: six records that their client was
     told of were never seen, though the plan said that these partitions have leaders first."""

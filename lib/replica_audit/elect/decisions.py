@@ -227,7 +227,9 @@ def _stays_without_loss(matrix: Matrix, state: PresentState, place: TopicPartiti
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
     """Among equal candidates prefer the one that leads most partitions: with fewer leaders, fewer are stopped for others.
 
-    Present leaders stay. Partitions of unknown assignment have no plan, and stop nobody.
+    Present leaders stay, and whoever leads by right is not left for an unclean election: as soon as it is up it leads, so that the
+    other would have to come before it, a coordinator of transactions too (H22). Partitions of unknown assignment have no plan, and
+    stop nobody.
     """
     leading: Counter[int] = Counter()
     free = []
@@ -241,7 +243,10 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
             free.append(decision)
     instead = {}
     for decision in free:
-        choice = max((decision.candidate_id, *decision.equals), key=lambda one: leading[one])
+        clean = {one.candidate_id for one in decision.candidates if one.clean}
+        own = decision.candidate_id
+        equals = (one for one in decision.equals if own not in clean or one in clean)
+        choice = max((own, *equals), key=lambda one: leading[one])
         leading[choice] += 1
         if choice != decision.candidate_id:
             salvage = matrix.sources(place_of(decision), choice)
