@@ -7,7 +7,7 @@ a time. The simulation shows what elections would do by themselves meanwhile, to
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache, partial
 
@@ -70,6 +70,7 @@ class PlanAttempt:
         """`outrun` of `Try`."""
         self._harmed = [place for place in self._kinds.one_of_each(self._harmful) if place in state.partitions]
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
+        self._coordinated = frozenset(filter(self._texts.is_coordinated, state.partitions))
         self._done: set[TopicPartition] = set()
         self._stopped: set[int] = set()
         self._unled: set[TopicPartition] = set()
@@ -123,7 +124,7 @@ class PlanAttempt:
             self._add(self._texts.forbid_unclean(self._forbidden, self._way))
         if moving and self._look_for_quorum(moving):
             self._reorder(moving)
-        rounds = order_rounds(choices, self._now.takers_of(choices), partial(self._comes_late, choices))
+        rounds = order_rounds(choices, self._now.takers_of(choices), self._late(choices))
         self._start_apart(rounds)
         for number, one in enumerate(rounds):
             self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
@@ -133,20 +134,24 @@ class PlanAttempt:
             self._add(self._texts.restore_config(self._forbidden))
         self._add(self._texts.verify())
 
-    def _comes_late(self, choices: Mapping[TopicPartition, int], place: TopicPartition) -> bool:
-        """True for a partition of transactions that is elected after others: what its coordinator finds without a leader gets no marker
-        (H22). Not where whoever leads the others has to be down for its election."""
-        if not self._texts.is_coordinated(place):
-            return False
-        replicas = self._state.partitions[place].replicas
-        before = replicas[: replicas.index(choices[place])] if choices[place] in replicas else replicas
-        return not {*choices.values()} <= {choices[place], *before, *self._takers[place]}
+    def _late(self, choices: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        """Partitions of transactions that are elected after others: what their coordinators find without a leader gets no marker (H22).
+        Not where whoever leads the others has to be down for their election."""
+        leaders = {*choices.values()}
+        late = set()
+        for place in self._coordinated.intersection(choices):
+            candidate = choices[place]
+            replicas = self._state.partitions[place].replicas
+            before = replicas[: replicas.index(candidate)] if candidate in replicas else replicas
+            if not leaders <= {candidate, *before, *self._takers[place]}:
+                late.add(place)
+        return late
 
     def _start_apart(self, rounds: Sequence[Round]) -> None:
         """Where nobody is up, start brokers that no round is about before one in which a coordinator of transactions is elected: what it
         finds without a leader gets no marker (H22)."""
         places = [place for one in rounds for place in one.places]
-        if not any(map(self._texts.is_coordinated, places)) or self._state.up | self._state.unknown:
+        if self._coordinated.isdisjoint(places) or self._state.up | self._state.unknown:
             return
         if self._state.controllers_lead_alone:
             about = {broker for place in (*places, *self._open()) for broker in self._state.partitions[place].replicas}
@@ -232,10 +237,10 @@ class PlanAttempt:
             kinds = self._kinds.one_of_each(one.places)
             if not all(self._now.is_led_by(place, candidate) for place in kinds):
                 by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
-                coordinated = self._coordinated()
+                led = self._led_coordinated()
                 self._now = self._now.after(lambda way: way.elected(one.places))
                 self._look()
-                self._add(self._texts.elect(one, self._without_markers(coordinated), by_itself=by_itself))
+                self._add(self._texts.elect(one, self._without_markers(led), by_itself=by_itself))
         self._done |= set(one.places)
         self._add(self._texts.check(one))
         if disk:
@@ -424,7 +429,7 @@ class PlanAttempt:
 
     def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
         """`leads`: the broker is elected next."""
-        coordinated = self._coordinated()
+        led = self._led_coordinated()
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         is_clean = broker in self._stopped & self._state.up
         self._stopped.discard(broker)
@@ -432,27 +437,30 @@ class PlanAttempt:
         leads |= any(way.leader(place) == broker for way in self._now for place in self._kinds.assigned_to(broker))
         # One that the plan has stopped recovers nothing.
         room = self._texts.room(broker, leads=leads and not is_clean)
-        before = (*before, *self._without_markers(coordinated), *room, *self._texts.repaired(broker))
+        before = (*before, *self._without_markers(led), *room, *self._texts.repaired(broker))
         self._add(self._texts.start(broker, text, self._now, before))
 
-    def _coordinated(self) -> set[TopicPartition]:
+    def _led_coordinated(self) -> set[TopicPartition]:
         """Partitions with a coordinator of transactions in every scenario."""
-        places = filter(self._texts.is_coordinated, self._state.partitions)
-        return {*self._kinds.where(places, lambda place: all(way.leader(place) is not None for way in self._now))}
+        return {
+            *self._kinds.where(self._coordinated, lambda place: all(way.leader(place) is not None for way in self._now))
+        }
 
-    def _without_markers(self, before: Collection[TopicPartition]) -> Iterator[str]:
+    def _without_markers(self, before: Set[TopicPartition]) -> Iterator[str]:
         """A condition for a step that gives transactions a coordinator, where they had one `before` for these partitions, while others
         have no leader."""
-        new = [place for place in self._state.partitions if self._texts.is_coordinated(place) and place not in before]
+        new = self._coordinated - before
         begun = [(way, [place for place in new if way.leader(place) is not None]) for way in self._now] if new else []
         ways = [way for way, led in begun if led]
+        if not ways:
+            return
 
         def is_unled(place: TopicPartition) -> bool:
             return any(way.leader(place) is None for way in ways)
 
-        others = (place for place in sorted(self._state.partitions) if not self._texts.is_coordinated(place))
-        unled = {*self._kinds.where(others, is_unled)} - self._unled
-        self._unled |= unled
+        others = self._state.partitions.keys() - self._coordinated - self._unled
+        unled = self._kinds.where(others, is_unled)
+        self._unled.update(unled)
         yield from self._texts.markers(sorted({place for _, led in begun for place in led}), sorted(unled))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:

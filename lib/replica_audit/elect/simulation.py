@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import permutations
@@ -24,10 +24,10 @@ class Round(NamedTuple):
 def order_rounds(
     choices: Mapping[TopicPartition, int],
     takers: Mapping[TopicPartition, Collection[int]],
-    comes_late: Callable[[TopicPartition], bool] = lambda _: False,
+    late: Set[TopicPartition],
 ) -> list[Round]:
-    """Rounds, ordered so that candidates take as few partitions of others as possible, of equal ones those of partitions that come
-    late last.
+    """Rounds, ordered so that candidates take as few partitions of others as possible, of equal ones those with `late` partitions
+    last.
 
     `takers` are the brokers that lead a partition as soon as they are up. A partition that is taken has its round later, and
     the taker is stopped for it.
@@ -45,7 +45,7 @@ def order_rounds(
             left,
             key=lambda one: (
                 sum(choices[place] in left for place in taken[one]),
-                any(map(comes_late, left[one])),
+                not late.isdisjoint(left[one]),
                 one,
             ),
         )
