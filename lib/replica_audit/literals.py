@@ -136,7 +136,7 @@ UNSEEN = REMOTE_BASES[:2]
 #: Bases with an object that was seen and has nothing wrong with it.
 SEEN = REMOTE_BASES[3:]
 
-#: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read records that are not there.
+#: Position of a group on the leader's log; past_end and epoch_differs: it has read records that are not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 #: Kinds of groups: each member of a consumer group (of Kafka Streams too) reads partitions of its own, those of a share group
 #: share them record by record (KIP-932).

@@ -502,6 +502,7 @@ class GroupOffsetRow(NamedTuple):
     parted_at: int | None
     """offset at which the records it read and the leader's log part"""
     kind: GroupKind = "consumer"
+    """consumer or share"""
 
 
 class RemoteSegmentRow(NamedTuple):

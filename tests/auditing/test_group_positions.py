@@ -10,7 +10,7 @@ from tests.support.captures_with_more import with_groups, with_share_groups
 from tests.support.made_cases import case, log
 from tests.support.report_rows import tables_of
 
-from replica_audit.auditing.consumer_groups import LostRange, Position, group_position
+from replica_audit.auditing.consumer_groups import LostRange, Position, group_position, group_positions
 from replica_audit.auditing.findings import grp
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -145,6 +145,14 @@ def test_the_epoch_of_a_share_groups_leader_may_have_no_records() -> None:
     lineage = Lineage(((0, 0), (1, 20), (3, 30)))
     found = group_position(one, lineage, 40, LOST, one_moment=False)
     assert (found.effect, found.parted_at) == ("read_lost", 20)
+
+
+def test_a_group_may_have_come_as_far_in_an_earlier_topic_of_the_name() -> None:
+    """Nobody says what epoch its records there were of; sorting by it ended the audit with a TypeError."""
+    made = case(log(1, (0, 0), topic_id="new"))
+    both = [GroupOffset("g", "orders", 0, 30, epoch, 0, topic, "share") for topic, epoch in (("new", 0), ("old", None))]
+    found = group_positions(both, made.reference, None, (), tiered=False, one_moment=False)
+    assert [(one.offset.topic_id, one.effect) for one in found] == [("new", "unaffected"), ("old", None)]
 
 
 def test_an_election_counts_the_groups_that_each_candidate_hits(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Case:
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)
     """Coordinator's latest state of each transaction that the reference leaves open, by producer id."""
     groups: tuple[Position, ...] = ()
-    """Positions of consumer groups in the reference's log, by group name."""
+    """Positions of consumer groups and share groups in the reference's log, by group name."""
     is_leaders: bool = True
     """True if the leader's log has the same records as the reference's, up to the latter's end."""
     lost_from: int | None = None

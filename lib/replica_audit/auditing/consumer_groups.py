@@ -102,11 +102,12 @@ def group_positions(
     tiered: bool,
     one_moment: bool,
 ) -> Iterator[Position]:
-    """Position of each group in the present leader's log, in the order of `offsets`."""
+    """Position of each group in the present leader's log, by group name."""
     lineage = answering_lineage(reference.facts, tiered)
     if not reference.predates:
         lineage = reference.complete(lineage)
-    for one in sorted(offsets):
+    # A group may have offsets of an earlier topic of the name, too.
+    for one in sorted(offsets, key=lambda one: (one.group, one.kind, one.committed_offset, one.topic_id or "")):
         if _is_of_earlier_topic(one, reference.facts.directory.topic_id, leadership):
             yield Position(one, None)
         else:
@@ -142,7 +143,7 @@ def _is_of_earlier_topic(one: GroupOffset, topic_id: str | None, leadership: Lea
 
 
 def group_rows(positions: Iterable[Position]) -> Iterator[GroupOffsetRow]:
-    """Yield a row for each consumer group."""
+    """Yield a row for each position."""
     for one in positions:
         at = one.offset
         said = at.committed_offset, at.leader_epoch, at.committed_ms

@@ -60,7 +60,7 @@ class SideEvidence(NamedTuple):
     log_events: tuple[BrokerLogEvent, ...] = ()
     """Lines of broker logs."""
     group_offsets: tuple[GroupOffset, ...] = ()
-    """Offsets that consumer groups committed."""
+    """Offsets that consumer groups committed, and share groups reached."""
     remote_segments: tuple[RemoteSegment, ...] = ()
     """Segments from `__remote_log_metadata`, of any topic id with that name."""
     remote_logs: tuple[str, ...] | None = None

@@ -60,7 +60,7 @@ class Candidate:
     hidden_records: int
     """Records that it lacks and another replica keeps, where no truncation detects them."""
     groups_hit: int | None
-    """Number of consumer groups that have read records it loses; None if no group's offsets are known."""
+    """Number of groups that have read records it loses; None if no group's offsets are known."""
     damage: tuple[str, ...]
     """Codes of damage in its files."""
     remote_records: int = 0

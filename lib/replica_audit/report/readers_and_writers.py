@@ -33,7 +33,7 @@ def find_hits(results: Results) -> Hits:
 
 
 class HitGroup(NamedTuple):
-    """A consumer group that is affected now or would be by a choice of leader."""
+    """A group that is affected now or would be by a choice of leader."""
 
     offset: GroupOffsetRow
     hit_by: Sequence[int]

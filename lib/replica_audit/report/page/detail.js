@@ -204,10 +204,10 @@ function electionBlock(page, partition, detail) {
       cuts.length ? cuts.map((one) => `broker ${one.broker_id} is cut to ${one.kept_to}`).join(', ') : 'nobody is cut'];
   });
   return el('div', null, heading('What each choice of leader costs'), table(
-    [['leader', 'wrap'], ['would lead as', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'consumer groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack', 'choices'));
+    [['leader', 'wrap'], ['would lead as', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack', 'choices'));
 }
 
-// Whom it reaches outside the log: consumer groups that are hit, and who wrote the lost records. Names and ids only.
+// Whom it reaches outside the log: groups that are hit, and who wrote the lost records. Names and ids only.
 const MOST_ROWS = 20;
 
 // Rows of a table, and how many are left out.
