@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.scenario import Answer, audit
+from tests.support.scenario import Answer, audit, written_legacy
 from tests.support.scenes import FENCE, TWO, change, log, scene
-from tests.support.snapshots import manifest_text
+from tests.support.snapshots import Replica, manifest_text
 
 # --- eligible and in-sync members that are down
 
@@ -117,3 +117,10 @@ def test_what_an_earlier_leader_may_have_committed_is_possibly_lost(tmp_path: Pa
     rows = {row["candidate_id"]: row for row in answer.tables["elections"] if row["broker_id"] == row["candidate_id"]}
     assert (rows[3]["lost_committed"], rows[3]["lost_possible"]) == (0, 3)
     assert rows[2]["lost_possible"] == 0
+
+
+def test_a_mark_of_before_there_were_epochs_shows_that_there_was_more(tmp_path):
+    """Whatever epoch the leader is said to lead in: the high watermark was said to be exactly 20."""
+    brokers = {one: Replica(written_legacy(0, end), epochs=None) for one, end in ((1, 20), (2, 25))}
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=1, protocol="high-watermark")
+    assert answer.interval == (20, None), answer

@@ -241,3 +241,19 @@ def test_so_it_is_of_one_that_was_stopped(tmp_path: Path) -> None:
     assert "broker 2 was down when it was copied: that log lost its end" in answer.messages("CAP-SKEW")[0]
     # A listing of before it was stopped.
     assert audit(tmp_path / "led", brokers, isr=(2,), leader=2, kafka_version="4.3.1").verdict == "LAGGING"
+
+
+@pytest.mark.parametrize("epoch", [3, 4, None])
+def test_the_epoch_of_the_state_without_a_leader_cut_nobody(tmp_path: Path, epoch: int | None) -> None:
+    """It was taken for one that began where the logs end, so that it explained both checkpoints: CONSISTENT, and nothing was committed."""
+    lost = log(60, 80, ((3, 0),), recovery_point=60)
+    brokers = {1: log(60, 60, ((3, 0),)), 2: lost, 3: lost}
+    answer = audit(tmp_path, brokers, leader=None, isr=(1, 2), source="user", leader_epoch=epoch, in_order=True)
+    assert is_lost(answer, 2) and is_lost(answer, 3) and answer.verdict == "LATENT_CORRUPTION", answer
+    assert answer.interval == (60, None)
+
+
+def test_a_later_epoch_without_a_leader_shows_that_another_led_in_between(tmp_path: Path) -> None:
+    brokers = {one: log(60, 60, ((3, 0),)) for one in (1, 2, 3)}
+    answer = audit(tmp_path, brokers, leader=None, isr=(1, 2), source="user", leader_epoch=5, in_order=True)
+    assert answer.interval == (0, 60), answer

@@ -527,7 +527,8 @@ def _copy(
             matrix, others, copies, f"they have what no other replica has{store}, or what the choice loses"
         )
     if cut := not_copied(_find_cut(matrix, decisions)):
-        yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
+        why = "they have what is gone once they follow the log that they were compared with, as it is here or as its next start leaves it"
+        yield _copy_other(matrix, cut, copies, why)
 
 
 def _find_doubted(results: Results, about: Container[TopicPartition]) -> Iterator[tuple[int, TopicPartition]]:

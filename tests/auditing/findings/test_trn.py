@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.support.encoder import Record, encode_batch, flip
-from tests.support.scenario import audit, written, written_legacy
+from tests.support.scenario import audit, costs, written, written_legacy
 from tests.support.snapshots import Replica
 
 SHARED = written(0, 20, 0)
@@ -164,8 +164,21 @@ LEGACY = written_legacy(0, 20)
         (LEGACY, Replica(SHARED, high_watermark=20), "kip-279", 20),
         (LEGACY, Replica(SHARED, high_watermark=20), "high-watermark", None),
         (SHARED, Replica(SHARED, high_watermark=12), "fetch", None),
+        (SHARED, Replica(SHARED, epochs=None, high_watermark=12, clean_shutdown=True), "fetch", 12),
+        (SHARED, Replica(SHARED, epochs=[], high_watermark=12, clean_shutdown=True), "kip-279", 12),
+        (SHARED, Replica(SHARED, epochs=None, high_watermark=12), "fetch", None),
     ],
-    ids=["old format", "old format, new leader", "new", "no epochs on the leader", "before epochs", "epochs on both"],
+    ids=[
+        "old format",
+        "old format, new leader",
+        "new",
+        "no epochs on the leader",
+        "before epochs",
+        "epochs on both",
+        "stopped without a file",
+        "stopped with an empty file",
+        "killed without a file",
+    ],
 )
 def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_path, leader, follower, protocol, cut):
     answer = audit(tmp_path, {1: Replica(leader), 2: follower}, isr=(1,), protocol=protocol)
@@ -178,6 +191,15 @@ def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_
         if cut
         else []
     )
+
+
+def test_without_epochs_and_a_checkpoint_all_is_fetched_again(tmp_path):
+    """X, 4.3.1. The plan said so, and `truncations` that nothing is cut."""
+    bare = Replica(SHARED, epochs=None, high_watermark=None, clean_shutdown=True)
+    answer = audit(tmp_path, {1: Replica(SHARED), 2: bare}, isr=(1,))
+    cut = answer.cut(2)
+    assert (cut["truncate_to"], cut["reason"], cut["dropped_records"]) == (0, "hw_fallback", 20)
+    assert costs(answer, 1) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from replica_audit.auditing.compare.remote_storage import chunks_within
 from replica_audit.auditing.compare.replays import (
     answering_lineage,
     as_leader,
+    following_lineage,
     lacked_below_start,
     leader_states,
-    replay_lineage,
     replay_one,
 )
 from replica_audit.auditing.compare.wanted_chunks import chunks_at
@@ -55,7 +55,7 @@ class Candidates:
         """Offset to which each copy is cut under each candidate. One with an unknown high watermark drops nothing for it."""
         followers = {
             facts.key: facts.following_state(
-                replay_lineage(facts, self.tiered), None if facts.knows_high_watermark else facts.log_end_offset
+                following_lineage(facts, self.tiered), None if facts.knows_high_watermark else facts.log_end_offset
             )
             for facts in self.copies
         }

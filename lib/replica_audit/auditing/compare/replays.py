@@ -31,6 +31,13 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     return written if agrees else facts.lineage
 
 
+def following_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """Lineage with which a replica begins to follow: `replay_lineage`, but none after a clean stop without an epoch file, since only the
+    recovery of a start after any other stop makes one of the batches (A.9)."""
+    is_gone = facts.directory.epoch_file.state in ("empty", "missing")
+    return Lineage() if is_gone and facts.directory.clean_shutdown else replay_lineage(facts, tiered)
+
+
 def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """Lineage with which the reference answers: `replay_lineage`, and for a purged log the entry that a running broker keeps.
 
@@ -85,7 +92,7 @@ def replay_all(
     reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
 ) -> dict[str, Replay]:
     """Replay of each protocol, by name; `high_watermark` replaces the follower's own if the input lacks it."""
-    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
+    own = follower.following_state(following_lineage(follower, tiered), high_watermark)
     leaders = leader_states(reference, answering_lineage(reference.facts, tiered))
     return {name: replay_one(name, follower, own, leaders[name]) for name in PROTOCOLS}
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.later_files import later_entry
-from replica_audit.auditing.replicas.reference import led_with_another_log
+from replica_audit.auditing.replicas.reference import last_possible_term, led_with_another_log
 from replica_audit.batch_header import or_absent
 from replica_audit.model import min_isr_of
 from replica_audit.protocol.election import CleanElections, last_led
@@ -204,13 +204,17 @@ def recorded_marks(
     leader = reference.facts
     led = reference.is_led
     clean = CleanElections.of(() if leadership is None else leadership.history)
-    last_epoch = None if leadership is None else leadership.leader_epoch
+    last_epoch = None if leadership is None else last_possible_term(leadership)
     latest = reference.complete(leader.lineage).latest_epoch
+    if reference.leader_id is None and latest is not None and last_epoch is not None:
+        latest = min(latest, last_epoch)  # the epoch of the state without a leader began no log
     start = leader.log_start_offset
     found = [RecordedHighWatermark(start, start, f"log start {start} of broker {leader.broker_id}")]
     is_outdone = not led and _may_have_been_cut(leader, last_epoch, clean)
     if is_outdone:
-        found = [RecordedHighWatermark(0, 0, "nothing: the leader may have been elected without what the others have")]
+        found = [
+            RecordedHighWatermark(0, 0, "nothing: a later leader may have been elected without what the others have")
+        ]
     for facts, stretches, agreed_above in (
         (leader, (), -1),
         *((item.follower, item.stretches, item.unseen_below) for item in comparisons),
@@ -218,9 +222,9 @@ def recorded_marks(
         if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
         # Recorded in the reference's leadership or a later one; the reference may rightly lack what was recorded before, unless
-        # every election since was clean.
+        # every election since was clean. A log of before 0.11 does not know in whose leadership it was recorded.
         known = _latest_known_epoch(facts)
-        is_current = latest is None or known >= latest or clean.between(known, latest)
+        is_current = latest is None or known >= latest or clean.between(known, latest) or not facts.has_epochs
         cut = later_entry(facts, (leader, *(item.follower for item in comparisons))) if facts.in_any_order else None
         replaced_from = _replaced_from(reference, comparisons) if facts is leader else None
         cut_at = cut.start_offset if cut is not None else replaced_from

@@ -71,7 +71,9 @@ def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fac
     if found is not None and any(start > end for _, start in found):
         return False
     last = or_absent(facts.last_leader_epoch)
-    own = tuple(reference.complete(reference.facts.lineage))
+    own = reference.facts.epoch_entries
+    if reference.leader_id is not None:
+        own = tuple(reference.complete(reference.facts.lineage))
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
     lineages = [own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]

@@ -202,9 +202,18 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
     can have had one."""
     if leadership is None or leadership.leader_id is not None:
         return None
-    if not leadership.history:
-        return _epoch_before(leadership)
-    return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
+    if leadership.history and (last is None or last.leader_id != facts.broker_id):
+        return None
+    return last_possible_term(leadership)
+
+
+def last_possible_term(leadership: Leadership) -> int | None:
+    """Latest epoch in which anybody can have led: the present one; where nobody leads, that of the last leader, or at most the one before;
+    None if no source has epochs."""
+    if leadership.leader_id is not None:
+        return leadership.leader_epoch
+    last = last_led(leadership.history)
+    return _epoch_before(leadership) if last is None else last.leader_epoch
 
 
 def _predates(
