@@ -64,9 +64,12 @@ def test_a_target_without_a_leader(records: SalvagedRecords) -> None:
 def test_coordinators_with_too_few_replicas_in_sync_are_told(records: SalvagedRecords) -> None:
     """Which of its partitions a transaction needs is the brokers' affair."""
     states = {"__transaction_state": {"min.insync.replicas": "2"}}
-    cluster = FakeCluster(topics={"__transaction_state": Topic(2, 3, in_sync={0: 3, 1: 1})}, settings=states)
-    (told,) = [one for one in plan_restore(records, cluster, RestoreOptions()).notes if "in sync" in one]
-    assert told.startswith("Restoring may wait: __transaction_state-1 has 1 replica in sync")
+    for in_sync, also in (({0: 3, 1: 1}, ""), ({0: 3, 1: 1, 2: 1, 3: 0}, "; 2 more partitions of it take none either")):
+        topic = Topic(len(in_sync), 3, in_sync=in_sync)
+        cluster = FakeCluster(topics={"__transaction_state": topic}, settings=states)
+        (told,) = [one for one in plan_restore(records, cluster, RestoreOptions()).notes if "in sync" in one]
+        assert told.startswith("Restoring may wait: __transaction_state-1 has 1 replica in sync")
+        assert told.endswith(f"bring back the brokers of the others first{also}.")
 
 
 def test_replicas_that_are_lost_meanwhile_are_told_with_the_clients_error(

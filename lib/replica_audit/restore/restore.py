@@ -21,7 +21,7 @@ from replica_audit.restore.salvaged_records import (
     with_source,
 )
 from replica_audit.salvage.salvage_manifest import ManifestPartition
-from replica_audit.text import count, now_ms, render_time
+from replica_audit.text import count, now_ms, render_time, verb
 
 SUFFIX = ".salvaged"
 
@@ -282,8 +282,8 @@ def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str
 
 
 def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
-    """What of the targets and of Kafka's own topics that a transaction writes to takes no records at the moment, in sentences;
-    nothing of what the cluster does not tell."""
+    """What of the targets and of Kafka's own topics that a transaction writes to takes no records at the moment, a clause for each
+    topic; nothing of what the cluster does not tell."""
     partitions: dict[str, set[int]] = defaultdict(set)
     for target in targets:
         partitions[target.topic].add(target.partition)
@@ -294,8 +294,13 @@ def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[s
         except EngineError:
             continue
         if found is not None:
-            every = partitions.get(topic, range(found.partitions))
-            said += filter(None, (_tell_unready(topic, partition, found, configs) for partition in sorted(every)))
+            every = sorted(partitions.get(topic, range(found.partitions)))
+            unready = [one for partition in every if (one := _tell_unready(topic, partition, found, configs))]
+            more = len(unready) - 1
+            also = (
+                f"; {count(more, 'more partition')} of it {verb(more, 'takes', 'take')} none either" if more > 0 else ""
+            )
+            said += [f"{one}{also}" for one in unready[:1]]
     return said
 
 
