@@ -96,6 +96,19 @@ def test_a_broker_that_was_down_before_an_election_was_not_cut_by_its_winner(tmp
     assert is_lost(answer, 2) is lost, answer
 
 
+@pytest.mark.parametrize(("point", "may_be_cut"), [(40, True), (90, False)])
+def test_what_only_one_broker_had_is_gone_though_a_truncation_explains_its_end(
+    tmp_path: Path, point: int, may_be_cut: bool
+) -> None:
+    """Killed as it followed broker 2, which was elected uncleanly: that another leader began there was denied."""
+    brokers = {1: log(40, 90, recovery_point=point), 2: log(60, 60, ((0, 0), (2, 40)))}
+    moves = (change(isr=(1,)), change(leader=-1), change(leader=2, isr=(2,), recovering=True))
+    (found,) = scene(tmp_path, brokers, *moves, replicas=(1, 2), in_order=True).found("HWM-CP-ABOVE-LEO", 1)
+    assert "no replica here has the records between" in found["message"]
+    (said,) = (one["text"] for one in found["evidence"] if "truncation" in one["text"])
+    assert said.partition(": ")[2].startswith("perhaps" if may_be_cut else "no, recovery point 90"), said
+
+
 def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: Path) -> None:
     """Broker 3, which is not here, led epoch 1."""
     brokers = {1: log(93, 100, recovery_point=60), 2: log(110, 60, ((0, 0), (2, 90)))}

@@ -28,6 +28,7 @@ def _reason(
     isr: Collection[int] = (1,),
     fenced: Collection[int] = (1, 2, 3),
     up: Collection[int] | None = None,
+    quiesced: bool = False,
 ) -> str:
     """Why broker 1 is chosen, which led with `isr` until the controller had `fenced`; `up` as it is given to the command."""
     begin = (
@@ -39,6 +40,8 @@ def _reason(
     gone += [write.change(TOPIC_ID, leader=-1)] if 1 in fenced else []
     gone += [write.registration_change(one, 1) for one in fenced]
     write_snapshot(path, {1: one, 2: two, 3: BEHIND}, metadata={100: write.history(begin, gone)})
+    if quiesced:
+        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced}))
     answer = audit_all(str(path), Settings(), asked=[TopicPartition(TOPIC, 0)], up=up)
     (decision,) = plan_elections(answer, asked=[TopicPartition(TOPIC, 0)], up=up).decisions
     assert decision.candidate_id == 1, decision
@@ -60,6 +63,12 @@ def test_one_that_runs_has_lost_nothing(tmp_path: Path) -> None:
     reason = _reason(tmp_path, fenced=(2, 3))
     assert "broker 1 loses nothing;" in reason, reason
     assert _HELD in _reason(tmp_path / "down", fenced=(2, 3), up=())
+
+
+def test_one_that_ends_below_its_own_checkpoint_lost_what_is_between(tmp_path: Path) -> None:
+    """4.3.1: its controllers lost power with it, so that nobody fenced it."""
+    short = Replica(written(0, 20, 0), high_watermark=22)
+    assert _HELD in _reason(tmp_path, short, fenced=(2, 3), quiesced=True)
 
 
 def test_another_that_was_in_sync_and_stopped_in_order_had_all_that_was_acknowledged(tmp_path: Path) -> None:

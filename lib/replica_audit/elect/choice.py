@@ -16,6 +16,7 @@ from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
 from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, why_down
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
@@ -84,7 +85,8 @@ def _may_have_lost_its_end(case: Case, facts: ReplicaFacts, up: Collection[int] 
 
     def is_unsure(one: ReplicaFacts) -> bool:
         is_said = up is not None and one.broker_id not in up and not (one.directory.clean_shutdown or one.is_live)
-        return is_said or why_down(one, case.leadership) is not None
+        is_short = is_tail_lost(case.reference, case.replicas, one)
+        return is_said or is_short or why_down(one, case.leadership) is not None
 
     if not (is_unsure(facts) or is_unsure(case.reference.facts)):
         return False

@@ -27,7 +27,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost, why_older
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, may_have_been_cut, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.batch_header import or_absent
 from replica_audit.model import OffsetRange, without
@@ -407,10 +407,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             offsets=(end, checkpoint),
             evidence=[
                 marked(facts),
-                considered(
-                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no other leader of a later epoch "
-                    f"began between {end} and that high watermark"
-                ),
+                considered(f"a truncation just before the copy: {_say_cut(case, facts, checkpoint)}"),
             ],
         )
         told = _unless_older(case, facts, found, checkpoint)
@@ -439,6 +436,16 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         # In an image, too, the recovery point is written after what is below it.
         is_certain = _is_older_as_image_only(case, facts)
         yield found if is_certain else _unless_older(case, facts, found, recovery_point, why if is_told else None)
+
+
+def _say_cut(case: Case, facts: ReplicaFacts, checkpoint: int) -> str:
+    """Clause on a truncation as the reason why a log ends below its own `checkpoint`: where it is one, no other replica has reached that."""
+    if may_have_been_cut(case.reference, [one for one in case.replicas if one is not facts], facts):
+        return f"perhaps, and then that is how they were lost: no other replica here has ever reached {checkpoint}"
+    return (
+        f"no, recovery point {facts.directory.recovery_point_checkpoint}, and no other leader of a later epoch began between "
+        f"{facts.log_end_offset} and that high watermark"
+    )
 
 
 def _unless_older(

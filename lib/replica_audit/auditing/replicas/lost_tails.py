@@ -27,7 +27,7 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
     reached = max(
         (max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0
     )
-    return checkpoint > reached or not _may_have_been_cut(reference, others, facts)
+    return checkpoint > reached or not may_have_been_cut(reference, others, facts)
 
 
 def has_lost_tail(reference: Reference, replicas: Collection[ReplicaFacts], broker_id: int | None) -> bool:
@@ -49,7 +49,7 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
     if flushed or facts.directory.clean_shutdown:
         return checkpoint
     known = _knows_leaders_since(reference, facts)
-    return checkpoint if known and not _may_have_been_cut(reference, others, facts) else None
+    return checkpoint if known and not may_have_been_cut(reference, others, facts) else None
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
@@ -60,7 +60,7 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
     return checkpoint
 
 
-def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
+def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a truncation explains a checkpoint past the log end: it also lowers the recovery point and removes later entries
     of the epoch file, and ends where an epoch of another leader starts, or may start."""
     recovery_point = facts.directory.recovery_point_checkpoint
