@@ -228,3 +228,12 @@ def test_what_an_unclean_election_lost_is_told_in_live_copies_as_well(any_order:
 def test_a_follower_whose_records_were_all_deleted_begins_anew_inside_a_batch_of_its_leader():
     """The simulation failed."""
     assert copy_live(2909).audit.verdict
+
+
+def test_records_that_a_leader_may_have_by_now_are_not_said_to_be_left_behind():
+    """The leader was copied before it was cut and fetched them; it was elected cleanly since, and has them all."""
+    found = copy_live(51043, source="metadata_log")
+    told = [one for one in found.audit.findings if one.code == "DIV-TAIL-PENDING"]
+    assert told and all(one.message.endswith("was copied before it led, or before it was cut") for one in told), (
+        found.story
+    )

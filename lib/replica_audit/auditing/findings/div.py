@@ -184,6 +184,8 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         fate = f"they are deleted as broker {follower.broker_id} takes over that beginning"
     elif run.start_offset >= replay.kept_to:
         fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}"
+        if case.reference.is_replaced:
+            fate += f", unless broker {leader.broker_id} has them by now: its log {COPIED_BEFORE}"
     elif run.start_offset >= item.drops_from(item.protocol):
         fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}, inside a batch that goes whole: a hole stays"
     elif run.survives:
@@ -199,9 +201,11 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     likely = run.likely
     if likely is not None:
         fate += f"; {likely.text}"
+    # Of what the leader may have by now no election is known to have left it behind without a loss.
+    left = "" if case.reference.is_replaced and run.is_uncommitted else left_by(run)
     return finding(
         code,
-        f"{what}; {fate}{left_by(run)}",
+        f"{what}; {fate}{left}",
         severity=severity,
         verdict=verdict,
         broker_id=follower.broker_id,
