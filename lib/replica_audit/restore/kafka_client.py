@@ -183,8 +183,8 @@ class Contact:
                 if time.monotonic() > heard + _REQUEST_SECONDS:
                     raise EngineError(self._unanswered(f"{topic}-{partition}"))
                 continue
-            heard = time.monotonic()
             if message.error() is None:
+                heard = time.monotonic()
                 yield _stored_record(message)
             elif message.error().code() == kinds._PARTITION_EOF:
                 return

@@ -462,29 +462,29 @@ def _outdated(case: Case) -> Iterator[Finding]:
         if instead := times.perhaps_instead(*facts.key) if reference.leader_id is not None else ():
             unless += f", or it runs with {listed(instead)}, which {verb(len(instead), 'is', 'are')} empty, in place of that disk"
         election = reference.doubtful_election
-        open_to = max(one.log_end_offset for one in case.replicas) if election is not None else 0
-        is_open = not instead and open_to > facts.log_end_offset
+        open_to = facts.log_end_offset
         if election is not None:
             winner = "of a broker that had been down" if election.clean else "unclean"
             unless += f", and an election since then was {winner}, perhaps without what others have"
+            open_to = max(one.log_end_offset for one in case.replicas)
+        is_undecided = bool(instead) or is_lost or (reference.may_lack_others and election is None)
+        offsets: tuple[int | None, int | None] = None, None
+        evidence = [in_epoch_file(facts, "as found")]
+        if instead:
+            offsets = facts.log_start_offset, facts.log_end_offset
+            evidence += (unseen_instead(facts.broker_id, facts.log_start_offset, log_dir) for log_dir in instead)
+        elif open_to > facts.log_end_offset:
+            is_undecided = True
+            offsets = facts.log_end_offset, open_to
+            evidence.append(unseen_above(facts.broker_id, facts.log_end_offset))
         yield finding(
             CAP_SKEW,
             f"{_why_older(case)}{unless}, so what others have {place} proves nothing until it is copied again",
-            severity="medium"
-            if is_open or (reference.may_lack_others and election is None) or is_lost or instead
-            else "info",
+            severity="medium" if is_undecided else "info",
             confidence="likely",
             broker_id=facts.broker_id,
-            offsets=(facts.log_start_offset, facts.log_end_offset)
-            if instead
-            else (facts.log_end_offset, open_to)
-            if is_open
-            else (None, None),
-            evidence=[
-                in_epoch_file(facts, "as found"),
-                *([unseen_above(facts.broker_id, facts.log_end_offset)] if is_open else []),
-                *(unseen_instead(facts.broker_id, facts.log_start_offset, log_dir) for log_dir in instead),
-            ],
+            offsets=offsets,
+            evidence=evidence,
         )
 
 
