@@ -66,6 +66,15 @@ def test_who_is_passed_over_is_not_stopped_for_another() -> None:
     assert ("stop", (1,)) in outline(plan_of(Part("t", (1, 2), None, (1,), choice=2), up=(1, 2)))
 
 
+@pytest.mark.parametrize("topic", ["a", "b"])
+def test_one_that_does_not_lead_though_a_source_without_log_dirs_entitles_it_is_started_again(topic: str) -> None:
+    """Where the metadata log tells of a partition alike, it had told of a log dir that is offline."""
+    results = results_of([Part(one, (1, 2), None, (1,), choice=1) for one in "ab"], "4.3.1", "metadata_log")
+    states = [row._replace(source="user") if row.topic == topic else row for row in results.partition_states]
+    plan = plan_elections(replace(results, partition_states=states), up=(1,), stopped_cleanly=())
+    assert any(f"does not lead {topic}-0, though" in one for one in the(plan, "stop", 1).before), outline(plan)
+
+
 def test_a_broker_that_stopped_without_one_of_its_log_dirs_counts_as_killed() -> None:
     results = results_of([LEADERLESS], None, "metadata_log")
     assert present_state(results, up=(), stopped_cleanly=(1, 2)).clean == {2}

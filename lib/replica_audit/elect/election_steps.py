@@ -82,7 +82,15 @@ class PlanAttempt:
         is_forbidden = place[0] in self._forbidden
         if decision is None:
             return is_forbidden
-        return is_forbidden, decision.candidate_id, self._as_good(place), decision.procedure, self._harmful.get(place)
+        is_kept_out = place in self._state.kept_out
+        return (
+            is_forbidden,
+            is_kept_out,
+            decision.candidate_id,
+            self._as_good(place),
+            decision.procedure,
+            self._harmful.get(place),
+        )
 
     def _as_good(self, place: TopicPartition) -> tuple[int, ...]:
         """The chosen candidate, and those that lose as much and cut nothing off its log that it alone holds."""
