@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.scenario import Answer, audit
+from tests.support.scenario import Answer, audit, written_legacy
 from tests.support.scenes import FENCE, change, log, scene
 from tests.support.snapshots import Replica
 
@@ -270,3 +270,11 @@ def test_a_later_epoch_without_a_leader_shows_that_another_led_in_between(tmp_pa
     brokers = {one: log(60, 60, ((3, 0),)) for one in (1, 2, 3)}
     answer = audit(tmp_path, brokers, leader=None, isr=(1, 2), source="user", leader_epoch=5, in_order=True)
     assert answer.interval == (0, 60), answer
+
+
+def test_a_log_of_before_there_were_epochs_may_have_lost_its_end_where_nobody_leads(tmp_path: Path) -> None:
+    """That was skew of a running cluster, though nobody leads: LAGGING."""
+    brokers = {one: Replica(written_legacy(0, end), epochs=None, high_watermark=55) for one, end in ((1, 60), (2, 80))}
+    answer = audit(tmp_path, brokers, leader=None, isr=(1,), protocol="high-watermark")
+    assert answer.verdict == "INCONCLUSIVE", answer
+    assert "broker 1 is in sync and nobody leads" in answer.messages("CAP-SKEW")[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.batch_header import ABSENT, or_absent
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -98,11 +99,11 @@ class LeaderTail(NamedTuple):
         return bool(item.ahead) and not led_elsewhere and not is_open
 
     def _wrote_last(self, item: Comparison) -> bool:
-        """True if no record that a follower has ahead is of a later epoch than the reference's present or last leadership."""
-        newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
-        current = self.reference.leader_epoch
+        """True if no record that a follower has ahead is of a later epoch than the reference's present or last leadership; those of before
+        0.11 have none."""
+        newest = max((or_absent(batch.epoch) for batch in item.ahead), default=ABSENT)
         is_older = bool(self.reference.outdated) or self.reference.predates
-        return not is_older and current is not None and newest <= current
+        return not is_older and newest <= or_absent(self.reference.leader_epoch)
 
 
 def _are_of_one_moment(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
