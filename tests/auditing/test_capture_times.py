@@ -560,6 +560,17 @@ def test_a_leader_whose_metadata_log_stood_still_is_not_known_to_have_been_copie
     assert answer.found("CAP-SKEW", 2) and answer.verdict == "CONSISTENT", answer
 
 
+@pytest.mark.parametrize("led", [None, 1])
+def test_of_before_there_were_epochs_it_may_have_lost_that(tmp_path, led):
+    """It was skew that explains all, though the copy of the leader is the later one: LAGGING."""
+    brokers = {one: Replica(written_legacy(0, end), epochs=None, high_watermark=30) for one, end in ((1, 30), (2, 40))}
+    how = {"brokers": brokers, "protocol": "high-watermark", "isr": [1], "led": led}
+    answer = scene(tmp_path / "later", (5, 9), (0, 4), **how)
+    assert answer.verdict == "INCONCLUSIVE" and costs(answer, 1) == (10, 0, 10), answer
+    assert "broker 1 is the later one, and nothing tells when it began to lead" in answer.messages("CAP-SKEW")[0]
+    assert scene(tmp_path / "first", (0, 4), (5, 9), **how).verdict == "CONSISTENT"
+
+
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("legacy", [False, True])
 def test_a_leader_without_a_record_or_an_epoch_was_copied_first_or_lost_its_disk(tmp_path, in_order, legacy):

@@ -396,6 +396,12 @@ def skew(
             "its end, or its __cluster_metadata-0 was copied again later; copy its log directories again, all in one go"
         )
         decides = f"a later copy of broker {unsure} would decide"
+    elif unsure is not None and case.tail.state == "up" and not facts.has_epochs:
+        why = (
+            f"the copy of broker {unsure} is the later one, and nothing tells when it began to lead: that log lost its end, or was copied before "
+            "it led; copy it again, while it leads"
+        )
+        decides = f"a copy of broker {unsure} that was made while it leads would decide"
     elif unsure is not None and case.tail.state == "up":
         why = (
             "its copy is the later one: that log lost its end, or an image of its disk was copied, which lacks what was not on the disk yet: "
