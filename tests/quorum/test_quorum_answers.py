@@ -1279,6 +1279,19 @@ def test_a_voter_that_has_the_log_and_no_partitions_starts_as_a_controller_only_
     assert "Nodes 100 and 101 are up and have a leader" in starts[2].before
 
 
+def test_a_voter_from_a_backup_that_the_others_name_as_leader_is_started_after_an_election(tmp_path: Path) -> None:
+    """D6 (4.3.1: the one that led was restored from before its election, and ended); of running nodes it is a copy of before."""
+    written(tmp_path, {100: WHOLE, 101: WHOLE, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    for node in (100, 101):
+        file = tmp_path / f"controller-{node}/__cluster_metadata-0/quorum-state"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "leaderId": 102, "leaderEpoch": 2}))
+    for quiesced in (True, False):
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced}))
+        found = answer(tmp_path)
+        assert found.verdict == "agree" and not found.steps
+        assert ("name node 102, whose disk is older than that, as the leader of epoch 2" in found.reason) is quiesced
+
+
 def test_a_blank_voter_that_the_others_name_as_leader_is_started_after_an_election(tmp_path: Path) -> None:
     """D6, where a majority has the log; a voter that noted itself that it led is not led astray."""
     written(tmp_path, {100: WHOLE, 101: WHOLE, 102: log(b""), 1: WHOLE}, {1: APPLIED}, clean=(1,))

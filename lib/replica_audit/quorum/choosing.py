@@ -143,20 +143,25 @@ def _stuck_text(held: HeldMetadata) -> str:
 
 
 def _misled_text(held: HeldMetadata) -> str:
-    """Voters without records that others name as leader of the latest epoch (D6); empty without such voters."""
+    """Voters without records, or in a snapshot at rest with those of an earlier epoch, that others name as leader of the latest
+    epoch (D6); empty without such voters."""
     blank = {one.node_id for one in held.compared.copies if not one.holds_something and not one.problems}
+    blank -= held.available
     seen = held.seen_epoch
+    late = {one.node_id for one in held.compared.copies if seen_epoch(one) == seen}
+    older = {one.node_id for one in held.copies} - late if held.moments.at_rest else set()
     naming: dict[int | None, set[int | None]] = defaultdict(set)
     for one in held.compared.copies:
         state = one.state
-        if state is not None and state.leader_id in blank - held.available and state.leader_epoch == seen:
+        if state is not None and state.leader_id in blank | older and state.leader_epoch == seen:
             naming[state.leader_id].add(one.node_id)
     told = []
     for leader, nodes in naming.items():
         if leader not in nodes:
             name = "quorum-state of {} names" if len(nodes) == 1 else "quorum-states of {} name"
+            whose = "whose metadata log is empty" if leader in blank else "whose disk is older than that"
             told.append(
-                f"the {name.format(name_nodes(nodes))} node {leader}, whose metadata log is empty, as the leader of epoch {seen}: it ends as "
+                f"the {name.format(name_nodes(nodes))} node {leader}, {whose}, as the leader of epoch {seen}: it ends as "
                 f"soon as another node names it so. Start it once the others have a leader in epoch {seen + 1} or later"
             )
     return _sentences(told)
