@@ -384,7 +384,6 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
 
 #: Kind of evidence for how far another replica has what a log lacks, and lost or had only after it was copied.
 UNSEEN_TAIL = "unseen"
-_INSTEAD = "an empty log directory, which its broker may use instead"
 
 
 class UnseenTail(NamedTuple):
@@ -411,7 +410,8 @@ def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool = False) -> E
 
 def unseen_instead(broker_id: int, log_start: int, log_dir: str) -> Evidence:
     """Evidence that a broker may run with an empty log dir in place of the disk with the log that a finding is about."""
-    return Evidence(UNSEEN_TAIL, text=_INSTEAD, broker_id=broker_id, path=log_dir, value=str(log_start))
+    text = "an empty log directory, which its broker may use instead"
+    return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=log_dir, value=str(log_start))
 
 
 def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTail]:
@@ -423,7 +423,7 @@ def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTa
             row.end_offset,
             int(item.value),
             is_doubted=item.path == MANIFEST,
-            instead=item.path if item.text == _INSTEAD else None,
+            instead=None if item.path == MANIFEST else item.path,
         )
         for row in findings
         for item in row.evidence
