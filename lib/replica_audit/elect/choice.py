@@ -85,8 +85,8 @@ def _may_have_lost_its_end(case: Case, facts: ReplicaFacts, up: Collection[int] 
 
     def is_unsure(one: ReplicaFacts) -> bool:
         is_said = up is not None and one.broker_id not in up and not (one.directory.clean_shutdown or one.is_live)
-        is_short = is_tail_lost(case.reference, case.replicas, one)
-        return is_said or is_short or why_down(one, case.leadership) is not None
+        is_down = is_said or why_down(one, case.leadership) is not None
+        return is_down or is_tail_lost(case.reference, case.replicas, one)
 
     if not (is_unsure(facts) or is_unsure(case.reference.facts)):
         return False
@@ -144,8 +144,8 @@ def choose(
     is_assigned = case.leadership is not None and case.leadership.replicas is not None
     leads = standings[best.broker_id] == "leader"
     unseen = open_tails(unseen, (best.broker_id, best.facts.following_end_offset) if leads else None)
-    is_all_known = is_assigned and not case.needed_replicas and not unseen and not may_have_lost_unseen(case)
-    is_all_known &= not _may_have_lost_its_end(case, best.facts, up)
+    is_seen = is_assigned and not case.needed_replicas and not unseen
+    is_all_known = is_seen and not may_have_lost_unseen(case) and not _may_have_lost_its_end(case, best.facts, up)
     said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
     reason = _reason(case, best, ranked[1:], standings, said)

@@ -50,10 +50,10 @@ def mending_steps(
 
 #: What follows from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
 _OUTCOMES = {
+    "CompleteAbort": ", before its application starts again: the next transaction that it commits there would commit this one, too",
     "CompleteCommit": "; its coordinator says that it was committed, so what abort hides has to be produced again. Where its application "
     "still runs with that transactional id, do not abort it: the next transaction that it commits with records of that partition "
     "commits this one, too",
-    "CompleteAbort": ", before its application starts again: the next transaction that it commits there would commit this one, too",
 }
 
 
@@ -69,7 +69,7 @@ def _transactions(
         if reference is not None and reference.cut_transactions:
             continue
         states = {item.value for item in row.evidence if item.kind == "transaction"}
-        says = _OUTCOMES.get(next((one for one in sorted(filter(None, states)) if one in _OUTCOMES), ""), "")
+        says = next((text for state, text in _OUTCOMES.items() if state in states), "")
         sure = " once find-hanging has confirmed it" if tools.finds_hanging() else ""
         name = f"{place[0]}-{place[1]}"
         yield Step(

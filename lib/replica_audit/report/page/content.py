@@ -28,7 +28,7 @@ from replica_audit.report.facts.cluster_facts import (
 )
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
-from replica_audit.report.facts.lost_writers import writers_of
+from replica_audit.report.facts.lost_writers import LostWriter, writers_of
 from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.partition_story import tell_story
@@ -271,15 +271,14 @@ def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[st
     there = [row for row in rows.remote_segments if row.state != "delete_finished"]
     tables["remote_segments"] = [{name: getattr(row, name) for name in _DRAWN} for row in there]
     tables["group_offsets"] = [{**one.offset._asdict(), "hit_by": one.hit_by} for one in groups]
-    tables["lost_producers"] = [
-        {
-            name: value
-            for name, value in (one.records._asdict() | {"brokers": one.brokers}).items()
-            if name != "broker_id"
-        }
-        for one in writers
-    ]
+    tables["lost_producers"] = list(map(_told_writer, writers))
     return tables
+
+
+def _told_writer(writer: LostWriter) -> _Told:
+    row = writer.records._asdict()
+    del row["broker_id"]
+    return {**row, "brokers": writer.brokers}
 
 
 def _base(partition: PartitionRow, rows: PartitionRows) -> int:
