@@ -46,7 +46,8 @@ def write_snapshot(directory: Path, batch_bytes: int, size_bytes: int) -> None:
 def _examined(directory: str) -> tuple[Any, Any]:
     """The snapshot opened, and its one partition with its segments scanned."""
     from replica_audit.auditing.evidence import AuditOptions
-    from replica_audit.auditing.opened_snapshot import OpenedSnapshot, open_snapshot
+    from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+    from replica_audit.snapshot.opening import open_snapshot
 
     snapshot, inventory = open_snapshot(directory, (), None)
     opened = OpenedSnapshot.read(snapshot, inventory, AuditOptions(), ())

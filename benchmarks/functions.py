@@ -75,8 +75,8 @@ def main() -> int:
     if arguments.serve:
         serve(arguments.serve)
         return 0
-    from replica_audit.auditing.opened_snapshot import SilentProgress
     from replica_audit.config import Settings
+    from replica_audit.progress import Progress
     from replica_audit.runner.executor import InProcess
     from replica_audit.runner.ingest import ingest
     from replica_audit.warehouse.delta_tables import Warehouse
@@ -84,7 +84,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         write_snapshot(Path(directory, "snapshot"), arguments.partitions)
         warehouse = f"{directory}/warehouse"
-        ingest(InProcess(), Warehouse(warehouse), f"{directory}/snapshot", Settings(), SilentProgress())
+        ingest(InProcess(), Warehouse(warehouse), f"{directory}/snapshot", Settings(), Progress())
         codes = [ROOT, *([arguments.beside] if arguments.beside else [])]
         processes = [
             subprocess.Popen(

@@ -80,7 +80,8 @@ def compare(directory: Path, keys: int) -> None:
     """Audit the one partition of the snapshot in this process; prints what it took."""
     from replica_audit.auditing.conclude import conclude
     from replica_audit.auditing.evidence import AuditOptions
-    from replica_audit.auditing.opened_snapshot import OpenedSnapshot, open_snapshot
+    from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+    from replica_audit.snapshot.opening import open_snapshot
     from replica_audit.snapshot.record_reader import RecordReader
 
     snapshot, inventory = open_snapshot(str(directory), (), None)

@@ -30,8 +30,8 @@ def peak_bytes() -> int:
 
 def scan(directory: Path) -> None:
     """Scan all that lies below `directory` in one task; prints what it took."""
-    from replica_audit.auditing.opened_snapshot import open_snapshot
     from replica_audit.runner.scanning import SCANNED_TABLES, SegmentWork, scan_task
+    from replica_audit.snapshot.opening import open_snapshot
 
     snapshot, inventory = open_snapshot(str(directory), (), None)
     before, begin = peak_bytes(), time.perf_counter()

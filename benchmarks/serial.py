@@ -23,8 +23,8 @@ from pathlib import Path
 from partitions import write_snapshot
 from pyspark import cloudpickle
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.report.report_files import write_report
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
@@ -116,9 +116,9 @@ def measure(partitions: int, *, is_listed: bool) -> Iterator[tuple[str, float, f
         write_snapshot(Path(directory, "snapshot"), partitions, is_listed=is_listed)
         steps = {
             "ingest": lambda executor, warehouse: ingest(
-                executor, warehouse, f"{directory}/snapshot", settings, SilentProgress()
+                executor, warehouse, f"{directory}/snapshot", settings, Progress()
             ),
-            "audit": lambda executor, warehouse: audit(executor, warehouse, None, settings, SilentProgress()),
+            "audit": lambda executor, warehouse: audit(executor, warehouse, None, settings, Progress()),
             "report": lambda executor, warehouse: write_report(
                 load_results(warehouse, None, "high", executor), f"{directory}/report", "high"
             ),

@@ -36,9 +36,9 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
 
-    from replica_audit.auditing.opened_snapshot import open_snapshot
     from replica_audit.runner.scanning import SCANNED_TABLES, scan_files
     from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_work
+    from replica_audit.snapshot.opening import open_snapshot
     from replica_audit.spark.session import build_session
     from replica_audit.spark.tasks import SparkExecutor
 

@@ -18,8 +18,8 @@ from tests.support.spread import Pickling
 
 from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, rows_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.auditing import detailed_partitions
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.report.report_files import write_report
 from replica_audit.row_classes import to_dict
 from replica_audit.runner.ingest import ingest
@@ -127,7 +127,7 @@ def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
     sample = Path(__file__).parents[1] / "data" / "samples" / "last-replica-standing"
     program = (
         "import sys\n"
-        "from replica_audit.auditing.opened_snapshot import open_snapshot\n"
+        "from replica_audit.snapshot.opening import open_snapshot\n"
         "from replica_audit.runner.scanning import SCANNED_TABLES, scan_task\n"
         "from replica_audit.runner.task_planning import SegmentWork\n"
         f"snapshot, inventory = open_snapshot({str(sample)!r}, (), None)\n"
@@ -166,8 +166,8 @@ def test_no_task_of_an_audit_no_driver_and_no_report_imports_pandas(
     (tmp_path / "tasks").mkdir()
     place, chosen = str(tmp_path / "warehouse"), Settings(driver_rows=1)
     executor = _Keeping(tmp_path / "tasks")
-    ingest(executor, Warehouse(place), str(sample), chosen, SilentProgress())
-    write_report(audit(executor, Warehouse(place), None, chosen, SilentProgress()), str(tmp_path / "report"), "high")
+    ingest(executor, Warehouse(place), str(sample), chosen, Progress())
+    write_report(audit(executor, Warehouse(place), None, chosen, Progress()), str(tmp_path / "report"), "high")
     assert len(list((tmp_path / "tasks").iterdir())) == 4, (
         "a scan, the partition, its lines with costs and sums, its decisions"
     )
@@ -189,13 +189,13 @@ def test_no_task_of_an_audit_no_driver_and_no_report_imports_pandas(
         "from replica_audit.warehouse.answer_tables import load_results\n"
         "from replica_audit.warehouse.delta_tables import Warehouse\n"
         f"write_report(load_results(Warehouse({place!r}), None, 'high'), {str(tmp_path / 'again')!r}, 'high')\n"
-        "from replica_audit.auditing.opened_snapshot import SilentProgress\n"
+        "from replica_audit.progress import Progress\n"
         "from replica_audit.config import Settings\n"
         "from replica_audit.runner.executor import InProcess\n"
         "from replica_audit.runner.ingest import ingest\n"
         "from replica_audit.runner.ingested_source import audit\n"
-        f"ingest(InProcess(), Warehouse({place!r}), {str(sample)!r}, Settings(full=True), SilentProgress())\n"
-        f"audit(InProcess(), Warehouse({place!r}), None, Settings(driver_rows=1), SilentProgress())\n"
+        f"ingest(InProcess(), Warehouse({place!r}), {str(sample)!r}, Settings(full=True), Progress())\n"
+        f"audit(InProcess(), Warehouse({place!r}), None, Settings(driver_rows=1), Progress())\n"
         "assert not asked, asked[0]\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -12,11 +12,11 @@ from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 from tests.support.some import some
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log, parse_broker_log
+from replica_audit.snapshot.opening import open_snapshot
 
 
 def codes(results, least=("critical", "high", "medium")):

@@ -8,11 +8,11 @@ from tests.support.captures import CAPTURES, FIXTURES
 
 from replica_audit.arrow_rows import arrow_schema, arrow_to_rows, rows_to_arrow
 from replica_audit.auditing.bronze_rows import bronze_rows, directories_of_rows
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.bronze_tables import BRONZE_ROWS, BRONZE_TABLES, BrokerLogEvent, ReplicaDirRow
 from replica_audit.model import ReplicaDir
 from replica_audit.results import by_place
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
+from replica_audit.snapshot.opening import open_snapshot
 
 
 def _arrived(rows, table):

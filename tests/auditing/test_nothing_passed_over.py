@@ -9,11 +9,11 @@ from tests.support.captures import CAPTURES, FIXTURES, audit_whole
 from tests.support.scanned import batches_of, scan_file
 
 from replica_audit.auditing.audit_results import account_for_input, check_answered
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import InputRow
+from replica_audit.snapshot.opening import open_snapshot
 
 
 @pytest.mark.parametrize("capture", CAPTURES)

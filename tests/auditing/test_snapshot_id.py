@@ -13,8 +13,8 @@ from tests.support.new_disks import add_disk
 from tests.support.observations import observed, write_observations
 
 from replica_audit.auditing import snapshot_id
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.auditing.snapshot_id import inventory_lines, pieces_of
+from replica_audit.snapshot.opening import open_snapshot
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"

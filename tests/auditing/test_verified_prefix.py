@@ -16,9 +16,10 @@ from replica_audit.auditing.compare.wanted_chunks import verified_copies
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import AuditOptions
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot, open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot
 from replica_audit.model import CHUNK_OFFSETS, TopicPartition
 from replica_audit.results import Results
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 

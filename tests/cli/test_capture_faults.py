@@ -16,12 +16,12 @@ import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.snapshots import Replica, make_uuid, write_log_dir
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_one
+from replica_audit.snapshot.opening import open_snapshot
 
 AT = TopicPartition("orders", 0)
 NOBODY = 65534

@@ -14,12 +14,12 @@ from tests.support.archives import read_directory
 from tests.support.captures import FIXTURES
 from tests.support.report_rows import tables_of
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 from replica_audit.snapshot.manifest import parse_manifest
+from replica_audit.snapshot.opening import open_snapshot
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
 DESCRIBE = """Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs:

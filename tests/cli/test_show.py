@@ -17,7 +17,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.report.layout import WIDTH
 from replica_audit.runner.in_process import audit_all, audit_one
 from replica_audit.schema import REPORT_TABLES
-from replica_audit.snapshot import replica_progress
+from replica_audit.snapshot import opening, replica_progress
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 PARTITIONS = [
@@ -110,7 +110,7 @@ def test_the_triage_reads_what_all_partitions_share_once(tmp_path: Path, monkeyp
     (tmp_path / "replica_progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     calls: list[str] = []
     for module, name in (
-        (opened_snapshot, "discover"),
+        (opening, "discover"),
         (opened_snapshot, "read_broker_log"),
         (replica_progress, "read_progress"),
     ):

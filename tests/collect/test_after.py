@@ -31,10 +31,10 @@ from tests.support.encoder import encode_batch
 from tests.support.in_process import without_run
 from tests.support.snapshots import Replica, write_snapshot
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.cli.main import main
 from replica_audit.collect import collect
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
@@ -255,7 +255,7 @@ def test_an_archive_that_broke_off_later_is_told(tmp_path: Path) -> None:
     assert [row["path"] for row in found["quarantine"] if row["code"] == "CAP-UNREADABLE"] == ["evidence-1-3.tar"]
 
 
-class _Read(SilentProgress):
+class _Read(Progress):
     """Report of an ingest on what it has read."""
 
     def tell_reading(self, read: ReadBytes) -> None:
@@ -273,7 +273,7 @@ def test_a_run_knows_what_it_has_ingested_of_earlier_evidence(tmp_path: Path) ->
     _collect(snapshot, evidence, 2)
     snapshot_id = ingest(InProcess(), warehouse, str(evidence), settings, progress)
     assert progress.read.known_segments == 3
-    told = without_run(audit(InProcess(), warehouse, snapshot_id, settings, SilentProgress()))
+    told = without_run(audit(InProcess(), warehouse, snapshot_id, settings, Progress()))
     shown = answers(evidence)
     assert told["partitions"] == shown["partitions"] and told["findings"] == shown["findings"]
 

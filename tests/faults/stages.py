@@ -14,8 +14,8 @@ from typing import Any
 import deltalake
 import pytest
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
@@ -34,8 +34,8 @@ KILLED = -signal.SIGKILL
 def run_stages(snapshot: str, place: str) -> None:
     """Ingest and audit a snapshot as `run` does."""
     executor, warehouse, settings = InProcess(), Warehouse(place), Settings(warehouse=place)
-    snapshot_id = ingest(executor, warehouse, snapshot, settings, SilentProgress())
-    audit(executor, warehouse, snapshot_id, settings, SilentProgress())
+    snapshot_id = ingest(executor, warehouse, snapshot, settings, Progress())
+    audit(executor, warehouse, snapshot_id, settings, Progress())
 
 
 def run_and_copy(snapshot: str, place: str, copies: Path) -> None:

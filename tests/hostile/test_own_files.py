@@ -49,7 +49,7 @@ def _ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_a_plan_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from replica_audit.auditing.opened_snapshot import SilentProgress
+    from replica_audit.progress import Progress
     from replica_audit.runner import in_process
     from replica_audit.verify import verification
 
@@ -59,7 +59,7 @@ def test_a_plan_of_anything(
     # What is compared with the plan stays the same.
     results, found = in_process.audit_all(SAMPLE, _settings()), verification.verify_snapshots
     monkeypatch.setattr(in_process, "audit_all", lambda *_: results)
-    before = found(SAMPLE, SAMPLE, _settings(), SilentProgress(), None)
+    before = found(SAMPLE, SAMPLE, _settings(), Progress(), None)
     with_plan = verification.with_plan
     monkeypatch.setattr(
         verification,

@@ -15,7 +15,6 @@ from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.model import SegmentSummary
 from replica_audit.quality.quality_facts import (
     CountsByReplica,
@@ -29,6 +28,7 @@ from replica_audit.quality.quality_facts import (
 from replica_audit.quality.suites import load_plan
 from replica_audit.row_classes import to_dict
 from replica_audit.schema import FACT_TABLES
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.segment_sources import summarise_source
 
 

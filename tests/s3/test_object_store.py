@@ -25,15 +25,16 @@ from tests.support.scenario import written
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.api.salvaged import salvage
-from replica_audit.auditing.opened_snapshot import SilentProgress, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
+from replica_audit.progress import Progress
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -143,10 +144,10 @@ def test_directories_read_by_tasks_take_a_listing_each_and_are_read_many_at_once
     write_snapshot(tmp_path / "many", {1: many, 2: many}, cluster_id="c")
     uri = put(tmp_path / "many", "s3://bucket/spread")
     warehouses = [Warehouse(str(tmp_path / name)) for name in ("one", "other")]
-    whole = ingest(InProcess(), warehouses[0], uri, Settings(), SilentProgress())
+    whole = ingest(InProcess(), warehouses[0], uri, Settings(), Progress())
     spread_everything(monkeypatch, stretch=40, pack=16)
     before, executor = len(usual.requests()), Pickling()
-    assert ingest(executor, warehouses[1], uri, Settings(), SilentProgress()) == whole
+    assert ingest(executor, warehouses[1], uri, Settings(), Progress()) == whole
     assert len(executor.jobs) == 2 and executor.jobs[0].tasks == 3
     asked = usual.requests()[before:]
     small = [one for one in asked if one["path"].endswith(("leader-epoch-checkpoint", "partition.metadata"))]
@@ -155,7 +156,7 @@ def test_directories_read_by_tasks_take_a_listing_each_and_are_read_many_at_once
     # Below a bucket only listings have no path of an object.
     listings = sum(one["method"] == "GET" and "/" not in one["path"].strip("/") for one in asked)
     assert listings <= 2 * len(many) + 20
-    found = [audit(InProcess(), one, whole, Settings(), SilentProgress()) for one in warehouses]
+    found = [audit(InProcess(), one, whole, Settings(), Progress()) for one in warehouses]
     assert answers(audit_json_text(found[0])) == answers(audit_json_text(found[1]))
 
 

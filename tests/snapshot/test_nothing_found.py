@@ -11,8 +11,8 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_log_dir
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.errors import ReplicaAuditError
+from replica_audit.snapshot.opening import open_snapshot
 
 
 def write(path: Path, broker: int = 1, partitions: Sequence[int] = (7,), cluster_id: str | None = None) -> Path:

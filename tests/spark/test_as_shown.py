@@ -13,10 +13,10 @@ from pyspark import cloudpickle
 from tests.support.captures import CAPTURES, FIXTURES, audit_opened, audit_whole
 from tests.support.report_rows import tables_of
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.results import Results
 from replica_audit.runner.executor import Executor, InProcess, deal
+from replica_audit.snapshot.opening import open_snapshot
 
 Answer = TypeVar("Answer")
 

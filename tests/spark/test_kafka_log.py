@@ -10,10 +10,10 @@ from tests.support.fixtures import FIXTURES
 from tests.support.stored_rows import stored
 
 import replica_audit
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.progress import Progress
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.segments.record_batch import BATCH_DTYPE
@@ -53,7 +53,7 @@ def told(rows) -> list[str]:
 def test_rows_are_those_of_the_tables(spark, tmp_path, capture):
     """Of an ingest in this process: that tasks of Spark ingest the same is in test_as_shown.py."""
     path, warehouse = str(FIXTURES / capture), Warehouse(str(tmp_path / "warehouse"))
-    snapshot_id = ingest(InProcess(), warehouse, path, Settings(), SilentProgress())
+    snapshot_id = ingest(InProcess(), warehouse, path, Settings(), Progress())
     attempt = own_rows(latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id))
     for rows, table in TABLES.items():
         found = spark.read.format(FORMAT).option("rows", rows).load(path).collect()

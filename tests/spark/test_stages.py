@@ -13,11 +13,11 @@ from tests.support.in_process import without_run
 from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership
 from tests.support.stored_rows import stored
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.progress import Progress
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, AttemptRow
 from replica_audit.spark import pipeline
@@ -36,7 +36,7 @@ def test_a_program_is_warned_of_a_store_that_may_lose_commits(monkeypatch):
     monkeypatch.setattr(pipeline, "open_warehouse", lambda *_: None)
     monkeypatch.setattr(pipeline, "ingest", lambda *_: "an id")
     with pytest.warns(UserWarning, match="no conditional puts"):
-        assert pipeline.run_ingest(None, "snapshot", Settings(), SilentProgress()) == "an id"
+        assert pipeline.run_ingest(None, "snapshot", Settings(), Progress()) == "an id"
 
 
 def test_batches_at_offsets_that_no_floating_point_number_has_are_found(run_stages, tmp_path):

@@ -9,16 +9,18 @@ from pathlib import Path
 from tests.support.fixtures import ATTACKS, CAPTURES, EXPECTED, FIXTURES, truth
 from tests.support.scanned import batches_of, scan_file
 
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot, SilentProgress, audit_options, open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot, audit_options
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.progress import Progress
 from replica_audit.results import Results, place_of
 from replica_audit.runner.audit_stage import audit
 from replica_audit.runner.executor import Executor, InProcess
 from replica_audit.runner.in_process import InMemory, SnapshotSource, audit_all
 from replica_audit.schema import REPORT_ROWS, ReportRows
 from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
 
@@ -46,7 +48,7 @@ def audit_opened(
     """The answers of `audit_all`, without looking into the snapshot again."""
     source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), ()))
     kept = InMemory(source, settings, now())
-    return audit(executor or InProcess(), source, kept, SilentProgress(), frozenset(asked))
+    return audit(executor or InProcess(), source, kept, Progress(), frozenset(asked))
 
 
 @cache

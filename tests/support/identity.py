@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
     digest_texts,
@@ -16,6 +15,7 @@ from replica_audit.auditing.snapshot_id import (
     text_files,
 )
 from replica_audit.errors import FormatError
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.segment_sources import summarise_source
 
 

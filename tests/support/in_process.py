@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.support.audit_json_text import audit_json_text
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.results import Results
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
@@ -40,8 +40,8 @@ def run_stages(snapshot: Path, place: Path, **settings: Any) -> Ran:
     """Ingest and audit a snapshot into a warehouse at `place`."""
     chosen = Settings(warehouse=str(place), quiet=True, **settings)
     warehouse = Warehouse(chosen.warehouse, time_travel_days=chosen.time_travel_days)
-    snapshot_id = ingest(InProcess(), warehouse, str(snapshot), chosen, SilentProgress())
-    return Ran(warehouse, snapshot_id, audit(InProcess(), warehouse, snapshot_id, chosen, SilentProgress()))
+    snapshot_id = ingest(InProcess(), warehouse, str(snapshot), chosen, Progress())
+    return Ran(warehouse, snapshot_id, audit(InProcess(), warehouse, snapshot_id, chosen, Progress()))
 
 
 def without_run(results):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.support.stored_rows import made, stored
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.known_batches import EarlierSegments

@@ -12,9 +12,9 @@ from tests.support.in_process import Ran, run_stages, without_run
 from tests.support.planted import write_small
 from tests.support.stored_rows import stored
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.progress import Progress
 from replica_audit.results import Results
 from replica_audit.runner import ingest as ingesting
 from replica_audit.runner.executor import InProcess
@@ -49,12 +49,12 @@ def sample(place: Path) -> Ran:
 def ingest_again(warehouse: Warehouse, snapshot: Path, **settings: object) -> str:
     """Ingest a snapshot, and no more."""
     chosen = Settings(warehouse=warehouse.name, quiet=True, **settings)
-    return ingest(InProcess(), warehouse, str(snapshot), chosen, SilentProgress())
+    return ingest(InProcess(), warehouse, str(snapshot), chosen, Progress())
 
 
 def audit_again(warehouse: Warehouse, snapshot_id: str) -> Results:
     """Audit an ingested snapshot."""
-    return audit(InProcess(), warehouse, snapshot_id, Settings(warehouse=warehouse.name, quiet=True), SilentProgress())
+    return audit(InProcess(), warehouse, snapshot_id, Settings(warehouse=warehouse.name, quiet=True), Progress())
 
 
 def counts(warehouse: Warehouse, **equals: str | None) -> dict[str, int]:

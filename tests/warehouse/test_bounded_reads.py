@@ -13,8 +13,8 @@ from tests.support.long_logs import write_long_logs
 from tests.support.spread import Pickling
 
 from replica_audit import arrow_rows
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
@@ -43,8 +43,8 @@ def _since(directory: Path, partitions: int, monkeypatch: pytest.MonkeyPatch) ->
     """Rows of each class that became objects on the driver, and in tasks, in an audit above an earlier one; its answers are checked."""
     path, executor = str(write_long_logs(directory / "snapshot", 1, partitions)), OnDriver()
     warehouse, settings = Warehouse(str(directory / "warehouse")), replace(Settings(), driver_rows=1)
-    snapshot_id = ingest(executor, warehouse, path, settings, SilentProgress())
-    first = audit(executor, warehouse, snapshot_id, settings, SilentProgress())
+    snapshot_id = ingest(executor, warehouse, path, settings, Progress())
+    first = audit(executor, warehouse, snapshot_id, settings, Progress())
     counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     real = arrow_rows.arrow_to_rows
 
@@ -56,9 +56,7 @@ def _since(directory: Path, partitions: int, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patched:
         for module in ("past_audits", "ingested_rows", "delta_tables", "table_reads"):
             patched.setattr(f"replica_audit.warehouse.{module}.arrow_to_rows", counting)
-        later = audit(
-            executor, warehouse, snapshot_id, replace(settings, since=first.audit["audit_id"]), SilentProgress()
-        )
+        later = audit(executor, warehouse, snapshot_id, replace(settings, since=first.audit["audit_id"]), Progress())
     told = audit_all(path, settings)
     assert [later.rows(table) for table in REPORT_TABLES] == [told.rows(table) for table in REPORT_TABLES]
     return counts
@@ -78,7 +76,7 @@ def test_of_what_could_not_be_read_only_what_belongs_to_no_partition_comes_to_th
         log.write_bytes(log.read_bytes()[:-7])
     (snapshot / "broker-1" / "recovery-point-offset-checkpoint").write_text("of another kind")
     executor, warehouse = OnDriver(), Warehouse(str(tmp_path / "warehouse"))
-    ingest(executor, warehouse, str(snapshot), Settings(), SilentProgress())
+    ingest(executor, warehouse, str(snapshot), Settings(), Progress())
     ingested = latest_attempt(warehouse, "ingest")
     rows = warehouse.read("quarantine", QuarantineRow, **own_rows(ingested))
     made = []
@@ -95,14 +93,14 @@ def test_of_partitions_in_the_same_files_their_names_are_held_once_and_sent_once
     for partitions in (4, 24):
         executor, warehouse = OnDriver(), Warehouse(str(tmp_path / str(partitions)))
         snapshot = write_long_logs(tmp_path / f"snapshot-{partitions}", 1, partitions)
-        ingest(executor, warehouse, str(snapshot), Settings(), SilentProgress())
+        ingest(executor, warehouse, str(snapshot), Settings(), Progress())
         indexed = EvidenceRows.of(warehouse, own_rows(latest_attempt(warehouse, "ingest"))).index().partitions
         assert len(indexed) == partitions
         assert len({id(one.segment_files) for one in indexed}) == len({one.segment_files for one in indexed})
         assert len({id(one.place[0]) for one in indexed}) == 1
         executor.jobs.clear()
         executor.cut = lambda items, cost, least: [list(items)]
-        audit(executor, warehouse, None, Settings(), SilentProgress())
+        audit(executor, warehouse, None, Settings(), Progress())
         (job,) = executor.jobs
         sent.append(job.sent)
     assert sent[1] - sent[0] < 20 * 60, "bytes of a further partition"
@@ -112,7 +110,7 @@ def test_a_file_is_read_some_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.
     """Also across row groups; rows keep their numbers, and of a partition each file is named once."""
     snapshot = write_long_logs(tmp_path / "snapshot", 1, 30)
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    ingest(OnDriver(), warehouse, str(snapshot), Settings(), SilentProgress())
+    ingest(OnDriver(), warehouse, str(snapshot), Settings(), Progress())
     evidence = EvidenceRows.of(warehouse, own_rows(latest_attempt(warehouse, "ingest")))
     places = [one.place for one in evidence.index().partitions]
 

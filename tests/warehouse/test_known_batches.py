@@ -14,11 +14,11 @@ from tests.support.fixtures import FIXTURES
 from tests.support.known_batches import directories, ingest
 from tests.support.snapshots import Replica, write_snapshot
 
-from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.model import SegmentFile
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.segments.known_segments import KnownSegment
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import EarlierSegments
 from replica_audit.warehouse.table_files import BatchFileWriter

@@ -23,9 +23,9 @@ from tests.support.spread import Pickling, name_of
 from replica_audit import show
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
+from replica_audit.progress import Progress
 from replica_audit.report import audit_lines
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
@@ -293,8 +293,8 @@ def test_twice_as_many_partitions_open_twice_as_many_files(tmp_path: Path, monke
         place = tmp_path / str(partitions)
         write_long_logs(place / "snapshot", 1, partitions)
         warehouse, settings = Warehouse(str(place / "warehouse")), Settings(driver_rows=1)
-        snapshot_id = ingest(InProcess(), warehouse, str(place / "snapshot"), settings, SilentProgress())
-        results = audit(_EachByItself(), warehouse, snapshot_id, settings, SilentProgress())
+        snapshot_id = ingest(InProcess(), warehouse, str(place / "snapshot"), settings, Progress())
+        results = audit(_EachByItself(), warehouse, snapshot_id, settings, Progress())
         assert results.stored is not None
         opened.clear()
         write_report(results, str(place / "report"), "high")

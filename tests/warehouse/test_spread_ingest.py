@@ -17,10 +17,10 @@ from tests.support.long_logs import write_long_logs
 from tests.support.spread import Pickling, spread_everything
 from tests.support.stored_rows import stored
 
-from replica_audit.auditing.opened_snapshot import SilentProgress
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.model import ReplicaDir, SegmentFile
+from replica_audit.progress import Progress
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
@@ -36,7 +36,7 @@ _OF_THE_RUN = {"ingest_id", "batch_file", "batch_row", "last_changes"}
 CAPTURES = ["retention-skewed", "txn-failover-1-unclean", "last-replica-elr-2-cut", "corrupted-middle-zeros"]
 
 
-class Told(SilentProgress):
+class Told(Progress):
     """Report of an ingest on its reading."""
 
     def tell_reading(self, reading):
@@ -59,7 +59,7 @@ def tables(warehouse: Warehouse) -> dict[str, list[str]]:
 
 
 def answers(warehouse: Warehouse, snapshot_id: str) -> dict[str, str]:
-    results = audit(InProcess(), warehouse, snapshot_id, Settings(), SilentProgress())
+    results = audit(InProcess(), warehouse, snapshot_id, Settings(), Progress())
     return {table: json.dumps(results.rows(table)) for table in REPORT_TABLES}
 
 
@@ -81,7 +81,7 @@ def in_one_pass(tmp_path_factory):
     def ingested(name: str) -> Ingested:
         place = tmp_path_factory.mktemp("one")
         path, warehouse = copied(name, place), Warehouse(str(place / "warehouse"))
-        whole = ingest(InProcess(), warehouse, str(path), Settings(), SilentProgress())
+        whole = ingest(InProcess(), warehouse, str(path), Settings(), Progress())
         counts = latest_attempt(warehouse, "ingest").row_counts
         return Ingested(path, whole, tables(warehouse), counts, answers(warehouse, whole))
 
@@ -94,7 +94,7 @@ def test_tables_id_and_answers(name, attempts, in_one_pass, tmp_path, monkeypatc
     one, other = in_one_pass(name), Warehouse(str(tmp_path / "other"))
     spread_everything(monkeypatch, large=300)
     executor = Pickling(attempts)
-    assert ingest(executor, other, str(one.path), Settings(), SilentProgress()) == one.snapshot_id
+    assert ingest(executor, other, str(one.path), Settings(), Progress()) == one.snapshot_id
     assert len(executor.jobs) >= 2, "one that discovers, one that scans"
     assert tables(other) == one.tables
     counts = latest_attempt(other, "ingest").row_counts
@@ -106,7 +106,7 @@ def test_the_next_day(tmp_path, monkeypatch):
     """Nothing is scanned where nothing changed, and where a log has grown only what is new."""
     path, warehouse = copied(CAPTURES[0], tmp_path), Warehouse(str(tmp_path / "warehouse"))
     spread_everything(monkeypatch)
-    first = ingest(Pickling(), warehouse, str(path), Settings(), SilentProgress())
+    first = ingest(Pickling(), warehouse, str(path), Settings(), Progress())
     executor, told = Pickling(), Told()
     assert ingest(executor, warehouse, str(path), Settings(), told) == first
     assert len(executor.jobs) == 1 and not told.reading.read_bytes
@@ -123,12 +123,12 @@ def test_the_next_day(tmp_path, monkeypatch):
 def test_a_checkpoint_that_changed_is_another_snapshot(tmp_path, monkeypatch):
     path, warehouse = copied(CAPTURES[0], tmp_path), Warehouse(str(tmp_path / "warehouse"))
     spread_everything(monkeypatch)
-    first = ingest(Pickling(), warehouse, str(path), Settings(), SilentProgress())
+    first = ingest(Pickling(), warehouse, str(path), Settings(), Progress())
     next(path.glob("broker-*/[!_]*-*/leader-epoch-checkpoint")).write_text("0\n1\n7 0\n")
-    assert ingest(Pickling(), warehouse, str(path), Settings(), SilentProgress()) != first
+    assert ingest(Pickling(), warehouse, str(path), Settings(), Progress()) != first
 
 
-class Counted(SilentProgress):
+class Counted(Progress):
     """How many objects of files and replicas the driver holds when the scan begins, and when it has ended."""
 
     def __init__(self):

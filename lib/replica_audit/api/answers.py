@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from replica_audit.auditing.opened_snapshot import Progress
+    from replica_audit.progress import Progress
 
 
 class Answers(Tables):
@@ -244,7 +244,7 @@ def audit(
     The tables go into `warehouse` (default: replica-audit-warehouse) or `catalog`; on Spark Connect into a place that the
     server's executors and this process both reach. With `report`, a directory, the report is written too; `quality`
     checks the answers with Great Expectations and needs `report`, where Data Docs go. `config` is a configuration file.
-    `progress` has the methods of `auditing.opened_snapshot.Progress`.
+    `progress` has the methods of `progress.Progress`.
 
     Raises UsageError, InputError and EngineError of `replica_audit.errors`.
     """
@@ -272,13 +272,13 @@ def audit(
     check_outputs(path, settings, report=report is not None)
     check_files(settings)
     known = read_baseline(settings)
-    from replica_audit.auditing.opened_snapshot import SilentProgress
+    from replica_audit.progress import Progress
     from replica_audit.spark.callers_session import use_own_python
 
     use_own_python(spark)
 
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
-        audited = audit_snapshot(spark, path, settings, progress or SilentProgress(), known, stage)
+        audited = audit_snapshot(spark, path, settings, progress or Progress(), known, stage)
         if settings.has_retention:
             from replica_audit.spark.catalogs import open_warehouse
             from replica_audit.warehouse.retention import apply_retention

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replica_audit.api.elected import write_plan_files
-from replica_audit.auditing.opened_snapshot import open_location
 from replica_audit.elect.kafka_commands import BOOTSTRAP
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.paths import check_outside
@@ -15,6 +14,7 @@ from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved
 from replica_audit.report.quorum_text import render_quorum
 from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.opening import open_location
 
 
 class ComparedQuorum:

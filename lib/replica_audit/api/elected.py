@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
-from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import BOOTSTRAP
@@ -18,6 +17,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outside
+from replica_audit.progress import Progress
 from replica_audit.redaction import redact
 from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from replica_audit.api.argument_settings import resolved
-from replica_audit.auditing.opened_snapshot import Progress, SilentProgress
 from replica_audit.client_properties import CLIENT_ID, read_client_properties
 from replica_audit.errors import UsageError
 from replica_audit.observe.agreement import AgreedBytes
@@ -19,6 +18,7 @@ from replica_audit.observe.observing import Observed, check_target
 from replica_audit.observe.observing import observe as observe_cluster
 from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.paths import local_path
+from replica_audit.progress import Progress
 from replica_audit.report.observe_text import render_more, render_observed, render_plan
 from replica_audit.text import parse_time
 
@@ -131,7 +131,7 @@ def observe(
     asked = Asked(settings.topics, last, since_ms)
     cluster = ClusterToRead(bootstrap_servers, command_config, asked, rate_mib, at_most_mib)
     called = _Called()
-    return ObservedSnapshot(read_cluster(cluster, to, called, progress or SilentProgress()), called.notes)
+    return ObservedSnapshot(read_cluster(cluster, to, called, progress or Progress()), called.notes)
 
 
 def read_cluster(cluster: ClusterToRead, to: str | None, consent: Consent, progress: Progress) -> Observed:

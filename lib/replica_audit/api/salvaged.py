@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
-from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
 from replica_audit.literals import RECORD_ENCODINGS, RECORD_FORMS
 from replica_audit.paths import check_files, check_outside, local_path
+from replica_audit.progress import Progress
 from replica_audit.report.salvage_text import render_salvage
 from replica_audit.report.wanted_ranges import check_wanted, write_wanted_of_salvage
 from replica_audit.salvage.partition_salvage import Choices

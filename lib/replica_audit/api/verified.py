@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
-from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
+from replica_audit.progress import Progress
 from replica_audit.report.verify_text import render_verification
 from replica_audit.schema import VERIFICATION_ROWS
 from replica_audit.verify.verification import Verification, verify_snapshots

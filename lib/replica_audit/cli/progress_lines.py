@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from replica_audit.progress import Progress
 from replica_audit.redaction import redact
 from replica_audit.report.layout import render_size
 from replica_audit.text import count
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 LOG_SECONDS = 10.0
 
 
-class ProgressLine:
+class ProgressLine(Progress):
     """Progress on one line, overwritten on a terminal and repeated every `LOG_SECONDS` in a log; silent if `quiet`.
 
-    A stage is `begin(name, files, bytes)`, any number of `update(files_done, bytes_done)` (absolute) or `advance(files, bytes)`
-    (relative), then `end()`. Unknown totals are 0 and are not shown. A log has no line for a stage shorter than `LOG_SECONDS`.
+    `update` sets the work done where `advance` adds to it. Unknown totals are not shown. A log has no line for a stage shorter
+    than `LOG_SECONDS`.
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, every: float = LOG_SECONDS) -> None:
@@ -41,7 +42,6 @@ class ProgressLine:
         self.reading: ReadBytes | None = None
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
-        """Start `stage` with its known totals."""
         self._stop_logging()
         self._stage = stage
         self._files_total = files
@@ -55,7 +55,6 @@ class ProgressLine:
             self._logger.start()
 
     def advance(self, files: int = 0, size_bytes: int = 0) -> None:
-        """Add to the work done."""
         self.update(self._files + files, self._bytes + size_bytes)
 
     def update(self, files_done: int, bytes_done: int) -> None:
@@ -78,7 +77,6 @@ class ProgressLine:
         self._width = 0
 
     def tell_reading(self, reading: object) -> None:
-        """Report the bytes that an ingest read, and those known from earlier ones (`runner.scanning.ReadBytes`)."""
         from replica_audit.runner.scanning import ReadBytes  # loaded already by the caller
 
         if isinstance(reading, ReadBytes):

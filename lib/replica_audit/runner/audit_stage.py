@@ -15,8 +15,8 @@ from replica_audit.auditing.answer_rows import voter_rows
 from replica_audit.auditing.audit_results import check_answered
 from replica_audit.auditing.findings import LogDirTally
 from replica_audit.auditing.lost_producers import transactional_producers, with_transactions
-from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.progress import Progress
 from replica_audit.results import Results
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.partition_tasks import (

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from replica_audit import __version__
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.evidence import AuditOptions, options_row
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, SilentProgress
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.progress import Progress
 from replica_audit.results import Results
 from replica_audit.runner.audit_stage import AuditAnswers, audit
 from replica_audit.runner.executor import Executor, InProcess
@@ -38,7 +39,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         known = sorted({str(one.topic_partition) for one in opened.inventory.replicas})
         raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
     source = SnapshotSource(opened)
-    return audit(InProcess(), source, InMemory(source, settings, started), SilentProgress())
+    return audit(InProcess(), source, InMemory(source, settings, started), Progress())
 
 
 def audit_all(
@@ -56,9 +57,7 @@ def audit_all(
     """
     started = now()
     source = SnapshotSource(OpenedSnapshot.open(uri, settings, progress=progress))
-    return audit(
-        InProcess(), source, InMemory(source, settings, started), progress or SilentProgress(), frozenset(asked), up
-    )
+    return audit(InProcess(), source, InMemory(source, settings, started), progress or Progress(), frozenset(asked), up)
 
 
 #: Size of a small batch, to estimate the cost of partitions whose batches were not counted yet.

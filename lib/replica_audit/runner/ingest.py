@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from replica_audit import __version__
 from replica_audit.auditing.bronze_rows import COPY_TABLES, copy_rows, directory_rows, leadership_rows
-from replica_audit.auditing.opened_snapshot import Progress, open_snapshot
 from replica_audit.auditing.snapshot_id import (
     TextDigest,
     digest_texts,
@@ -31,6 +30,7 @@ from replica_audit.auditing.snapshot_id import (
 )
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.redaction import redact
 from replica_audit.results import place_of
 from replica_audit.row_classes import Row, plain
@@ -41,6 +41,7 @@ from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_packs
 from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.packed_replicas import pack_replicas
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import read_listings

@@ -18,10 +18,10 @@ from replica_audit.auditing.evidence import (
     options_row,
     resolve_options,
 )
-from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.model import GroupOffset, RemoteListing, RemoteSegment, TopicPartition, TransactionState
+from replica_audit.progress import Progress
 from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.results import Results, by_place, place_of
 from replica_audit.runner import audit_stage

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import options_row
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, SilentProgress
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
@@ -30,6 +30,7 @@ from replica_audit.elect.premises import ChangedPremise, moved_since, rests_on
 from replica_audit.errors import UsageError
 from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
 from replica_audit.parsing import matches
+from replica_audit.progress import Progress
 from replica_audit.results import Results, place_of
 from replica_audit.salvage.compared_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
@@ -120,7 +121,7 @@ class SalvageSearch:
 
         Raises UsageError if the plan was made from another snapshot.
         """
-        progress = progress or SilentProgress()
+        progress = progress or Progress()
         opened = self._opened
         files = [file for partition in opened.partitions for file in opened.files(partition)]
         progress.begin("looking for records", len(files), sum(file.size_bytes for file in files))

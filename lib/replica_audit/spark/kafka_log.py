@@ -211,7 +211,7 @@ def _discover(selection: ReadOptions) -> Inventory:
             return inventory
     except (OSError, ValueError):
         pass  # reported below, in the words of an audit
-    from replica_audit.auditing.opened_snapshot import open_snapshot
+    from replica_audit.snapshot.opening import open_snapshot
 
     return open_snapshot(selection.path, selection.topics, None)[1]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.results import Results
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, TypedDict
 
 from replica_audit.auditing.conclude import PartitionAudit, conclude
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Progress, SilentProgress
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
 from replica_audit.model import TopicPartition
+from replica_audit.progress import Progress
 from replica_audit.results import place_of
 from replica_audit.row_classes import sort_rows
 from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
@@ -221,7 +222,7 @@ def verify_snapshots(
     `plan` was carried out in between; `settings.leadership` belongs to the later snapshot. Raises UsageError and InputError
     like `open_snapshot`, and InputError if the two are of different clusters or have no partition in common.
     """
-    progress = progress or SilentProgress()
+    progress = progress or Progress()
     earlier = _open(before, replace(settings, leadership=None))
     later = _open(after, settings)
     ids = [opened.inventory.cluster_id for opened in (earlier, later)]
