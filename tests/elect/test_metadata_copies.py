@@ -112,6 +112,23 @@ def without_power(path: Path, **logs: bytes | None) -> Results:
     return audit_all(str(write_snapshot(path, held, metadata={**metadata, 1: BEGIN, 2: BEGIN})), Settings())
 
 
+def test_it_is_said_first_whose_the_disks_of_controllers_are(tmp_path: Path) -> None:
+    """Neither of the two starts with the other's, and the plan would wait for a leader for ever."""
+    without_power(tmp_path)
+    one, two, between = (tmp_path / name for name in ("controller-100", "controller-101", "between"))
+    for source, target in ((one, between), (two, one), (between, two)):
+        source.rename(target)
+    results = audit_all(str(tmp_path), Settings())
+    first, *rest = plan_elections(results, up=()).steps
+    assert (first.action, first.controllers, first.brokers) == ("check_disks", (100, 101), ()), first
+    assert "See that nodes 100 and 101 have their own disks" in first.text
+    assert "controller-100 in this snapshot is of node 101" in first.text
+    assert any(step.controllers == VOTERS for step in rest if step.action == "start")
+    # Where the plan starts no controller they are left alone.
+    steps = plan_elections(results, up=(1, 2)).steps
+    assert not [step for step in steps if step.controllers], steps
+
+
 def test_controllers_are_started_before_the_first_broker(tmp_path: Path) -> None:
     """Where somebody is up, and nothing says that a controller is down, they are left alone."""
     results = without_power(tmp_path)

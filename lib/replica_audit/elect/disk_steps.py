@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
@@ -14,18 +14,35 @@ from replica_audit.results import Results, place_of, present
 from replica_audit.text import listed
 
 
-def check_disks(results: Results, matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[Step]:
-    """A step that says whose the log dirs are whose directory in the snapshot is named for another broker."""
+def check_disks(
+    results: Results, matrix: Matrix, decisions: Sequence[Decision], controllers: Collection[int]
+) -> Iterator[Step]:
+    """A step that says whose the log dirs are whose directory in the snapshot is named for another node: those of brokers with
+    decided partitions, and of the plan's `controllers`, of which too few would start."""
     named = [row for row in present(results.findings) if row.code == META_FOREIGN_DIR.code]
     misnamed = {item.path for row in named for item in row.evidence}
-    wrong = {
+    if not misnamed:
+        return
+    of_brokers = {
         row.log_dir: broker
         for one in decisions
-        for broker, row in (matrix.replicas.get(place_of(one), {}) if misnamed else {}).items()
+        for broker, row in matrix.replicas.get(place_of(one), {}).items()
         if row.log_dir in misnamed
     }
-    if wrong:
-        yield Step(action="check_disks", text=tell_swapped(wrong, "broker"), brokers=tuple(sorted({*wrong.values()})))
+    of_controllers = {
+        log_dir: node
+        for row in results.metadata_logs
+        if (node := row.broker_id) is not None
+        and node in controllers
+        and (log_dir := row.path.rpartition("/")[0] or ".") in misnamed
+    }
+    if wrong := {**of_brokers, **of_controllers}:
+        yield Step(
+            action="check_disks",
+            text=tell_swapped(wrong, "node" if of_controllers else "broker"),
+            brokers=tuple(sorted({*of_brokers.values()})),
+            controllers=tuple(sorted({*of_controllers.values()})),
+        )
 
 
 def tell_swapped(wrong: Mapping[str, int], node: str) -> str:

@@ -181,7 +181,8 @@ def plan_elections(
         *salvage_steps(results, outcome.decisions, made_with, names),
     ]
     if first or outcome.steps:
-        first = [*check_disks(results, matrix, outcome.decisions), *first]
+        controllers = {node for step in (*first, *outcome.steps) for node in step.controllers}
+        first = [*check_disks(results, matrix, outcome.decisions, controllers), *first]
     # Each step names its partitions: a name is held once.
     names_of: dict[TopicPartition, TopicPartition] = {}
     numbered = (
