@@ -509,7 +509,7 @@ class ReplicaDir(NamedTuple):
 
 
 def min_isr_of(configs: Mapping[str, str], replica_count: int) -> int | None:
-    """`min.insync.replicas` of a topic, which cannot be more than its replicas; None if `configs` do not give it."""
+    """`min.insync.replicas` of a topic, capped at its replicas (`caps_min_isr`); None if `configs` do not give it."""
     said = configs.get("min.insync.replicas", "")
     return min(int(said), replica_count) if said.isdigit() else None
 

@@ -35,6 +35,11 @@ def stands_still_below_min_isr(version: Version | None) -> bool | None:
     return _since(version, (3, 7))
 
 
+def caps_min_isr(version: Version | None) -> bool | None:
+    """True if min.insync.replicas counts as no more than a partition's replicas (3.7, KAFKA-15583, `Partition.effectiveMinIsr`)."""
+    return _since(version, (3, 7))
+
+
 def counts_fenced_outsiders(version: Version | None) -> bool | None:
     """True if a fenced replica outside the ISR holds the high watermark back while it counts as caught up (to 3.5, KAFKA-15021)."""
     return None if version is None else version < (3, 6)

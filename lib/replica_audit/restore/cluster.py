@@ -45,6 +45,8 @@ class Topic:
     """Partitions that have no leader at the moment."""
     in_sync: Mapping[int, int] = field(default_factory=dict)
     """By partition the number of replicas in sync; those that are not there are not known."""
+    replicas: Mapping[int, int] = field(default_factory=dict)
+    """By partition the number of replicas, where it is known; `replication_factor` is the greatest."""
 
 
 @dataclass(frozen=True, slots=True)

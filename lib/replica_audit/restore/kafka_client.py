@@ -78,7 +78,8 @@ class Contact:
         own = topic.partitions.values()
         leaderless = frozenset(one.id for one in own if one.leader < 0)
         in_sync = {one.id: len(one.isrs) for one in own}
-        return Topic(len(own), max((len(one.replicas) for one in own), default=1), leaderless, in_sync)
+        replicas = {one.id: len(one.replicas) for one in own}
+        return Topic(len(own), max(replicas.values(), default=1), leaderless, in_sync, replicas)
 
     def configs(self, name: str) -> dict[str, str]:
         return self._configs(self._admin_module.ResourceType.TOPIC, name, f"the configuration of topic {name}")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.protocol.versions import caps_min_isr, parse_kafka_version
 from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, Topic, WritableCluster
 from replica_audit.restore.salvaged_records import (
     SalvagedRecord,
@@ -120,7 +121,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
             new_topics.append(_new_topic(topic, own, extreme.greatest, cluster))
             continue
         configs = cluster.configs(topic)
-        _check_topic(topic, found, configs, own, extreme, options, notes)
+        _check_topic(topic, found, configs, own, extreme, options, notes, cluster)
         formats[topic] = configs
         batch_bytes = min(batch_bytes, *(int(configs.get(name, batch_bytes)) for name in _LIMITS_OF_BATCHES))
     try:
@@ -222,13 +223,16 @@ def _check_topic(
     extreme: _Extremes,
     options: RestoreOptions,
     notes: list[str],
+    cluster: Cluster,
 ) -> None:
     missing = [place.partition for place in places if place.partition >= found.partitions]
     if missing:
         raise UsageError(
             f"topic {topic} has {count(found.partitions, 'partition')}, and records are of partition {missing[0]}"
         )
-    if unready := next(filter(None, (_tell_unready(topic, place.partition, found, configs) for place in places)), None):
+    if unready := next(
+        filter(None, (_tell_unready(topic, place.partition, found, configs, cluster) for place in places)), None
+    ):
         raise UsageError(unready)
     if "compact" in configs.get("cleanup.policy", "") and not options.to_original:
         raise UsageError(
@@ -266,19 +270,36 @@ def _check_topic(
             raise UsageError(f"topic {topic} {deletes}, and there is one of {render_time(extreme.earliest_ms)}")
 
 
-def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str, str]) -> str | None:
+def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str, str], cluster: Cluster) -> str | None:
     """Why a partition takes no records at the moment, as far as the cluster says; None if it does."""
     name = f"{topic}-{partition}"
     if partition in found.leaderless:
         return f"nobody leads {name}, and it takes no records before it has a leader"
-    least = int(configs.get("min.insync.replicas", 1))
+    wanted = int(configs.get("min.insync.replicas", 1))
+    replicas = found.replicas.get(partition, wanted)
+    least = min(wanted, replicas)
     in_sync = found.in_sync.get(partition, least)
     if in_sync < least:
         return (
             f"{name} has {count(in_sync, 'replica')} in sync, and takes no records before it has {least} "
             "(min.insync.replicas): bring back the brokers of the others first"
         )
+    if replicas < wanted and _caps_min_isr(cluster) is False:
+        return (
+            f"{name} has {count(replicas, 'replica')}, and before Kafka 3.7 brokers take no records where "
+            f"min.insync.replicas is more: set that to {replicas} first"
+        )
     return None
+
+
+def _caps_min_isr(cluster: Cluster) -> bool | None:
+    """`caps_min_isr` of the brokers; None if they do not tell their protocol."""
+    try:
+        version = cluster.protocol_version().partition("-")[0]
+    except EngineError:
+        return None
+    # Brokers that have no such setting are of 4.0 or later.
+    return caps_min_isr(parse_kafka_version(version)) if version else True
 
 
 def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
@@ -295,7 +316,7 @@ def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[s
             continue
         if found is not None:
             every = sorted(partitions.get(topic, range(found.partitions)))
-            unready = [one for partition in every if (one := _tell_unready(topic, partition, found, configs))]
+            unready = [one for partition in every if (one := _tell_unready(topic, partition, found, configs, cluster))]
             more = len(unready) - 1
             also = (
                 f"; {count(more, 'more partition')} of it {verb(more, 'takes', 'take')} none either" if more > 0 else ""
