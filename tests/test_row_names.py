@@ -28,6 +28,7 @@ COLUMNS = {
 CODECS = {
     "api/answers.py",
     "api/explained.py",
+    "auditing/accepted_findings.py",
     "auditing/audit_results.py",
     "auditing/known_findings.py",
     "auditing/opened_snapshot.py",

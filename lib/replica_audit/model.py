@@ -398,7 +398,6 @@ class SegmentSummary:
     """clean, partial, zero_filled or garbage: the bytes after the last sound batch."""
     tail_length: int = 0
     chunks: tuple[ChunkDigest, ...] = ()
-    least_magic: int | None = None
     greatest_magic: int | None = None
     has_epochs: bool = False
     """True if a batch of magic 2 has a leader epoch of 0 or more."""

@@ -309,7 +309,7 @@ class Results(ReportRows):
 
     @property
     def inputs(self) -> InputsObject:
-        """What was read; empty for results that are of no audit."""
+        """The input that was read; empty for results that are of no audit."""
         return self.audit.get("inputs") or {}
 
     @property

@@ -372,7 +372,7 @@ class TruncationRound(NamedTuple):
 
 
 class TruncationRow(NamedTuple):
-    """Where a follower's log is cut, under one protocol, step by step."""
+    """The cut of a follower's log under one protocol, step by step."""
 
     topic: str
     partition: Int

@@ -4,8 +4,8 @@ written by one command and read by another."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Literal, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -35,6 +35,12 @@ class ShapeError(ValueError):
     def __init__(self, place: str, expected: str) -> None:
         super().__init__(f"{place or 'the file'}: expected {expected}")
         self.place = place
+        self._expected = expected
+
+    def inside(self, place: str) -> ShapeError:
+        """The error for the value at `place`, in which this one is."""
+        dot = "." if self.place and not self.place.startswith("[") else ""
+        return ShapeError(f"{place}{dot}{self.place}", self._expected)
 
 
 #: Types of most values of a field, which JSON writes as they are.
@@ -93,7 +99,7 @@ def read_written(path: str, option: str, parse: Callable[[object], _Object], wri
 
 def from_object(kind: type[_Object], value: object) -> _Object:
     """The dataclass or named tuple for a parsed JSON object. Unknown names are ignored; fields with a default may be missing. Raises ShapeError."""
-    found = _read(value, kind, "")
+    found = _read_object(kind, value)
     assert isinstance(found, kind)
     return found
 
@@ -150,55 +156,76 @@ def _plain(value: object, hint: object) -> object:
     return next(_plain(value, one) for one in args if one is not type(None))
 
 
-def _read(value: object, hint: object, place: str) -> object:
-    """A JSON value as a field's value. Raises ShapeError."""
+@cache
+def _reader(hint: object) -> Callable[[object], object]:
+    """A function from a JSON value to a value of type `hint`. It raises ShapeError, with a place inside that value."""
     if _is_object(hint):
-        return _read_object(value, hint, place)
-    if _is_union(hint):
-        kinds = [one for one in get_args(hint) if one is not type(None)]
-        if value is None and len(kinds) < len(get_args(hint)):
-            return None
-        return _read(value, kinds[0], place)
+        return partial(_read_object, hint)
+    origin, args = get_origin(hint), get_args(hint)
     if names := _names_of(hint):
-        if not isinstance(value, dict) or any(name not in value for name in names):
-            raise ShapeError(place, f"an object with {', '.join(names)}")
-        parts = zip(names, get_args(get_args(hint)[0]), strict=True)
-        return tuple(_read(value[name], kind, f"{place}.{name}") for name, kind in parts)
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise ShapeError(place, "a list")
-        items = _kinds_of_items(hint, len(value))
-        if len(items) != len(value):
-            raise ShapeError(place, f"{len(items)} values")
-        return tuple(_read(one, kind, f"{place}[{at}]") for at, (one, kind) in enumerate(zip(value, items)))
-    if get_origin(hint) is Mapping:
-        if not isinstance(value, dict):
-            raise ShapeError(place, "an object")
-        return {name: _read(one, get_args(hint)[1], f"{place}.{name}") for name, one in value.items()}
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise ShapeError(place, f"one of {', '.join(map(str, get_args(hint)))}")
-        return value
-    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    is_right, expected = _PLAIN[kind]
+        return partial(_read_named, dict(zip(names, map(_reader, get_args(args[0])), strict=True)))
+    if _is_union(hint):
+        read = _reader(next(one for one in args if one is not type(None)))
+        return partial(_read_or_null, read) if type(None) in args else read
+    if origin in (tuple, Sequence):
+        return partial(_read_list, hint)
+    if origin is Mapping:
+        return partial(_read_map, _reader(args[1]))
+    if origin is Literal:
+        return partial(_check, lambda value: value in args, f"one of {', '.join(map(str, args))}")
+    return partial(_check, *_PLAIN[args[0] if origin is Annotated else hint])
+
+
+def _read_or_null(read: Callable[[object], object], value: object) -> object:
+    return None if value is None else read(value)
+
+
+def _read_named(readers: Mapping[str, Callable[[object], object]], value: object) -> tuple:
+    if not isinstance(value, dict) or any(name not in value for name in readers):
+        raise ShapeError("", f"an object with {', '.join(readers)}")
+    return tuple(_read_at(name, read, value[name]) for name, read in readers.items())
+
+
+def _read_list(hint: object, value: object) -> tuple:
+    if not isinstance(value, list):
+        raise ShapeError("", "a list")
+    kinds = _kinds_of_items(hint, len(value))
+    if len(kinds) != len(value):
+        raise ShapeError("", f"{len(kinds)} values")
+    return tuple(_read_at(f"[{at}]", _reader(kind), one) for at, (one, kind) in enumerate(zip(value, kinds)))
+
+
+def _read_map(read: Callable[[object], object], value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ShapeError("", "an object")
+    return {name: _read_at(name, read, one) for name, one in value.items()}
+
+
+def _check(is_right: Callable[[object], bool], expected: str, value: object) -> object:
     if not is_right(value):
-        raise ShapeError(place, expected)
+        raise ShapeError("", expected)
     return value
 
 
-def _read_object(value: object, kind: type, place: str) -> object:
+def _read_at(place: str, read: Callable[[object], object], value: object) -> object:
+    try:
+        return read(value)
+    except ShapeError as error:
+        raise error.inside(place) from None
+
+
+def _read_object(kind: type, value: object) -> object:
     if not isinstance(value, dict):
-        raise ShapeError(place, "an object")
+        raise ShapeError("", "an object")
     found: dict[str, object] = {}
     for field in _fields(kind):
-        where = f"{place}.{field.name}" if place else field.name
         if field.flat is not None:
             is_there = all(one.name in value for one in _fields(field.flat) if one.is_needed)
-            found[field.name] = _read_object(value, field.flat, place) if is_there else None
+            found[field.name] = _read_object(field.flat, value) if is_there else None
         elif field.name in value:
-            found[field.name] = _read(value[field.name], field.hint, where)
+            found[field.name] = _read_at(field.name, _reader(field.hint), value[field.name])
         elif field.is_needed:
-            raise ShapeError(where, "a value, found none")
+            raise ShapeError(field.name, "a value, found none")
     return kind(**found)
 
 
@@ -218,9 +245,9 @@ def _names_of(hint: object) -> tuple[str, ...]:
 
 
 def _kinds_of_items(hint: object, count: int) -> tuple[object, ...]:
-    """The type of each item of a tuple with `count` items."""
+    """The type of each item of a tuple or sequence with `count` items."""
     args = get_args(hint)
-    return args[:1] * count if args[-1:] == (Ellipsis,) else args
+    return args[:1] * count if args[-1:] == (Ellipsis,) or get_origin(hint) is Sequence else args
 
 
 _PLAIN: dict[object, tuple[Callable[[object], bool], str]] = {

@@ -20,13 +20,13 @@ from tests.support.report_rows import tables_of
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.known_findings import parse_finding
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import served_rows
 from replica_audit.row_classes import to_dict
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, FindingRow
+from replica_audit.typed_json import from_object
 
 #: What is wrong there is told, by tests of its own: keys that came back, and transactions that hang.
 NOT_QUIET = {
@@ -232,6 +232,6 @@ def test_every_finding_comes_back_from_its_row():
     assert len({row["code"] for row in rows}) > 30
     for row in rows:
         stored = json.loads(json.dumps(row))
-        found = parse_finding(stored)
+        found = from_object(FindingRow, stored)
         assert to_dict(found) == row == stored
         assert list(to_dict(found)) == [column.name for column in REPORT_TABLES["findings"]]

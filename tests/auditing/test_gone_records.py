@@ -20,14 +20,15 @@ from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, earlier_losses
-from replica_audit.auditing.known_findings import compare_findings, parse_finding
+from replica_audit.auditing.known_findings import compare_findings
 from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import Evidence
+from replica_audit.schema import Evidence, FindingRow
+from replica_audit.typed_json import from_object
 from replica_audit.warehouse import past_audits
 
 
@@ -274,8 +275,8 @@ def test_two_brokers_that_held_the_same_are_one_fact():
 
 def test_a_finding_that_is_known_without_a_baseline_stays_known():
     row = finding("HWM-GONE", "critical", "t", finding_id="f", status="known")
-    assert compare_findings([parse_finding(row)], [], {("t", 0)})[0].status == "known"
-    assert compare_findings([], [parse_finding(row)], {("t", 0)})[0].status == "resolved"
+    assert compare_findings([from_object(FindingRow, row)], [], {("t", 0)})[0].status == "known"
+    assert compare_findings([], [from_object(FindingRow, row)], {("t", 0)})[0].status == "resolved"
 
 
 COMMITTED = written(0, 30, 1)

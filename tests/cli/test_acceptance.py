@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.report_rows import finding, objects, results
 
-from replica_audit.auditing.known_findings import Baseline, parse_acceptances, with_acceptances
+from replica_audit.auditing.accepted_findings import parse_acceptances, with_acceptances
+from replica_audit.auditing.known_findings import Baseline
 from replica_audit.cli.main import main
 from replica_audit.errors import UsageError
 from replica_audit.row_classes import to_dict

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.audit_json_text import audit_json_text
 from tests.support.held_objects import count_held, only_new_objects
-from tests.support.report_rows import finding, results
+from tests.support.report_rows import finding, results, row
 
 from replica_audit.auditing import known_findings
 from replica_audit.auditing.known_findings import (
@@ -17,20 +17,20 @@ from replica_audit.auditing.known_findings import (
     compare_findings,
     earlier_of,
     parse_baseline,
-    parse_finding,
     quality_of,
     read_baseline,
 )
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.schema import Evidence, FindingRow
+from replica_audit.schema import Evidence, FindingRow, QualityRow
+from replica_audit.typed_json import from_object
 
 EVIDENCE = ("kind", "broker_id", "path", "position", "value", "text")
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
-WAS_KNOWN = parse_finding(KNOWN)
+WAS_KNOWN = from_object(FindingRow, KNOWN)
 OTHER_TOPIC = finding("LOG-GAP", "medium", "payments", 3, finding_id="2")
 NEW = finding("DIV-HIDDEN", "critical", finding_id="3")
-IS_NEW = parse_finding(NEW)
+IS_NEW = from_object(FindingRow, NEW)
 
 
 def _statuses(rows: list) -> dict[str, str]:
@@ -42,7 +42,7 @@ def test_what_the_baseline_has_is_known_and_the_rest_is_new() -> None:
 
 
 def test_a_finding_of_a_partition_that_was_not_audited_is_not_resolved() -> None:
-    assert _statuses(compare_findings([], [WAS_KNOWN, parse_finding(OTHER_TOPIC)], {("orders", 0)})) == {
+    assert _statuses(compare_findings([], [WAS_KNOWN, from_object(FindingRow, OTHER_TOPIC)], {("orders", 0)})) == {
         "1": "resolved"
     }
 
@@ -87,7 +87,7 @@ ODD = {
     "severity": (None, "worst", []),
     "message": (None, 1),
     "status": (None, {}),
-    "evidence": ("x", {}, [1], [{"kind": "a"}], [{**dict.fromkeys(EVIDENCE), "position": "x"}]),
+    "evidence": ("x", {}, [1], [{"path": "a"}], [{**dict.fromkeys(EVIDENCE), "position": "x"}]),
 }
 
 
@@ -99,10 +99,12 @@ def test_a_baseline_row_with_an_odd_value_is_refused(column: str, value: object)
 
 
 def test_what_else_is_odd_in_a_baseline_is_as_if_it_were_not_there() -> None:
-    rows = [[], 1, {"suite": []}, {"unexpected_count": "x"}, {"failing": 5}, {"success": 1}, {"suite": "a", "new": []}]
+    whole = row("quality", **dict.fromkeys(("suite", "name", "table", "expectation"), "a"), severity="low")
+    odd = ({"suite": []}, {"unexpected_count": "x"}, {"failing": 5}, {"success": 1}, {"severity": "worst"})
+    rows = [[], 1, {}, *({**whole, **values} for values in odd), {**whole, "new": []}]
     content = {"audit": {"audit_id": 5, "finished": []}, "partitions": 3, "findings": [[]], "quality": rows}
     (kept,) = quality_of(content)
-    assert kept.suite == "a" and set(kept[1:]) == {None}
+    assert kept == from_object(QualityRow, whole)
     assert earlier_of(content) == Earlier(None, None, {}, {})
 
 

@@ -48,7 +48,7 @@ def test_a_regular_segment_has_nothing_irregular_and_all_its_facts():
     assert summary.epoch_starts == (EpochStart(1, 5, 0), EpochStart(3, 10, len(parts[0]) + len(parts[1])))
     assert summary.irregularities == () and summary.irregularity_counts == {} and summary.damage == ()
     assert (summary.tail_kind, summary.tail_length) == ("clean", 0)
-    assert (summary.least_magic, summary.greatest_magic, summary.has_epochs) == (2, 2, True)
+    assert (summary.greatest_magic, summary.has_epochs) == (2, True)
     assert not summary.has_delete_horizon and not summary.has_sparse_batch
     assert (summary.first_timestamp_ms, summary.last_timestamp_ms) == (TIMESTAMP - 9, TIMESTAMP)
 
@@ -86,12 +86,8 @@ def test_replicas_with_the_same_batches_are_summed_up_once(monkeypatch: pytest.M
 
 def test_an_empty_segment_has_no_facts():
     summary = summarise(base_offset=9)
-    assert (summary.batch_count, summary.first_base_offset, summary.last_offset, summary.least_magic) == (
-        0,
-        None,
-        None,
-        None,
-    )
+    assert (summary.batch_count, summary.first_base_offset, summary.last_offset) == (0, None, None)
+    assert summary.greatest_magic is None
     assert (summary.tail_kind, summary.chunks, summary.first_timestamp_ms) == ("clean", (), None)
 
 

@@ -82,7 +82,6 @@ def segment(base: int, end: int, *starts: tuple[int, int], **fields: Any) -> Seg
         last_leader_epoch=starts[-1][0] if starts else None,
         greatest_last_offset=end - 1 if starts else None,
         epoch_starts=tuple(EpochStart(epoch, start, 0) for epoch, start in starts),
-        least_magic=2 if starts else None,
         greatest_magic=2 if starts else None,
         has_epochs=any(epoch >= 0 for epoch, _ in starts),
     )

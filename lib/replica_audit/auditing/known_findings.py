@@ -1,29 +1,29 @@
-"""Known findings: of an earlier audit (`--baseline`), or accepted with a reason until a date (`--accept`)."""
+"""Findings compared with what was known before: those of an earlier audit (`--baseline`), or accepted ones."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
 from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple
 
+from replica_audit.auditing.accepted_findings import Acceptance, read_accepted, with_acceptances
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
-from replica_audit.literals import SEVERITIES, VERDICTS, Status
+from replica_audit.literals import VERDICTS, Status
 from replica_audit.model import TopicPartition
-from replica_audit.parsing import INT64, is_whole, parse_json
+from replica_audit.parsing import parse_json
 from replica_audit.paths import local_path
 from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, place_of, present, with_places
-from replica_audit.row_classes import pack_rows, read_row, unpack_rows
-from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows
-from replica_audit.text import now
+from replica_audit.row_classes import pack_rows, unpack_rows
+from replica_audit.schema import FindingRow, QualityRow, ReportRows
+from replica_audit.typed_json import ShapeError, from_object
 
 
 class AuditPart(NamedTuple):
@@ -55,57 +55,12 @@ def parse_baseline(text: str, path: str) -> AuditPart:
     findings = []
     for number, row in enumerate(content["findings"]):
         try:
-            findings.append(parse_finding(row))
-        except ValueError as error:
+            findings.append(from_object(FindingRow, row))
+        except ShapeError as error:
             raise UsageError(
                 f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
             ) from None
     return AuditPart(present(findings), quality_of(content), earlier_of(content))
-
-
-def parse_finding(row: object) -> FindingRow:
-    """Parse an element of `findings` in an audit.json, ignoring columns of later versions.
-
-    Raises ValueError, which names the column, for anything else.
-    """
-    if not isinstance(row, Mapping):
-        raise ValueError("not a finding")
-    for name in FindingRow._fields:
-        if name not in row:
-            raise ValueError(f"no column {name}")
-        _check_kind(name, row[name], _KINDS.get(name, (str,)))
-    if row["severity"] not in SEVERITIES:
-        raise ValueError("severity is none of " + ", ".join(SEVERITIES))
-    for one in row["evidence"] or ():
-        _check_evidence(one)
-    found = read_row(FindingRow, row)
-    return found._replace(evidence=tuple(found.evidence or ()))
-
-
-def _check_evidence(row: object) -> None:
-    if not isinstance(row, Mapping) or not row.keys() >= set(Evidence._fields):
-        raise ValueError(f"evidence without {', '.join(Evidence._fields)}")
-    kinds = {"kind": (str,), "broker_id": _NUMBER, "position": _NUMBER}
-    for name in Evidence._fields:
-        _check_kind(f"evidence.{name}", row[name], kinds.get(name, _TEXT))
-
-
-_NUMBER = (int, type(None))
-_TEXT = (str, type(None))
-#: Types of columns that are not always text.
-_KINDS: dict[str, tuple[type, ...]] = {
-    "topic": _TEXT,
-    **dict.fromkeys(("partition", "broker_id", "start_offset", "end_offset"), _NUMBER),
-    "evidence": (list, tuple, type(None)),
-}
-
-
-def _check_kind(name: str, value: object, kinds: tuple[type, ...]) -> None:
-    # True and False are int instances in Python.
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        raise ValueError(f"{name} is {type(value).__name__}")
-    if isinstance(value, int) and not -INT64 <= value <= INT64:
-        raise ValueError(f"{name} is a number of {value.bit_length()} bits")
 
 
 def compare_findings(
@@ -132,24 +87,11 @@ def compare_findings(
 
 def quality_of(content: Mapping[str, object]) -> list[QualityRow]:
     """Rows of `quality` in an audit.json, without malformed ones; empty if its version lacks the table."""
-    types = {column.name: column.type for column in REPORT_TABLES["quality"]}
-    absent = dict.fromkeys(types)
-    return [
-        read_row(QualityRow, {**absent, **row})
-        for row in _list_of(content, "quality")
-        if isinstance(row, dict) and all(_fits(row[name], types[name]) for name in types if name in row)
-    ]
-
-
-def _fits(value: object, kind: str) -> bool:
-    """True if a JSON value is null or has the column type `kind`."""
-    if value is None:
-        return True
-    if kind == "array<string>":
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    if kind == "bigint":
-        return is_whole(value, -INT64 - 1, INT64)
-    return isinstance(value, {"string": str, "boolean": bool}[kind])
+    found = []
+    for row in _list_of(content, "quality"):
+        with suppress(ShapeError):
+            found.append(from_object(QualityRow, row))
+    return found
 
 
 def compare_quality(rows: Iterable[QualityRow], baseline: Iterable[QualityRow]) -> list[QualityRow]:
@@ -174,89 +116,6 @@ def _covers(before: QualityRow, row: QualityRow) -> bool:
     return set(row.failing or ()) <= set(before.failing or ()) and (
         row.unexpected_count is not None or row.observed == before.observed
     )
-
-
-#: Kind of evidence with the reason and end of an acceptance.
-KIND = "accepted"
-_KEYS = {"finding", "reason", "until"}
-_ID = re.compile(r"[0-9a-f]{16}")
-
-
-class Acceptance(NamedTuple):
-    """An entry of accept.yaml."""
-
-    finding_id: str
-    reason: str
-    until: date
-    """Last day on which the finding does not count."""
-
-
-def parse_acceptances(content: Mapping[str, object], path: str) -> tuple[Acceptance, ...]:
-    """Parse entries of the form `accepted: [{finding, reason, until}, ...]`.
-
-    Raises UsageError, which names `path` and the entry, for an unknown key, a malformed id or date, a missing reason, or a
-    duplicate finding.
-    """
-    if set(content) - {"accepted"}:
-        raise UsageError(f"{path}: expected accepted, found {', '.join(sorted(map(str, set(content) - {'accepted'})))}")
-    entries = content.get("accepted") or []
-    if not isinstance(entries, list):
-        raise UsageError(f"{path}: accepted: expected a list of entries with finding, reason and until")
-    found: dict[str, Acceptance] = {}
-    for number, entry in enumerate(entries):
-        where = f"{path}: accepted[{number}]"
-        if not isinstance(entry, dict) or set(entry) != _KEYS:
-            raise UsageError(f"{where}: expected finding, reason and until, found {_found(entry)}")
-        finding_id = str(entry["finding"])
-        reason = entry["reason"]
-        if not _ID.fullmatch(finding_id):
-            expected = "an id of 16 hexadecimal digits in quotes"
-            raise UsageError(f"{where}: finding: expected {expected}, found {finding_id!r}")
-        if not isinstance(reason, str) or not reason.strip():
-            raise UsageError(f"{where}: reason: expected a text, found {reason!r}")
-        if finding_id in found:
-            raise UsageError(f"{where}: finding {finding_id} is accepted twice")
-        found[finding_id] = Acceptance(finding_id, " ".join(reason.split()), _date(entry["until"], where))
-    return tuple(found.values())
-
-
-def with_acceptances(
-    findings: Iterable[FindingRow], accepted: Sequence[Acceptance], today: date | None = None
-) -> list[FindingRow]:
-    """Set the status of accepted findings: known until the acceptance ends, new afterwards, independent of a baseline.
-
-    The reason is added to the evidence. Idempotent.
-    """
-    today = today or date.fromisoformat(now()[:10])
-    by_id = {one.finding_id: one for one in accepted}
-    rows = []
-    for row in findings:
-        one = by_id.get(row.finding_id)
-        if one is None or row.status == "resolved":
-            rows.append(row)
-            continue
-        lasts = today <= one.until
-        said = f"accepted until {one.until}" if lasts else f"was accepted until {one.until}, which is over"
-        text = f"{said}: {one.reason}"
-        kept = [evidence for evidence in row.evidence or () if evidence.kind != KIND]
-        evidence = (*kept, Evidence(KIND, text=text, value=str(one.until)))
-        rows.append(row._replace(status="known" if lasts else "new", evidence=evidence))
-    return rows
-
-
-def _date(value: object, where: str) -> date:
-    if isinstance(value, datetime):
-        value = value.date()
-    if isinstance(value, date):
-        return value
-    try:
-        return date.fromisoformat(str(value))
-    except ValueError:
-        raise UsageError(f"{where}: until: expected a date such as 2026-12-31, found {value!r}") from None
-
-
-def _found(entry: object) -> str:
-    return ", ".join(sorted(map(str, entry))) if isinstance(entry, dict) else repr(entry)
 
 
 #: Findings that are packed together.
@@ -375,7 +234,7 @@ def _work_compared(
 
 def read_baseline(settings: Settings) -> Baseline:
     """Read the baseline of `settings`; called first, since the file may not be an audit.json."""
-    accepted = _read_accepted(settings)
+    accepted = read_accepted(settings)
     if settings.baseline is None:
         return Baseline(accepted=accepted)
     path = local_path(settings.baseline) or settings.baseline
@@ -437,16 +296,6 @@ def _join_lines(lines: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
             )
         yield f"{path}, from line {some[0][0]} on", json.dumps(head | rows)
         some = list(islice(numbered, LINES_AT_ONCE))
-
-
-def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
-    """Read the entries of `settings.accept`; empty without it."""
-    if settings.accept is None:
-        return ()
-    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML is loaded only if a file is given
-
-    path = local_path(settings.accept) or settings.accept
-    return parse_acceptances(parse_yaml_mapping(path, "--accept"), settings.accept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
-from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, why_down
+from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cluster_state import UNCLEAN
@@ -90,9 +90,9 @@ def _may_have_lost_its_end(case: Case, facts: ReplicaFacts, up: Collection[int] 
 
     if not (is_unsure(facts) or is_unsure(case.reference.facts)):
         return False
-    ends, _ = bounding_ends(case.reference, case.comparisons, case.leadership, one_moment=case.tail.one_moment)
+    mark = case.high_watermark
     whole = {one.broker_id for one in case.replicas if not is_unsure(one)}
-    return case.high_watermark.hw_upper is None or (bool(ends) and whole.isdisjoint(end.broker_id for end in ends))
+    return mark.hw_upper is None or (bool(mark.bounding_brokers) and whole.isdisjoint(mark.bounding_brokers))
 
 
 def choose(

@@ -27,7 +27,7 @@ _OfPlace = TypeVar("_OfPlace")
 
 
 class Cut(NamedTuple):
-    """What a replica keeps and drops under a candidate: the columns of `elections` that differ by replica and that a plan reads."""
+    """The cut of a replica's log under a candidate: the columns of `elections` that differ by replica and that a plan reads."""
 
     topic: str
     partition: int
@@ -175,7 +175,7 @@ _FILES_OF_THE_CUT = frozenset((EPOCH_CHECKPOINT, HIGH_WATERMARKS))
 
 
 class Matrix:
-    """What each candidate costs, by partition; the cuts of logs under it; and the replicas' rows, by partition and broker."""
+    """Costs of each candidate by partition, the cuts of logs under it, and the replicas' rows by partition and broker."""
 
     def __init__(self, results: Results) -> None:
         self.rows: Mapping[TopicPartition, dict[int, ElectionRow]]

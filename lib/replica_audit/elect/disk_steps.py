@@ -46,7 +46,7 @@ def check_disks(
 
 
 def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
-    """What to do about log dirs whose directory is named for another node; `wrong` has the ids of their nodes, `node` is broker or node."""
+    """Request to put back log dirs whose directory is named for another node; `wrong` has the ids of their nodes, `node` is broker or node."""
     nodes = sorted({*wrong.values()})
     found = "; ".join(f"{log_dir} in this snapshot is of {node} {one}" for log_dir, one in sorted(wrong.items()))
     several = len(nodes) > 1

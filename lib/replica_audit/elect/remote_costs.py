@@ -129,7 +129,7 @@ def beyond_store(case: Case, items: Iterable[CommittedRange]) -> Iterator[Commit
 
 
 def remote_loss(case: Case, candidate: ReplicaFacts, lost: Iterable[CommittedRange], held: ByIdentity) -> RemoteLoss:
-    """What remote storage still has of `lost`, the `unserved` records of a candidate, and no log has (`held`)."""
+    """Records in remote storage of `lost`, the `unserved` records of a candidate, that no log has (`held`)."""
     in_store = _in_store(case, lost)
     records = number_beyond(in_store, held)
     forms: tuple[StoredForm, ...] = ("readable", "encrypted")

@@ -314,7 +314,7 @@ class CopiedAgain(NamedTuple):
         options: Iterable[str],
         partitions: Iterable[str],
     ) -> CopiedAgain:
-        """Of partitions with open `tails`, and of those `waiting` for them, for which the next plan needs all copies, too."""
+        """Partitions with open `tails`, and those `waiting` for them: the next plan needs all copies of these, too."""
         places = {*tails, *waiting}
         led = Counter(map(state.registered_leader, places))
         brokers = {broker for place in places for broker in matrix.replicas[place]}
@@ -431,7 +431,7 @@ def _capture(
 
 
 def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -> str:
-    """What to do where a log of these partitions is lost; `candidate_id` as for `safeguard_steps`."""
+    """Request for the case that a log of these partitions is lost; `candidate_id` as for `safeguard_steps`."""
     these = "this partition" if len(places) == 1 else "these partitions"
     return f"follow the plan of elect with {these} and --candidate instead" if candidate_id is None else "go on without"
 

@@ -366,7 +366,8 @@ class StepTexts:
         )
 
     def restore_config(self, topics: Collection[str]) -> Step:
-        """Where a topic has, or may have, no value of its own, its value is removed: the cluster's is in force then, and stays so."""
+        """Put unclean.leader.election.enable back. A value is removed where the topic has, or may have, none of its own: the cluster's is
+        in force then, and stays so."""
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
         names = sorted(topics)
         before = {topic: said[topic] if self._state.own_unclean.get(topic) else None for topic in names}
@@ -463,7 +464,7 @@ def room_for_metadata(nodes: Sequence[int], version: Version | None, kind: str =
 
 
 def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> str | None:
-    """What cannot be undone after a step, with the replicas that reassignments which have `ended` remove."""
+    """`irreversible`, a clause on what a step cannot undo, with the replicas that reassignments which have `ended` remove."""
     if not ended:
         return irreversible
     removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"

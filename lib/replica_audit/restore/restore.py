@@ -303,8 +303,8 @@ def _caps_min_isr(cluster: Cluster) -> bool | None:
 
 
 def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
-    """What of the targets and of Kafka's own topics that a transaction writes to takes no records at the moment, a clause for each
-    topic; nothing of what the cluster does not tell."""
+    """A clause for each topic, of the targets and of Kafka's own that a transaction writes to, that takes no records at the moment;
+    none for one of which the cluster does not tell."""
     partitions: dict[str, set[int]] = defaultdict(set)
     for target in targets:
         partitions[target.topic].add(target.partition)

@@ -328,7 +328,6 @@ class Summariser:
             tail_kind=tail_kind,
             tail_length=tail_length,
             chunks=chunks,
-            least_magic=min(self._magics, default=None),
             greatest_magic=max(self._magics, default=None),
             has_epochs=self._has_epochs,
             has_delete_horizon=self._has_delete_horizon,

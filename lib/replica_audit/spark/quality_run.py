@@ -1,5 +1,4 @@
-"""What quality suites check, and their rows in the warehouse: facts and answers; batches are read again only if a suite names
-that table."""
+"""Input of quality suites: facts and answers, and bronze tables where a suite names one; and their rows in the warehouse."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class ToldRows:
             yield from arrow_to_rows(rows, REPORT_ROWS[table])
 
     def _undivided(self, files: Files) -> Files:
-        """The same rows, with neighbours of one partition in one table."""
+        """`files` with neighbouring rows of one partition in one table."""
         rest: list[pa.Table] = []
         for rows in files:
             codes = self._codes(rows)

@@ -357,7 +357,7 @@ class CommittedRows:
 
     @classmethod
     def of(cls, warehouse: Warehouse, cluster_id: str | None, known: Iterable[TopicPartition]) -> CommittedRows:
-        """Of the partitions `known`. Nothing for a cluster without a name, which may be another one.
+        """Files for the partitions `known`; none for a cluster without a name, which may be another one.
 
         The driver reads the names of the latest audit's partitions, of earlier ones only the files that may have one that is still left.
         Raises EngineError if rows that an audit committed are missing.

@@ -88,13 +88,17 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
     | none | info | | records may have been lost |
     """
     left, to_be_cut, doubt = _left_behind(case, election)
+    before = _as_it_went(case, election)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     if left:
         said, reason = _told_left(case, election, left, to_be_cut)
         said = f"{said}; {doubt}" if doubt else said
-    elif nothing := _lost_nothing(case, election):
-        said = nothing
-        reason = Evidence("loss", text=nothing, value="0")
+    elif before is not None and _was_stopped(before):
+        said = (
+            f"it lost nothing: broker {before.broker_id}, which led before, has followed nobody since, and broker "
+            f"{case.reference.facts.broker_id} has all its records"
+        )
+        reason = Evidence("loss", text=said, value="0")
     elif stored := _in_remote_storage(case, election):
         said = f"{stored}; it may have lost more"
         reason = Evidence("loss", text=stored)
@@ -105,9 +109,9 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
             why = f"no log of {name_brokers(aside)} was compared"
         elif case.reference.predates and election.leader_id == case.reference.facts.broker_id:
             why = f"the log of broker {election.leader_id} was copied before it was elected"
-        elif _as_it_went(case, election):
+        elif before is not None:
             why = (
-                f"broker {case.reference.facts.broker_id} has all records of broker {election.previous_leader_id}, which led before, but nothing "
+                f"broker {case.reference.facts.broker_id} has all records of broker {before.broker_id}, which led before, but nothing "
                 "shows that this was stopped in order before it was copied: it may have had more"
             )
         said = f"it may have lost records, and these files cannot tell: {why}"
@@ -134,8 +138,10 @@ def _lost_unseen(case: Case, election: Election) -> bool:
     """True if replicas still have records that an election left behind, but none of those that were in sync before, so that more was
     perhaps committed than any has."""
     holders = {item.follower.broker_id for item, _ in _runs_left(case, election)}
-    is_known = not holders or not election.had_all or not holders.isdisjoint(election.had_all)
-    return not is_known and _lost_nothing(case, election) is None
+    if not holders or not election.had_all or not holders.isdisjoint(election.had_all):
+        return False
+    before = _as_it_went(case, election)
+    return before is None or not _was_stopped(before)
 
 
 def _runs_left(case: Case, election: Election) -> Iterator[tuple[Comparison, DivergentRange]]:
@@ -190,16 +196,9 @@ def _loss(runs: list[DivergentRange]) -> str:
     return f"{held} ({committed or 'none'} proven committed{more})"
 
 
-def _lost_nothing(case: Case, election: Election) -> str | None:
-    """Clause on the previous leader's log if that is as it was at the election, so that nothing was lost; None if that is unknown, as of a
-    broker that was not stopped in order: it may have lost the end of its log then."""
-    facts = _as_it_went(case, election)
-    if facts is None or not (facts.was_down and facts.directory.clean_shutdown):
-        return None
-    return (
-        f"it lost nothing: broker {facts.broker_id}, which led before, has followed nobody since, and broker "
-        f"{case.reference.facts.broker_id} has all its records"
-    )
+def _was_stopped(facts: ReplicaFacts) -> bool:
+    """True if a broker was stopped in order: another may have lost the end of its log."""
+    return facts.was_down and bool(facts.directory.clean_shutdown)
 
 
 def _as_it_went(case: Case, election: Election) -> ReplicaFacts | None:

@@ -357,6 +357,8 @@ class HighWatermark(NamedTuple):
     """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
     earlier_suffix: tuple[int, int] | None = None
     """The same of one whose copy may be of before it was cut, and came in sync."""
+    bounding_brokers: frozenset[int] = frozenset()
+    """Brokers whose log ends bound it if they are as they were (`bounding_ends`)."""
 
     @property
     def exact(self) -> bool:
@@ -406,6 +408,7 @@ def bound_high_watermark(
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership, one_moment=one_moment)
+    bounding = frozenset(end.broker_id for end in ends)
     # A log end short of what was committed past the reference's end does not bound it.
     for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
         ends.remove(end)
@@ -426,6 +429,7 @@ def bound_high_watermark(
         leader_end_bounds=False,
         lowest_suffix=suffix,
         earlier_suffix=earlier_suffix,
+        bounding_brokers=bounding,
     )
     if short and suffix is None and not one_moment:
         least = min(short, key=lambda end: end.offset)
