@@ -60,6 +60,7 @@ CODECS = {
     "warehouse/answer_tables.py",
     "warehouse/ingested_rows.py",
     "warehouse/table_reads.py",
+    "warehouse/told_rows.py",
 }
 
 

@@ -218,7 +218,7 @@ class Results(ReportRows):
     """One finished audit, with the rows of its report tables.
 
     `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json leaves it out. For
-    a large audit only the rows that its report shows are held, and `further` states (`warehouse.answer_tables`); `stored` yields
+    a large audit only the rows that its report shows are held, and `further` states (`warehouse.told_rows`); `stored` yields
     all rows, some partitions at a time.
     """
 

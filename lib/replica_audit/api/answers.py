@@ -17,6 +17,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outputs
+from replica_audit.progress import Progress
 from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html
 from replica_audit.report.facts.by_partition import told_rows
@@ -35,8 +36,6 @@ from replica_audit.text import count
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-    from replica_audit.progress import Progress
 
 
 class Answers(Tables):
@@ -244,7 +243,7 @@ def audit(
     The tables go into `warehouse` (default: replica-audit-warehouse) or `catalog`; on Spark Connect into a place that the
     server's executors and this process both reach. With `report`, a directory, the report is written too; `quality`
     checks the answers with Great Expectations and needs `report`, where Data Docs go. `config` is a configuration file.
-    `progress` has the methods of `progress.Progress`.
+    `progress` is a `replica_audit.progress.Progress`.
 
     Raises UsageError, InputError and EngineError of `replica_audit.errors`.
     """
@@ -272,7 +271,6 @@ def audit(
     check_outputs(path, settings, report=report is not None)
     check_files(settings)
     known = read_baseline(settings)
-    from replica_audit.progress import Progress
     from replica_audit.spark.callers_session import use_own_python
 
     use_own_python(spark)

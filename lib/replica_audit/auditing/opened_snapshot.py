@@ -138,22 +138,7 @@ class OpenedSnapshot:
         only: TopicPartition | None = None,
     ) -> OpenedSnapshot:
         """Read the input that covers several partitions; `only` restricts it to one partition."""
-        placed: dict[TopicPartition, _Placed] = defaultdict(_Placed)
-        unplaced: list[QuarantineRow] = []
-        for directory in inventory.copies:
-            placed[directory.topic_partition].directories.append(directory)
-        for orphan in inventory.orphan_checkpoints:
-            key = (orphan.broker_id, orphan.log_dir, orphan.file)
-            placed[TopicPartition(orphan.topic, orphan.partition)].orphans[key] = orphan.value
-        for leadership in inventory.leaderships:
-            placed[TopicPartition(leadership.topic, leadership.partition)].states += state_rows(leadership)
-        for refused in inventory.quarantine:
-            if refused.topic is None or refused.partition is None:
-                unplaced.append(refused)
-            else:
-                placed[TopicPartition(refused.topic, refused.partition)].quarantine.append(refused)
-        for file in inventory.all_segments:
-            placed[TopicPartition(file.topic, file.partition)].files.append(file)
+        placed, unplaced = _place(inventory)
         for place, rows in _read_observations(snapshot, inventory, topics, unplaced):
             placed[place].observed = rows
         # Partitions in quarantine only cannot be judged, and old logs name partitions that no longer exist.
@@ -162,31 +147,9 @@ class OpenedSnapshot:
             log_dirs = [log_dir.path for log_dir in inventory.log_dirs]
             unplaced = [row for row in unplaced if _may_bear_on(row, only, log_dirs)]
         _read_broker_logs(snapshot, inventory, known, unplaced)
-        log_dirs = _broker_log_dirs(inventory)
-        groups, unread = GROUP_OFFSETS.read_all(snapshot, log_dirs)
-        shared, unread_shares = SHARE_OFFSETS.read_all(snapshot, log_dirs)
-        unplaced += [*unread, *unread_shares]
-        topics_of = {one.topic_id: one.topic for one in inventory.copies if one.topic_id is not None}
-        groups = [*groups, *name_topics(shared, topics_of)]
-        if inventory.observation is not None:
-            groups = [*groups, *inventory.observation.committed_offsets()]
-        for one in groups:
-            if (place := TopicPartition(one.topic, one.partition)) in known:
-                known[place].groups.append(one)
-        remote_logs, unread = read_remote_logs(snapshot, log_dirs, inventory.remote_logs)
-        unplaced += unread
-        for segment in remote_logs.segments:
-            if (place := TopicPartition(segment.topic, segment.partition)) in known:
-                known[place].remote.append(segment)
-        store, unread = read_store(snapshot, options.remote)
-        unplaced += unread
-        if store is not None:
-            for place, placed_there in known.items():
-                placed_there.store, unread = store.read(place.topic, place.partition, placed_there.remote)
-                unplaced += unread
-            if store.location is not None:
-                snapshot.remote_store = StoredSegments(Snapshot.open(store.location))
-        return cls(snapshot, inventory, options, unplaced, remote_logs.log_dirs, known)
+        _read_group_offsets(snapshot, inventory, known, unplaced)
+        remote_logs = _read_remote_storage(snapshot, inventory, options.remote, known, unplaced)
+        return cls(snapshot, inventory, options, unplaced, remote_logs, known)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -299,6 +262,27 @@ def plan_of(
     )
 
 
+def _place(inventory: Inventory) -> tuple[dict[TopicPartition, _Placed], list[QuarantineRow]]:
+    """Files and rows of an inventory by partition, and quarantine rows of no partition."""
+    placed: dict[TopicPartition, _Placed] = defaultdict(_Placed)
+    unplaced: list[QuarantineRow] = []
+    for directory in inventory.copies:
+        placed[directory.topic_partition].directories.append(directory)
+    for orphan in inventory.orphan_checkpoints:
+        key = (orphan.broker_id, orphan.log_dir, orphan.file)
+        placed[TopicPartition(orphan.topic, orphan.partition)].orphans[key] = orphan.value
+    for leadership in inventory.leaderships:
+        placed[TopicPartition(leadership.topic, leadership.partition)].states += state_rows(leadership)
+    for refused in inventory.quarantine:
+        if refused.topic is None or refused.partition is None:
+            unplaced.append(refused)
+        else:
+            placed[TopicPartition(refused.topic, refused.partition)].quarantine.append(refused)
+    for file in inventory.all_segments:
+        placed[TopicPartition(file.topic, file.partition)].files.append(file)
+    return placed, unplaced
+
+
 def _read_broker_logs(
     snapshot: Snapshot,
     inventory: Inventory,
@@ -312,6 +296,49 @@ def _read_broker_logs(
                 quarantine.append(item)
             elif (place := TopicPartition(item.topic, item.partition)) in known:
                 known[place].events.append(item)
+
+
+def _read_group_offsets(
+    snapshot: Snapshot,
+    inventory: Inventory,
+    known: Mapping[TopicPartition, _Placed],
+    quarantine: list[QuarantineRow],
+) -> None:
+    """Read offsets of consumer groups and share groups in `known` partitions; unreadable input is added to `quarantine`."""
+    log_dirs = _broker_log_dirs(inventory)
+    groups, unread = GROUP_OFFSETS.read_all(snapshot, log_dirs)
+    shared, unread_shares = SHARE_OFFSETS.read_all(snapshot, log_dirs)
+    quarantine += [*unread, *unread_shares]
+    topics_of = {one.topic_id: one.topic for one in inventory.copies if one.topic_id is not None}
+    observed = () if inventory.observation is None else inventory.observation.committed_offsets()
+    for one in (*groups, *name_topics(shared, topics_of), *observed):
+        if (place := TopicPartition(one.topic, one.partition)) in known:
+            known[place].groups.append(one)
+
+
+def _read_remote_storage(
+    snapshot: Snapshot,
+    inventory: Inventory,
+    remote: str | None,
+    known: Mapping[TopicPartition, _Placed],
+    quarantine: list[QuarantineRow],
+) -> tuple[str, ...] | None:
+    """Read the segments of `known` partitions in remote storage, by __remote_log_metadata and in the store `remote`; unreadable
+    input is added to `quarantine`. Returns the log dirs with __remote_log_metadata (`RemoteLogs.log_dirs`)."""
+    remote_logs, unread = read_remote_logs(snapshot, _broker_log_dirs(inventory), inventory.remote_logs)
+    quarantine += unread
+    for segment in remote_logs.segments:
+        if (place := TopicPartition(segment.topic, segment.partition)) in known:
+            known[place].remote.append(segment)
+    store, unread = read_store(snapshot, remote)
+    quarantine += unread
+    if store is not None:
+        for place, placed in known.items():
+            placed.store, unread = store.read(place.topic, place.partition, placed.remote)
+            quarantine += unread
+        if store.location is not None:
+            snapshot.remote_store = StoredSegments(Snapshot.open(store.location))
+    return remote_logs.log_dirs
 
 
 def _broker_log_dirs(inventory: Inventory) -> list[str]:

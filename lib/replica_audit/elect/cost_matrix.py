@@ -17,7 +17,7 @@ from replica_audit.literals import COMPARED
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import pack_rows, unpack_rows
-from replica_audit.schema import ElectionRow, FindingRow, ReplicaRow, ReportRows
+from replica_audit.schema import CaptureRow, ElectionRow, FindingRow, ReplicaRow, ReportRows
 from replica_audit.snapshot.log_dir_names import EPOCH_CHECKPOINT, HIGH_WATERMARKS
 
 #: Traits of findings on parts of a log that were not captured, or not checked.
@@ -177,44 +177,24 @@ _FILES_OF_THE_CUT = frozenset((EPOCH_CHECKPOINT, HIGH_WATERMARKS))
 class Matrix:
     """Costs of each candidate by partition, the cuts of logs under it, and the replicas' rows by partition and broker."""
 
+    rows: Mapping[TopicPartition, dict[int, ElectionRow]]
+    """Each candidate's own row of `elections`."""
+    cuts: Mapping[TopicPartition, _Cuts]
+    replicas: Mapping[TopicPartition, dict[int, ReplicaRow]]
+    """Rows of partitions with costs, and of others as far as they are reported."""
+    second: Mapping[TopicPartition, dict[int, list[OtherLog]]]
+    """Logs on other disks of a replica's broker, by partition and broker."""
+
     def __init__(self, results: Results) -> None:
-        self.rows: Mapping[TopicPartition, dict[int, ElectionRow]]
-        """Each candidate's own row of `elections`."""
-        self.cuts: Mapping[TopicPartition, _Cuts]
-        self.replicas: Mapping[TopicPartition, dict[int, ReplicaRow]]
-        """Rows of partitions with costs, and of others as far as they are reported."""
-        self.second: Mapping[TopicPartition, dict[int, list[OtherLog]]]
-        """Logs on other disks of a replica's broker, by partition and broker."""
+        self.partitions = results.partition_of
         self.earlier = {*_earlier(results.replicas)}
         """`PackedCosts.earlier`, of all parts."""
-        if results.stored is not None:
-            parts = [part for part in _costs(results) if part.places]
-            numbers = {place: number for number, part in enumerate(parts) for place in part.places}
-            told = _by_broker(row for row in results.replicas if place_of(row) not in numbers)
-            self.earlier.update(*(part.earlier for part in parts))
-            self.rows = _Packed(
-                numbers,
-                [part.candidates for part in parts],
-                lambda one: _by_candidate(unpack_rows(one, ElectionRow)),
-                {},
-            )
-            self.cuts = _Packed(
-                numbers, [part.cuts for part in parts], lambda one: _cuts_by_candidate(unpack_rows(one, Cut)), {}
-            )
-            self.replicas = _Packed(
-                numbers, [part.replicas for part in parts], lambda one: _by_broker(unpack_rows(one, ReplicaRow)), told
-            )
-            self.second = _Packed(
-                {place: number for place, number in numbers.items() if parts[number].second},
-                [part.second for part in parts],
-                lambda one: _others_by_broker(unpack_rows(one, OtherLog)),
-                _others_by_broker(one for one in _other_logs(results.replicas) if place_of(one) not in numbers),
-            )
-        else:
+        if results.stored is None:
             self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
             self.cuts = _cuts_by_candidate(map(Cut._make, map(_cut, results.elections)))
             self.second = _others_by_broker(_other_logs(results.replicas))
-        self.partitions = results.partition_of
+        else:
+            self._take_packed([part for part in _costs(results) if part.places], results.replicas)
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
         self.other_logs: set[tuple[TopicPartition, int]] = set()
@@ -227,25 +207,11 @@ class Matrix:
         """By broker, partitions of which neither the epoch file nor a checkpoint of the high watermark is here."""
         self.awaited: set[TopicPartition] = set()
         """Partitions with a log of which evidence lacks bytes that every answer depends on."""
-        for capture in results.captures:
-            if _FILES_OF_THE_CUT.issubset(capture.missing):
-                used = self.replicas.get(place_of(capture), {}).get(capture.broker_id)
-                if used is not None and used.log_dir == capture.log_dir:
-                    self.unmarked[capture.broker_id].append(place_of(capture))
-            if capture.needed and capture.state == "awaited":
-                self.awaited.add(place_of(capture))
-            elif capture.needed:
-                self.needed[place_of(capture)].append(capture.broker_id)
-                if LOG_OF_LAST_TERM in capture.missing:
-                    self.other_logs.add((place_of(capture), capture.broker_id))
-                elif LOG_IN_USE in capture.missing:
-                    self.left.add((place_of(capture), capture.broker_id))
-                elif capture.state == "absent":
-                    self._absent.add((place_of(capture), capture.broker_id))
-
+        self._take_captures(results.captures)
+        findings = present(results.findings)
         self.wanted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence lacks and the answer needs, by broker."""
-        for one in find_wanted(present(results.findings)):
+        for one in find_wanted(findings):
             self.wanted[one.place][one.broker_id] = one.bytes
         self.moved: set[TopicPartition] = set()
         """Partitions that have to be collected again."""
@@ -253,8 +219,57 @@ class Matrix:
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[TopicPartition, list[UnseenTail]] = defaultdict(list)
         """Ends that logs lost, or had only after they were copied."""
+        self.perhaps_damaged: dict[TopicPartition, set[int | None]] = {}
+        """Brokers whose files may be damaged, or else of different moments."""
+        self._take_findings(findings)
+
+    def _take_packed(self, parts: Sequence[PackedCosts], reported: Sequence[ReplicaRow]) -> None:
+        """Costs of a large audit, unpacked by partition when they are read; `reported` are rows of other partitions too."""
+        numbers = {place: number for number, part in enumerate(parts) for place in part.places}
+        self.earlier.update(*(part.earlier for part in parts))
+        self.rows = _Packed(
+            numbers,
+            [part.candidates for part in parts],
+            lambda one: _by_candidate(unpack_rows(one, ElectionRow)),
+            {},
+        )
+        self.cuts = _Packed(
+            numbers, [part.cuts for part in parts], lambda one: _cuts_by_candidate(unpack_rows(one, Cut)), {}
+        )
+        self.replicas = _Packed(
+            numbers,
+            [part.replicas for part in parts],
+            lambda one: _by_broker(unpack_rows(one, ReplicaRow)),
+            _by_broker(row for row in reported if place_of(row) not in numbers),
+        )
+        self.second = _Packed(
+            {place: number for place, number in numbers.items() if parts[number].second},
+            [part.second for part in parts],
+            lambda one: _others_by_broker(unpack_rows(one, OtherLog)),
+            _others_by_broker(one for one in _other_logs(reported) if place_of(one) not in numbers),
+        )
+
+    def _take_captures(self, captures: Iterable[CaptureRow]) -> None:
+        for capture in captures:
+            place, broker_id = place_of(capture), capture.broker_id
+            if _FILES_OF_THE_CUT.issubset(capture.missing):
+                used = self.replicas.get(place, {}).get(broker_id)
+                if used is not None and used.log_dir == capture.log_dir:
+                    self.unmarked[broker_id].append(place)
+            if capture.needed and capture.state == "awaited":
+                self.awaited.add(place)
+            elif capture.needed:
+                self.needed[place].append(broker_id)
+                if LOG_OF_LAST_TERM in capture.missing:
+                    self.other_logs.add((place, broker_id))
+                elif LOG_IN_USE in capture.missing:
+                    self.left.add((place, broker_id))
+                elif capture.state == "absent":
+                    self._absent.add((place, broker_id))
+
+    def _take_findings(self, findings: Iterable[FindingRow]) -> None:
         damage: dict[TopicPartition, list[FindingRow]] = defaultdict(list)
-        for place, row in with_places(present(results.findings)):
+        for place, row in with_places(findings):
             if is_damage(row):
                 damage[place].append(row)
             if row.code in codes_with("moved"):
@@ -265,7 +280,6 @@ class Matrix:
             if tails := find_unseen_tails([row]):
                 self.unseen_tails[place] += tails
         self.perhaps_damaged = {place: brokers for place, rows in damage.items() if (brokers := perhaps_damaged(rows))}
-        """Brokers whose files may be damaged, or else of different moments."""
 
     def holding(self) -> Iterator[ReplicaRow]:
         """Rows of the replicas that hold records which the reference lacks, by partition and broker."""

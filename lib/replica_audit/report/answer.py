@@ -113,7 +113,6 @@ def _tell_headline(outcome: Outcome) -> Sentence:
     affected = outcome.affected
     of = len(outcome.partitions)
     where = _where(affected, of)
-    is_everywhere = affected == of
     match outcome.kind:
         case "lost" | "lost_leaderless":
             return _tell_lost(outcome, where)
@@ -141,7 +140,7 @@ def _tell_headline(outcome: Outcome) -> Sentence:
             return say(f"An in-sync replica lacks committed records in {where}: electing it would lose them.")
         case "will_lose":
             return say(f"The next truncation or election may lose records in {where}.")
-        case "undecided" if is_everywhere and of > 2:
+        case "undecided" if affected == of > 2:
             return say(f"None of the {of} partitions could be judged.")
         case "undecided":
             return say(f"{capitalise(where)} could not be judged.")
@@ -161,15 +160,20 @@ def _tell_headline(outcome: Outcome) -> Sentence:
             return say(f"All is well: {where} {verb(affected, 'is', 'are')} consistent.")
         case "agree":
             return say(f"The captured replicas agree in {where}.")
-        case "alone":
-            each = verb(of, "", " of each partition") if is_everywhere else verb(affected, " of it", " of each")
-            in_where = "" if is_everywhere else f" in {where}"
-            return say(f"Nothing was compared{in_where}: only one replica{each} is in the snapshot.")
-        case "single":
-            each = verb(of, "the only partition", "each partition") if is_everywhere else verb(affected, "it", "each")
-            in_where = "" if is_everywhere else f" in {where}"
-            return say(f"Nothing was compared{in_where}: {each} has one replica.")
+        case "alone" | "single":
+            return _tell_nothing_compared(outcome.kind, affected, of)
     raise ValueError(outcome.kind)
+
+
+def _tell_nothing_compared(kind: str, affected: int, of: int) -> Sentence:
+    """Sentence on partitions with one captured replica (alone), or with one replica at all (single)."""
+    is_everywhere = affected == of
+    where = "" if is_everywhere else f" in {_where(affected, of)}"
+    if kind == "alone":
+        each = verb(of, "", " of each partition") if is_everywhere else verb(affected, " of it", " of each")
+        return say(f"Nothing was compared{where}: only one replica{each} is in the snapshot.")
+    each = verb(of, "the only partition", "each partition") if is_everywhere else verb(affected, "it", "each")
+    return say(f"Nothing was compared{where}: {each} has one replica.")
 
 
 def _tell_outranked(outcome: Outcome) -> Iterator[Sentence]:

@@ -1,4 +1,4 @@
-"""Selection of the archives of evidence still needed: a later one may name files of an earlier one (docs/evidence.md)."""
+"""Retention of archives of evidence: one is needed while a later one names files of it (docs/evidence.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from replica_audit.collect.collect import SEGMENT
@@ -103,14 +103,46 @@ def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> 
     return {name for one in heads for name in one.log_dirs()}
 
 
+def claim_archives(directory: str, since: int, held: ExitStack) -> tuple[list[Archive], dict[str, str], list[int]]:
+    """`find_archives`, with the brokers whose collection is running: all archives of these count as needed. No other collection
+    can begin while `held` is open. Raises UsageError and OSError."""
+    archives, problems = find_archives(directory, since)
+    free, busy = set(), []
+    for broker_id in sorted({one.broker_id for one in archives if not one.needed}):
+        if held.enter_context(_claim_broker(directory, broker_id)):
+            free.add(broker_id)
+        else:
+            busy.append(broker_id)
+    if free:
+        # A collection may have ended meanwhile, and its archive may name others.
+        archives, problems = find_archives(directory, since)
+    return [one._replace(needed=one.needed or one.broker_id not in free) for one in archives], problems, busy
+
+
+def delete_archives(directory: str, archives: Iterable[Archive]) -> dict[str, str]:
+    """Delete archives; returns those that could not be deleted, with the reason."""
+    left = {}
+    for one in archives:
+        try:
+            os.unlink(os.path.join(directory, one.path))
+        except OSError as error:
+            left[one.path] = error.strerror or str(error)
+    return left
+
+
+def lock_of(directory: str, broker_id: int) -> str:
+    """Path of the lock that a running collection of the broker holds."""
+    return os.path.join(directory, f".lock-{broker_id}")
+
+
 @contextmanager
-def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
+def _claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
     """True if the broker was claimed: no collection of it into the directory begins until the end; False while one is running.
     Raises OSError.
 
     The scripts of `capture-plan` use the same lock: a file, or without flock a directory.
     """
-    lock = os.path.join(directory, f".lock-{broker_id}")
+    lock = lock_of(directory, broker_id)
     try:
         held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     except IsADirectoryError:

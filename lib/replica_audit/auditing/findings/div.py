@@ -155,49 +155,14 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
 def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     code = code_of_run(run)
     severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else (code.severities[0], code.verdicts[0])
-    leader = case.reference.facts
     follower = item.follower
     replay = item.replay
-    here = f"broker {follower.broker_id}"
-    where = name_offsets(*run.offsets)
-    own = f"records{_epoch(run.replica_epoch)}"
-    theirs = f"records{_epoch(run.leader_epoch)}"
-    is_deleted = run.conflicting and run.leader_epoch is None and run.end_offset <= leader.log_start_offset
-    if run.kind == "hole_here":
-        what = f"{here} has nothing at {where}, where broker {leader.broker_id} has {theirs}"
-    elif run.kind == "hole_there":
-        what = f"{here} has {own} at {where}, where broker {leader.broker_id} has nothing"
-    elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
-        what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
-    elif is_deleted:
-        begins = f"which begins at {leader.log_start_offset}, had an earlier epoch there"
-        what = f"{here} has {own} at {where}, which broker {leader.broker_id} never had: its log, {begins}"
-        if case.reference.is_replaced:
-            what = f"{here} has {own} at {where}; the log of broker {leader.broker_id}, {begins}, but {COPIED_BEFORE}"
-    elif run.is_written_again:
-        what = f"{here} has {own} at {where}, which broker {leader.broker_id} has, too, as {theirs}"
-    else:
-        # The leader's cleaner may have removed them since.
-        has = "had" if leader.compacted else "has"
-        what = f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
-    if is_deleted:
-        fate = f"they are deleted as broker {follower.broker_id} takes over that beginning"
-    elif run.start_offset >= replay.kept_to:
-        fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}"
-        if case.reference.is_replaced:
-            fate += f", unless broker {leader.broker_id} has them by now: its log {COPIED_BEFORE}"
-    elif run.start_offset >= item.drops_from(item.protocol):
-        fate = f"the {item.protocol} protocol cuts the log at {replay.kept_to}, inside a batch that goes whole: a hole stays"
-    elif run.survives:
-        fate = f"the {item.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
-    elif case.were_at_rest(*case.replicas):
-        fate = f"whether this stays depends on who leads: what says that broker {leader.broker_id} does may be older than the logs"
-    else:
-        fate = f"whether this stays depends on what broker {leader.broker_id} has there by now: its copy may be an older one"
+    is_deleted = _is_deleted(case, run)
     if run.is_written_again:
         lag = "loss: no, they were sent again to another leader"
     else:
         lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
+    fate = _fate(case, item, run)
     likely = run.likely
     if likely is not None:
         fate += f"; {likely.text}"
@@ -205,7 +170,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     left = "" if case.reference.is_replaced and run.is_uncommitted else left_by(run)
     return finding(
         code,
-        f"{what}; {fate}{left}",
+        f"{_both_contents(case, follower, run)}; {fate}{left}",
         severity=severity,
         verdict=verdict,
         broker_id=follower.broker_id,
@@ -220,12 +185,73 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
             ),
             considered(lag),
             considered(f"retention: {_retention(case, is_deleted)}"),
-            considered(_compaction(leader, follower)),
+            considered(_compaction(case.reference.facts, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
             *(likely.told() if likely is not None else ()),
         ],
     )
+
+
+def _is_deleted(case: Case, run: DivergentRange) -> bool:
+    """True if the leader's log begins above the run and had an earlier epoch there, so that the follower deletes the run."""
+    return run.conflicting and run.leader_epoch is None and run.end_offset <= case.reference.facts.log_start_offset
+
+
+def _both_contents(case: Case, follower: ReplicaFacts, run: DivergentRange) -> str:
+    """Clause on what a follower has at the offsets of a run, and the leader."""
+    leader = case.reference.facts
+    where = name_offsets(*run.offsets)
+    theirs = f"records{_epoch(run.leader_epoch)}"
+    if run.kind == "hole_here":
+        return f"broker {follower.broker_id} has nothing at {where}, where broker {leader.broker_id} has {theirs}"
+    own = f"broker {follower.broker_id} has records{_epoch(run.replica_epoch)} at {where}"
+    if run.kind == "hole_there":
+        return f"{own}, where broker {leader.broker_id} has nothing"
+    if run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
+        return f"{own}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
+    if _is_deleted(case, run):
+        begins = f"which begins at {leader.log_start_offset}, had an earlier epoch there"
+        if case.reference.is_replaced:
+            return f"{own}; the log of broker {leader.broker_id}, {begins}, but {COPIED_BEFORE}"
+        return f"{own}, which broker {leader.broker_id} never had: its log, {begins}"
+    if run.is_written_again:
+        return f"{own}, which broker {leader.broker_id} has, too, as {theirs}"
+    # The leader's cleaner may have removed them since.
+    return f"{own}, where broker {leader.broker_id} {'had' if leader.compacted else 'has'} other {theirs}"
+
+
+def _fate(case: Case, item: Comparison, run: DivergentRange) -> str:
+    """Clause on whether a run stays. The first condition that holds decides.
+
+    | condition | fate |
+    |---|---|
+    | the leader's log begins above it | deleted |
+    | it begins where the replay cuts, or above | cut; reserved if the leader's copy may be of before it led |
+    | it lies in a batch that is dropped whole | a hole stays |
+    | the replay keeps it | it stays |
+    | the copies are of one moment | depends on who leads |
+    | none of these | depends on what the leader has by now |
+    """
+    leader = case.reference.facts.broker_id
+    cut = f"the {item.protocol} protocol cuts the log at {item.replay.kept_to}"
+    if _is_deleted(case, run):
+        return f"they are deleted as broker {item.follower.broker_id} takes over that beginning"
+    if run.start_offset >= item.replay.kept_to:
+        return (
+            f"{cut}, unless broker {leader} has them by now: its log {COPIED_BEFORE}"
+            if case.reference.is_replaced
+            else cut
+        )
+    if run.start_offset >= item.drops_from(item.protocol):
+        return f"{cut}, inside a batch that goes whole: a hole stays"
+    if run.survives:
+        return f"the {item.protocol} protocol keeps everything below {item.replay.truncate_to}, so this stays"
+    if case.were_at_rest(*case.replicas):
+        return (
+            f"whether this stays depends on who leads: what says that broker {leader} does may be older than the logs"
+        )
+    return f"whether this stays depends on what broker {leader} has there by now: its copy may be an older one"
 
 
 def _retention(case: Case, is_deleted: bool) -> str:
