@@ -24,7 +24,7 @@ from tests.brokers.steered_cluster import SteeredCluster
 #: may take to be told.
 _SETTLE_SECONDS, _LEADER_SECONDS = 3, 20
 _PLACEHOLDER = re.compile(
-    r"LOG_DIR_OF_\d+|CONTROLLER_LISTENER_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|HOST:PORT|BEFORE|AFTER"
+    r"LOG_DIR_OF_\d+|CONTROLLER_LISTENER_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|ZOOKEEPER:2181|HOST:PORT|BEFORE|AFTER"
 )
 
 
@@ -125,6 +125,8 @@ class Operator:
                 return str(self._cluster.pid(int(node)))
             if found[0] == "CONTROLLER:PORT":
                 return ",".join(f"127.0.0.1:{self._cluster.controller_port(one)}" for one in self._cluster.controllers)
+            if found[0] == "ZOOKEEPER:2181":
+                return self._cluster.zookeeper
             return {"HOST:PORT": self._cluster.bootstrap, "BEFORE": str(self._before), "AFTER": str(self.after)}[
                 found[0]
             ]

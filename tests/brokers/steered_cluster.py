@@ -296,6 +296,11 @@ class SteeredCluster:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{self.ports[node]}" for node in self.up)
 
+    @property
+    def zookeeper(self) -> str:
+        """Where ZooKeeper answers."""
+        raise NotImplementedError
+
     def tool(self, script: str, *arguments: str, seconds: float = 90) -> tuple[int, str]:
         """Exit status and output of one of Kafka's tools, named as its script."""
         command = [str(self.bin / f"{script}.sh"), *arguments]

@@ -46,6 +46,10 @@ class SteeredZooKeeper(SteeredCluster):
         ours = {name: value for name, value in kept.items() if not name.startswith(of_kraft)}
         return {**ours, "broker.id": str(node), "zookeeper.connect": f"127.0.0.1:{self._port}", **_OF_ZOOKEEPER}
 
+    @property
+    def zookeeper(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
     def start_quorum(self) -> None:
         """Start ZooKeeper and write what it held."""
         directory = self.out / "zookeeper"

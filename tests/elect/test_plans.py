@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import Copies, Tools
-from replica_audit.elect.plan_model import Plan, SalvageSource, parse_plan, plan_object
+from replica_audit.elect.plan_model import Plan, SalvageSource, Step, parse_plan, plan_object
 from replica_audit.elect.premises import ChangedPremise, moved_since
 from replica_audit.elect.safeguards import copy_put_aside
 from replica_audit.elect.simulation import Kinds, Scenarios, Transitions
@@ -674,6 +675,44 @@ def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_no
         "same with broker 1. Broker 2 is elected by itself"
     )
     assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")
+
+
+def _salvaging(*costs: Mapping[str, int], up: Iterable[int] = (1, 2)) -> dict[str, Step]:
+    """The steps that salvage and restore, of a partition for each of `costs`, which are those of its leader, broker 1."""
+    parts = [Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1) for topic in "abc"[: len(costs)]]
+    results = results_of(parts, "4.3.1", "metadata_log")
+    none = {"lost_records": 0, "lost_committed": 0, "hidden_records": 0, "lost_held": 0}
+    own = dict(zip("abc", costs, strict=False))
+    held = {topic: one.get("lost_records", 0) for topic, one in own.items()}
+    change_rows(
+        results,
+        "elections",
+        lambda row: {
+            **none,
+            **(own[row.topic] if row.candidate_id == 1 else {}),
+            "lost_held": held[row.topic] if (row.candidate_id, row.broker_id) == (1, 2) else 0,
+        },
+    )
+    return {step.action: step for step in plan_elections(results, up=up).steps}
+
+
+def test_records_that_another_replica_keeps_unseen_are_salvaged_too() -> None:
+    """No consumer reads them, and salvage --plan has them: the plan named them, and copied them, without a step that takes them out."""
+    steps = _salvaging({"hidden_records": 4})
+    assert steps["salvage"].text == "Salvage what the plan's leaders of a-0 do not have (4 records at most)"
+    assert steps["restore"].partitions == (("a", 0),)
+    (decided,) = [one for one in steps["restore"].before if "DIV-HIDDEN" in one]
+    assert decided.startswith("Of a-0 it is decided")
+
+
+def test_what_salvage_takes_besides_is_named() -> None:
+    """It takes what was never committed, too, once there is anything else, and restore puts all of it back."""
+    committed, acks_1 = {"lost_records": 5, "lost_committed": 5}, {"lost_records": 3}
+    both = _salvaging(committed, acks_1)
+    assert both["salvage"].text == "Salvage what the plan's leaders of a-0 and b-0 do not have (8 records at most)"
+    assert both["restore"].partitions == (("a", 0), ("b", 0))
+    assert not [one for one in both["restore"].before if "DIV-HIDDEN" in one]
+    assert "salvage" not in _salvaging(acks_1)
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,10 @@ def salvage_steps(
     """A step that salvages everything a copy has and the plan's leaders lack, and one on what cannot be read in the given
     store. `made_with` are the options of `elect` that make this plan, `partitions` those that it was asked for."""
     store = results.remote_store
-    worth_it = _worth_it(decisions, store)
-    if worth_it:
-        places = tuple(map(place_of, worth_it))
-        # Two copies may hold the same ones.
-        records = sum(min(one.chosen.lost_records, _salvageable(one, store)) for one in worth_it)
+    salvaged = _salvaged(decisions, store)
+    if salvaged:
+        places = tuple(map(place_of, salvaged))
+        records = sum(_salvageable(one, store) for one in salvaged)
         yield Step(
             action="salvage",
             text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",
@@ -47,9 +46,9 @@ def salvage_steps(
                 results.command("elect", *made_with, "--plan", PLAN_FILE, partitions=partitions),
                 results.command("salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
             ),
-            before=tuple(_has_records(results, worth_it)),
+            before=tuple(_has_records(results, salvaged)),
         )
-    unread = [one for one in _losing(decisions) if one.chosen.remote_unread]
+    unread = [one for one in decisions if _is_losing(one) and one.chosen.remote_unread]
     if unread:
         places = tuple(map(place_of, unread))
         records, encrypted = unread_records(unread)
@@ -65,7 +64,8 @@ def restore_steps(
     results: Results, matrix: Matrix, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
 ) -> Iterator[Step]:
     """A step that produces the salvaged records again; none while one of their partitions has no plan."""
-    places = tuple(map(place_of, _worth_it(decisions, results.remote_store)))
+    salvaged = _salvaged(decisions, results.remote_store)
+    places = tuple(map(place_of, salvaged))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
         is_compacted = any(row.compacted for place in places for row in matrix.replicas[place].values())
@@ -87,8 +87,19 @@ def restore_steps(
             commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
             before=(
                 "Every partition of them has the leader that the plan gives it, or a preferred one that took over from it in sync",
+                *_is_decided([place_of(one) for one in salvaged if one.chosen.hidden_records]),
                 "The dry run shows what you expect: --yes then writes without asking",
             ),
+        )
+
+
+def _is_decided(hidden: Sequence[TopicPartition]) -> Iterator[str]:
+    """A condition for partitions of which another replica keeps what is put back."""
+    if hidden:
+        yield (
+            f"Of {list_places(hidden)} it is decided which side is right (replica-audit explain DIV-HIDDEN): another replica keeps what is "
+            "put back, so that consumers see it twice once that one leads, unless it is rebuilt. Where the leader's side is right, "
+            "restore the other topics alone (--topic)"
         )
 
 
@@ -108,20 +119,24 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
         )
 
 
-def _worth_it(decisions: Sequence[Decision], store: str | None) -> list[Decision]:
-    """Decisions that lose possibly acknowledged records which a copy, or the given remote store, still has."""
-    return [one for one in _losing(decisions) if _salvageable(one, store)]
+def _salvaged(decisions: Sequence[Decision], store: str | None) -> list[Decision]:
+    """Planned decisions of which salvage takes records out of copies, or of the given remote store; none unless some of these may have
+    been acknowledged."""
+    held = [one for one in decisions if one.procedure != "unplanned" and _salvageable(one, store)]
+    return held if any(_is_losing(one) or one.chosen.hidden_records for one in held) else []
 
 
-def _losing(decisions: Sequence[Decision]) -> list[Decision]:
-    """Planned decisions that lose possibly acknowledged records."""
-    return [one for one in decisions if one.loses_acknowledged and one.procedure != "unplanned"]
+def _is_losing(decision: Decision) -> bool:
+    """True for a planned decision that loses possibly acknowledged records."""
+    return decision.loses_acknowledged and decision.procedure != "unplanned"
 
 
 def _salvageable(decision: Decision, store: str | None) -> int:
-    """Number of records that the sources hold, counted once for each source."""
-    of_copies = sum(source.records for source in decision.salvage)
-    return of_copies if store is None else of_copies + decision.chosen.remote_records - decision.chosen.remote_unread
+    """Number of records that the chosen leader lacks and the sources hold, at most: two copies may hold the same ones."""
+    held = sum(source.records for source in decision.salvage)
+    if store is not None:
+        held += decision.chosen.remote_records - decision.chosen.remote_unread
+    return min(decision.chosen.lost_records, held) + decision.chosen.hidden_records
 
 
 def plan_elections(
