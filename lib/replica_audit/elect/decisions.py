@@ -1,4 +1,4 @@
-"""The decision for each partition: the candidate that loses the least, or the one asked for; and the consumer groups that it affects."""
+"""The decision for each partition: the candidate that loses the least, or the one asked for."""
 
 from __future__ import annotations
 
@@ -7,67 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 
 from replica_audit.auditing.finding import UnseenTail
-from replica_audit.elect.cluster_state import PresentState, present_state
+from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_damage, say_unseen_tails
+from replica_audit.elect.hit_groups import groups_hit
 from replica_audit.elect.plan_model import Candidate, Conflict, Decision, SalvageSource
 from replica_audit.elect.step_list import list_places
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.lineage import Lineage
-from replica_audit.results import Results, by_place, place_of
+from replica_audit.results import by_place, place_of
 from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, verb
-
-
-def committed_offsets(results: Results) -> list[GroupOffsetRow] | None:
-    """Offsets that groups have committed, except to an earlier topic of the same name; None if the audit knows none at all."""
-    return [row for row in results.group_offsets if row.effect is not None] if results.group_offsets else None
-
-
-def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[str]]]:
-    """The groups that each candidate affects, for each partition with rows of `elections` and `group_offsets`."""
-    matrix = Matrix(results)
-    of_place = by_place(committed_offsets(results) or ())
-    state = present_state(results)
-    found: dict[TopicPartition, dict[int, frozenset[str]]] = defaultdict(dict)
-    # In the order of the packed parts.
-    for place in sorted(of_place.keys() & matrix.rows.keys()):
-        for candidate in sorted(matrix.rows[place]):
-            hit = groups_hit(matrix, place, candidate, state.registered_leader(place), of_place[place])
-            if hit is not None:
-                found[place][candidate] = hit
-    return found
-
-
-def groups_hit(
-    matrix: Matrix, place: TopicPartition, candidate_id: int, leader: int | None, groups: Iterable[GroupOffsetRow]
-) -> frozenset[str] | None:
-    """The groups of a partition that have read records which a candidate lacks, if they read from `leader` so far; None without
-    the candidate's log.
-
-    The offset at which it parts from the leader's log limits offsets without an epoch, or of an epoch that the candidate's log
-    does not have. For an unknown epoch the end of the epoch before is a limit too, since the records may have been read from a
-    third log.
-    """
-    replica = matrix.replicas[place].get(candidate_id)
-    if replica is None:
-        return None
-    end_offset = matrix.rows[place][candidate_id].kept_to
-    read = None if leader is None else matrix.cut(place, candidate_id, leader)
-    shared_end = end_offset if read is None else read.kept_to
-    lineage = Lineage(tuple((epoch, start) for epoch, start in replica.epochs))
-    hit = set()
-    for one in groups:
-        known = one.leader_epoch is not None and one.leader_epoch >= 0 and lineage
-        answer = lineage.end_offset_for(one.leader_epoch, end_offset) if known else None
-        of_log = answer is not None and answer[0] == one.leader_epoch
-        ends = [end_offset] if of_log else [end_offset, shared_end]
-        end = min(ends if answer is None else [*ends, answer[1]])
-        if one.committed_offset > end:
-            hit.add(one.group)
-    return frozenset(hit)
-
 
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 _UNREAD = "no log of it can be read, so that nothing tells what an election costs"

@@ -10,9 +10,10 @@ from replica_audit import __version__
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
-from replica_audit.elect.decisions import committed_offsets, decide, held_back
+from replica_audit.elect.decisions import decide, held_back
 from replica_audit.elect.disk_steps import check_disks, name_disk
 from replica_audit.elect.follow_up_steps import mending_steps
+from replica_audit.elect.hit_groups import committed_offsets
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step

@@ -27,7 +27,7 @@ def find_hits(results: Results) -> Hits:
     if not results.group_offsets:
         return {}
     # Imported here, so that callers without a plan do not load the planner.
-    from replica_audit.elect.decisions import hit_groups
+    from replica_audit.elect.hit_groups import hit_groups
 
     return results.once("hits", dict, lambda: hit_groups(results))
 

@@ -272,26 +272,14 @@ class _Discovery:
             kind = LOG_DIR_FILES.get(name)
             if kind or name.endswith(".tmp"):
                 self._kinds[entry.path] = kind or "tmp"
-        partitions: list[tuple[TopicPartition, Folder]] = []
         if folder.unlisted:
             self._counts["directory_current"] += len(folder.unlisted)
+        partitions: list[tuple[TopicPartition, Folder]] = []
         for name, child in sorted(folder.folders.items()):
-            parsed = parse_directory_name(name)
-            if child.path in log_dirs:
-                continue
-            self._counts[f"directory_{parsed.kind}"] += 1
-            self._note_files(child, parsed.kind, is_foreign)
-            if parsed.kind == "current" and parsed.topic_partition:
-                partitions.append((parsed.topic_partition, child))
-            elif parsed.kind in PUT_ASIDE and parsed.topic_partition and not is_foreign:
-                self._read_put_aside(log_dir, child, parsed.topic_partition)
-            elif parsed.kind == "metadata" and not is_foreign:
-                self._metadata_logs.append(metadata_log_in(log_dir, child))
-            elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
-                reason = "this directory is not a partition: Kafka refuses to start with it"
-                self._quarantine.append(
-                    QuarantineRow.of("INPUT-IGNORED", child.path, reason, broker_id=log_dir.broker_id)
-                )
+            if child.path not in log_dirs:
+                place = self._look_at_directory(log_dir, name, child, is_foreign)
+                if place is not None:
+                    partitions.append((place, child))
         for name, entry in folder.files.items():
             parsed = parse_directory_name(name)
             if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
@@ -305,6 +293,22 @@ class _Discovery:
             self._quarantine.append(row)
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
+
+    def _look_at_directory(self, log_dir: LogDir, name: str, child: Folder, is_foreign: bool) -> TopicPartition | None:
+        """Count a directory of a log dir, and read what is not a partition in use; returns the partition of one that is."""
+        parsed = parse_directory_name(name)
+        self._counts[f"directory_{parsed.kind}"] += 1
+        self._note_files(child, parsed.kind, is_foreign)
+        if parsed.kind == "current":
+            return parsed.topic_partition
+        if parsed.kind in PUT_ASIDE and parsed.topic_partition and not is_foreign:
+            self._read_put_aside(log_dir, child, parsed.topic_partition)
+        elif parsed.kind == "metadata" and not is_foreign:
+            self._metadata_logs.append(metadata_log_in(log_dir, child))
+        elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
+            reason = "this directory is not a partition: Kafka refuses to start with it"
+            self._quarantine.append(QuarantineRow.of("INPUT-IGNORED", child.path, reason, broker_id=log_dir.broker_id))
+        return None
 
     def _read_put_aside(self, log_dir: LogDir, child: Folder, at: TopicPartition) -> None:
         if log_dir.broker_id is not None and log_dir.kind == "broker":

@@ -346,25 +346,16 @@ class HeadReader(ListReader):
     def _take(self, lines: list[ListedLine]) -> None:
         """Take over all files and directories of `lines`, below its log dirs; nothing if it raises."""
         tops = self.log_dirs()
-        if len(set(tops)) < len(tops):
-            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
-        for top in tops:
-            for other in self._found.log_dirs:
-                names = sorted([top, other], key=len)
-                if f"{names[1]}/".startswith(f"{names[0]}/"):
-                    raise self._refuse_beside(top, other)
+        self._check_log_dirs(tops)
         files: dict[str, ListedFile] = {}
         for line in lines:
-            path, kind = line.path, line.kind
-            below = any(path.startswith(f"{top}/") for top in tops)
-            if not below and not (kind == "unread" and path in tops):
-                raise self._refuse("paths below its log dirs", show_value(path))
-            if kind in ("whole", "frames", "stub"):
-                files[path] = self.file(line)
-            elif kind == "same":
-                self._same[path] = line.identity
-                if not all(is_whole(one, 0, INT64) for one in self._same[path][1:]):
-                    raise self._refuse(f"{', '.join(IDENTITY[1:])} of {path}", show_value(self._same[path][1:]))
+            self._check_place(line, tops)
+            if line.kind in ("whole", "frames", "stub"):
+                files[line.path] = self.file(line)
+            elif line.kind == "same":
+                identity = self._same[line.path] = line.identity
+                if not all(is_whole(one, 0, INT64) for one in identity[1:]):
+                    raise self._refuse(f"{', '.join(IDENTITY[1:])} of {line.path}", show_value(identity[1:]))
         for line in lines:
             if line.kind == "directory":
                 self._found.add_directory(line.path)
@@ -376,6 +367,22 @@ class HeadReader(ListReader):
             self._found.add_directory(one.log_dir)
             self._found.log_dirs[one.log_dir] = one
             self._found.sources[one.log_dir] = source
+
+    def _check_log_dirs(self, tops: Sequence[str]) -> None:
+        """Raise FormatError for two log dirs of one name, or one inside another that is known."""
+        if len(set(tops)) < len(tops):
+            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
+        for top in tops:
+            for other in self._found.log_dirs:
+                names = sorted([top, other], key=len)
+                if f"{names[1]}/".startswith(f"{names[0]}/"):
+                    raise self._refuse_beside(top, other)
+
+    def _check_place(self, line: ListedLine, tops: Sequence[str]) -> None:
+        """Raise FormatError for a path outside the log dirs."""
+        is_below = any(line.path.startswith(f"{top}/") for top in tops)
+        if not is_below and not (line.kind == "unread" and line.path in tops):
+            raise self._refuse("paths below its log dirs", show_value(line.path))
 
     def add_same(self) -> None:
         """Take over the files of earlier evidence that it names: of each the latest with computed checksums, else the latest;
