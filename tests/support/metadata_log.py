@@ -124,6 +124,10 @@ def register_broker(broker: int, *, fenced: bool = False, log_dirs: Sequence[str
     )
 
 
+def unregister_broker(broker: int) -> bytes:
+    return message(1, 0, struct.pack(">iq", broker, 1) + tags())
+
+
 def registration_change(
     broker: int, fenced: int | None = None, *, stopping: int | None = None, log_dirs: Sequence[str] = ()
 ) -> bytes:

@@ -10,6 +10,7 @@ from replica_audit.errors import FormatError
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.image import MetadataImage, replay, replay_into
 from replica_audit.snapshot.metadata.kraft_records import (
+    BrokerGone,
     BrokerState,
     ConfigSet,
     KeyedRecord,
@@ -49,7 +50,7 @@ class ClusterContents:
     voters: Mapping[int, str | None]
     """Directory id that each voter votes from; None for a voter known by its node id only."""
     log_dirs: Mapping[int, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """Ids of the log directories that each broker registered last (KIP-858); empty before metadata.version 3.7-IV2."""
+    """By registered broker, the ids of the log directories that it registered last (KIP-858); none before metadata.version 3.7-IV2."""
 
     def of_kind(self, kind: str) -> dict[str, str]:
         """Content by key, of one kind."""
@@ -123,6 +124,8 @@ class _Counted:
                 _put(self.others, (of, key), content)
             case BrokerState(broker_id=broker_id, log_dirs=tuple() as log_dirs):
                 self.log_dirs[broker_id] = log_dirs
+            case BrokerGone(broker_id=broker_id):
+                self.log_dirs.pop(broker_id, None)
 
 
 def _put(into: dict, key: tuple, value: str | None) -> None:

@@ -196,6 +196,12 @@ class HeldMetadata:
         """Nodes with partitions here, in order."""
         return tuple(sorted({one.broker_id for one in self.inventory.replicas}))
 
+    @cached_property
+    def registered(self) -> frozenset[int]:
+        """Brokers by the newest copy; none if its state is unknown."""
+        state = self.contents(newest_copy(self.copies))
+        return frozenset() if isinstance(state, str) else frozenset(state.log_dirs)
+
     def role(self, copy: MetadataCopy) -> Role:
         """Role of the node that a copy belongs to."""
         has_replicas = copy.node_id in self.brokers

@@ -160,9 +160,9 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     copies = Copies("metadata")
     here = {one.node_id for one in held.compared.copies}
     voters = held.voters.ids
-    absent = [node for node in voters if node not in here]
-    absent += sorted({one.node_id for one in held.hidden if one.node_id in voters})
-    silent = [node for node in held.brokers if node not in (*here, *voters)]
+    hidden = {one.node_id for one in held.hidden}
+    absent = [node for node in voters if node not in held.available or node in hidden]
+    silent = sorted(held.registered.union(held.brokers).difference(here, voters))
     if absent or silent:
         yield Step(
             action="capture",
@@ -217,16 +217,17 @@ def _their(nodes: Sequence[int]) -> str:
 
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
-    """Steps for voters that were formatted anew while a majority votes."""
+    """Steps for voters with other directories than the log names, while a majority votes."""
     directories = dict(held.voters.directories)
     for node in barred_voters(held):
         yield Step(
             action="replace_voter",
-            text=f"Put node {node}, which was formatted anew, into the place of the voter that it was. The second command is for its host; "
+            text=f"Put node {node}, with the directory that it has now, into the place of the voter that it was. The second command is for its host; "
             "where it times out, run it again: until then the node only observes",
             controllers=(node,),
             commands=tuple(tools.replace_voter(node, directories[node])),
             before=(
+                f"The disk that it voted from, with directory.id={directories[node]}, is lost: otherwise put that back, and do nothing else",
                 f"A majority of the voters is up, and node {node} runs and has caught up as an observer: kafka-metadata-quorum.sh describe "
                 "--replication shows it",
                 "It is removed before it is added: an id that is among the voters cannot be added",

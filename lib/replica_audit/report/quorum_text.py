@@ -104,8 +104,10 @@ def _notes(answer: QuorumAnswer) -> Iterator[str]:
         yield from wrap(f"{logs} committed up to the offset above: {clean(proof)}.", "  ")
     for one in answer.copies:
         if one.may_vote is False:
-            known = (named for copy in (one, *answer.copies) for named in copy.voter_directories)
-            wanted = next((of for node, of in known if node == one.node_id), "another")
+            newest = sorted(answer.copies, key=lambda copy: (not copy.refused, copy.last_epoch, copy.end_offset))
+            known = (named for copy in reversed(newest) for named in copy.voter_directories)
+            # Its own log may be from before another directory became the voter's.
+            wanted = next((of for node, of in known if node == one.node_id and of != one.directory_id), "another")
             yield from wrap(
                 f"Node {one.node_id} cannot vote: its directory.id is {one.directory_id}, and that of the voter {wanted}.",
                 "  ",
