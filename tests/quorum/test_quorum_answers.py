@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -640,7 +640,7 @@ def test_a_log_whose_end_cannot_be_read_is_looked_for_elsewhere(tmp_path: Path) 
     left = written(tmp_path / "2", {100: failing, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
     assert left.verdict == "choose" and "Node 100 cannot be read" not in left.reason
     assert "how far it goes is not known" in left.reason
-    assert left.steps[0].action == "capture" and left.steps[0].controllers == (101, 100)
+    assert left.steps[0].action == "capture" and left.steps[0].controllers == (100, 101)
 
 
 def test_an_older_log_that_cannot_be_read_is_only_quarantined(tmp_path: Path) -> None:
@@ -746,6 +746,67 @@ def test_a_broker_of_which_only_partitions_were_copied_is_asked_for_its_metadata
         in next(step for step in found.steps if step.action == "stop").text
     )
     assert [step.brokers for step in found.steps if step.action == "start" and step.brokers] == [(1,), (2,)]
+
+
+def changed(
+    path: Path, before: Mapping[int, str], now: Mapping[int, str], stale: Sequence[int], **options: object
+) -> QuorumAnswer:
+    """A quorum whose voters were `before` and are `now`; the disks of `stale` are from before the change."""
+    begin = write.leader_change(0, 100, tuple(before)) + write.voters_record(1, before) + write.batch(2, ONLY_T)
+    later = begin + write.voters_record(4, now) + write.batch(5, [write.change(TOPIC_ID, leader=2)])
+    logs = {node: log(begin if node in stale else later, 1, directory_id=IDS[node]) for node in VOTERS}
+    return written(path, logs | {1: later}, {1: APPLIED_T}, **options)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "stale"),
+    [
+        (VOTERS, (100,), (101, 102)),  # two were removed
+        ((100,), VOTERS, (100,)),  # the first was formatted with --standalone, and others were added
+        ((100, 101), (100, 102), (101,)),  # it needs the vote of one that has more
+        (VOTERS, (100, 101), (102,)),
+        (VOTERS, VOTERS, (102,)),
+    ],
+)
+def test_nodes_that_would_elect_by_the_voters_of_before_are_not_started_with_their_logs(
+    before: tuple[int, ...], now: tuple[int, ...], stale: tuple[int, ...], tmp_path: Path
+) -> None:
+    """A leader beside that of the voters of now, with the epochs of now: a majority that holds everything does not hinder it."""
+    ids = {node: IDS[node] for node in before}, {node: IDS[node] for node in now}
+    found = changed(tmp_path, *ids, stale, clean=(1,))
+    elects = len(stale) > len(before) // 2
+    assert found.verdict == ("choose" if elects else "agree"), found.reason
+    if elects:
+        told = "elect a leader among themselves" if len(stale) > 1 else "elects itself as soon as it is started"
+        assert told in found.reason and found.choice is not None and found.choice.node_id not in stale
+        put_aside = [node for step in found.steps if step.action == "empty" for node in step.controllers]
+        assert put_aside == list(stale)
+        stopped = [node for step in found.steps if step.action == "stop" for node in (*step.controllers, *step.brokers)]
+        assert stopped == list(stale)
+
+
+def test_the_disk_of_a_voter_from_before_it_was_replaced_is_not_that_of_the_voter(tmp_path: Path) -> None:
+    """By its own log it votes still; the one that took its place may hold more."""
+    directory = make_uuid("new 102")
+    later = DYNAMIC + write.voters_record(4, IDS | {102: directory})
+    metadata = {101: log(later, 1, directory_id=IDS[101]), 102: log(DYNAMIC, 1, directory_id=IDS[102])}
+    found = written(tmp_path, metadata | {1: later}, {1: APPLIED_T}, clean=(1,))
+    said = " ".join(render_quorum(found).split())
+    assert f"Node 102 cannot vote: its directory.id is {IDS[102]}, and that of the voter {directory}." in said
+    assert (found.steps[0].action, found.steps[0].controllers) == ("capture", (100, 102))
+
+
+def test_brokers_that_were_not_captured_are_looked_for_where_controllers_are_lost(tmp_path: Path) -> None:
+    """The only controller left is from a backup: what became of topics since then, only brokers know."""
+    registered = write.batch(3, [write.register_broker(1), write.register_broker(2), write.register_broker(3)])
+    stale = BEGIN + registered + write.batch(6, [write.unregister_broker(3)])
+    found = written(tmp_path / "left", {102: stale})
+    first = found.steps[0]
+    assert (found.verdict, first.action, first.brokers, first.controllers) == ("choose", "capture", (1, 2), (100, 101))
+    one = written(tmp_path / "one", {102: stale, 1: stale}, {1: APPLIED_T}, clean=(1,))
+    assert (one.steps[0].action, one.steps[0].brokers) == ("capture", (2,))
+    every = written(tmp_path / "every", {102: stale, 1: stale, 2: stale, 100: BEGIN, 101: BEGIN}, {1: APPLIED_T})
+    assert "capture" not in actions(every)
 
 
 def test_a_snapshot_shows_what_was_committed(tmp_path: Path) -> None:
@@ -862,8 +923,18 @@ def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) 
     told = commands(anew, "replace_voter").split("\n")
     assert f"and that of the voter {IDS[102]}." in " ".join(render_quorum(anew).split())
     assert "remove-controller" in told[0] and IDS[102] in told[0] and told[1].endswith("add-controller")
+    assert f"with directory.id={IDS[102]}, is lost: otherwise put that back" in anew.steps[0].before[0]
     old = written(tmp_path / "2", sound | {102: log(b"", directory_id=IDS[102])}, {1: APPLIED_T})
     assert old.verdict == "agree" and not old.steps
+
+
+def test_the_disk_of_a_voter_from_before_is_not_said_to_be_formatted_anew(tmp_path: Path) -> None:
+    directory = make_uuid("new 102")
+    later = DYNAMIC + write.voters_record(4, IDS | {102: directory})
+    right = {node: log(later, 1, directory_id=IDS[node]) for node in (100, 101)} | {1: later}
+    found = written(tmp_path, right | {102: log(DYNAMIC, 1, directory_id=IDS[102])}, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "rejoin" and "formatted anew, or is from before" in found.reason
+    assert not any("formatted" in step.text for step in found.steps)
 
 
 def test_a_splice_is_found_by_records_and_its_node_fetches_the_log_anew(tmp_path: Path) -> None:

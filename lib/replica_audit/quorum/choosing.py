@@ -227,7 +227,8 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
     barred = barred_voters(held)
     if barred:
         reason = (
-            f"{text}, and a majority can vote; {name_nodes(barred)} cannot, from a directory that was formatted anew"
+            f"{text}, and a majority can vote; {name_nodes(barred)} cannot, from another directory than the log names: one that was "
+            "formatted anew, or is from before"
         )
         return Chosen("rejoin", reason)
     return Chosen("agree", text)
@@ -268,9 +269,15 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
     stale = held.found.stale
     voters = held.voters
     if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
+        if not stale.elect_apart:
+            danger = "Too few voters have it, so that those may elect a leader without it"
+        elif len(lacking) == 1:
+            danger = "By its own log, from before others were added, it is the only voter, and elects itself as soon as it is started"
+        else:
+            danger = "By their own logs, from before the voters changed, they are a majority, and elect a leader among themselves"
         text = (
             f"{capitalise(name_nodes(copy.node_id for copy in lacking))} {verb(len(lacking), 'lacks', 'lack')} what was committed: "
-            f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
+            f"{stale.applied.proof}. {danger}"
         )
         return _need(text, _may_be_skew(held, lacking))
     if not voters.ids:
@@ -281,10 +288,13 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
         return None if reason is None else _Need(reason)
     proven = held.proven[0]
     of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
-    text = (
-        f"Of the voters {listed(voters.ids)} {name_nodes(able) if able else 'none'} {'have' if len(able) > 1 else 'has'} the committed "
-        f"metadata in this snapshot{of}, and a majority is {len(voters.ids) // 2 + 1}"
+    who = (
+        f"Of the voters {listed(voters.ids)} {name_nodes(able) if able else 'none'} {'have' if len(able) > 1 else 'has'}"
+        if len(voters.ids) > 1
+        else f"The only voter, {listed(voters.ids)}, does not have"
     )
+    majority = f", and a majority is {len(voters.ids) // 2 + 1}" if len(voters.ids) > 1 else ""
+    text = f"{who} the committed metadata in this snapshot{of}{majority}"
     others = [node for node in voters.ids if node not in able]
     short = [node for node in others if node in held.available]
     if short:

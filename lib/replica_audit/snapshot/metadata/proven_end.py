@@ -8,7 +8,7 @@ from typing import NamedTuple
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
-from replica_audit.snapshot.metadata.stale_copies import Applied, Stale
+from replica_audit.snapshot.metadata.stale_copies import Applied, Stale, tell_majority
 
 
 class Proven(NamedTuple):
@@ -60,8 +60,8 @@ def _prove(history: ProvenBy, copies: Sequence[MetadataCopy], voters: Voters | N
         written = weighed if len(own) == len(history.copies) else weigh_copies(own, voters)
         end = written.committed_end
         if end is not None:
-            nodes = name_nodes(one.node_id for one in votes(own, voters) if one.end_offset >= end)
-            found.append(Proven(end, f"{nodes}, a majority of the voters, hold it"))
+            holding = (one.node_id for one in votes(own, voters) if one.end_offset >= end)
+            found.append(Proven(end, tell_majority(holding, voters)))
     applied = [] if history.applied is None else [history.applied]
     if stale is not None and not set(stale.copies).isdisjoint(history.copies):
         applied.append(stale.applied)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Applied(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """Copies of voters that lack committed metadata; they are so many that no majority can have it."""
+    """Copies of voters that lack committed metadata; they are so many that no majority can have it, or elect by their own logs."""
 
     copies: tuple[MetadataCopy, ...]
     """Copies that no skew explains."""
@@ -45,6 +45,8 @@ class Stale(NamedTuple):
     applied: Applied
     holders: tuple[int, ...]
     """Nodes whose copies have it."""
+    elect_apart: bool = False
+    """True if they are a majority only of the voters that their own logs name, from before voters were added or removed."""
 
 
 def _doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
@@ -69,8 +71,21 @@ def settle(
 ) -> tuple[Quorum, Stale | None]:
     """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
-    A single voter behind a majority is not stale, nor are copies of a running cluster made before a record was written.
+    A single voter behind a majority is not stale, unless it was the only one, nor are copies of a running cluster made before a record
+    was written.
     """
+    settled, stale = _settle(snapshot, quorum, copies, epochs, moments)
+    return settled, stale or _elect_apart(snapshot, settled, copies, moments)
+
+
+def _settle(
+    snapshot: Snapshot,
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    epochs: EpochFiles | None,
+    moments: CopyMoments,
+) -> tuple[Quorum, Stale | None]:
+    """`settle`, with voters as the newest log names them."""
     voted = _doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
         return quorum, None
@@ -87,11 +102,50 @@ def settle(
     lacking = [copy for copy in _of_voters(quorum, copies) if copy.node_id not in holding]
     if len(quorum.voters.ids) - len({copy.node_id for copy in lacking}) > len(quorum.voters.ids) // 2:
         return settled, None
+    return settled, _stale(quorum, lacking, applied, holding, moments)
+
+
+def _stale(
+    quorum: Quorum, lacking: Sequence[MetadataCopy], applied: Applied, holding: Set[int | None], moments: CopyMoments
+) -> Stale:
     behind = [copy for copy in lacking if quorum.agreed[copy.log.path] == copy.end_offset]
     stale = tuple(copy for copy in behind if moments.is_after(copy.log, applied.first_ms))
     skewed = tuple(copy for copy in behind if not moments.is_after(copy.log, applied.first_ms))
     holders = tuple(sorted(node for node in holding if node is not None))
-    return settled, Stale(stale, skewed, applied, holders)
+    return Stale(stale, skewed, applied, holders)
+
+
+def _elect_apart(
+    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], moments: CopyMoments
+) -> Stale | None:
+    """Nodes that lack what was committed and by their own logs are a majority of the voters (KIP-853): disks from before voters were
+    added or removed, or a backup of the only voter that there was. They elect one of themselves; a node that has more grants no vote."""
+    end = quorum.committed_end
+    if end is None or quorum.voters is None or quorum.forks:
+        return None
+    behind = [copy for copy in copies if copy.end_offset == quorum.agreed[copy.log.path] < end]
+    for candidate in sorted(behind, key=lambda copy: copy.newness, reverse=True):
+        own = candidate.voters(snapshot)
+        granting = [copy for copy in votes(behind, own) if copy.newness <= candidate.newness]
+        if own is not None and own.admits(*_voter(candidate)) and len(granting) > len(own.ids) // 2:
+            holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= end}
+            since = (
+                piece.headers[piece.headers["base_offset"] >= candidate.end_offset] for piece in quorum.newest.pieces
+            )
+            first_ms = min(int(headers["base_timestamp"].min()) for headers in since if len(headers))
+            proof = tell_majority(holding.intersection(quorum.voters.ids), quorum.voters)
+            return _stale(quorum, granting, Applied(end, first_ms, proof), holding, moments)._replace(elect_apart=True)
+    return None
+
+
+def tell_majority(nodes: Iterable[int | None], voters: Voters | None) -> str:
+    """Clause on voters that hold what was committed."""
+    is_only = voters is not None and len(voters.ids) == 1
+    return f"{name_nodes(nodes)}, {'the only voter, holds' if is_only else 'a majority of the voters, hold'} it"
+
+
+def _voter(copy: MetadataCopy) -> tuple[int | None, str | None]:
+    return copy.node_id, copy.log.directory_id
 
 
 def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles | None, above: int = 0) -> Applied | None:
