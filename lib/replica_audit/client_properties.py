@@ -1,16 +1,15 @@
-"""Client properties files of Kafka's own tools, with one mapping of their names to those of librdkafka and kafka-python. Values
-are never shown."""
+"""Client properties files of Kafka's own tools, parsed as Java does, and the names of their settings in librdkafka and kafka-python.
+No value is ever shown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from replica_audit.errors import UsageError
-from replica_audit.java_properties import Login, MalformedError, PropertyLine, read_login, read_settings
 from replica_audit.redaction import NOT_SHOWN, redact
 
 BOOTSTRAP = "bootstrap.servers"
@@ -178,8 +177,8 @@ def read_client_properties(path: str | None) -> ClientProperties:
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     found = ClientProperties(path, values, lines)
-    login: Login | None = None
-    for number, name, value in _named(read_settings(text), path):
+    login: _Login | None = None
+    for number, name, value in _read_settings(text, f"--command-config {path}"):
         lines[name] = number
         given = {name: value}
         if name == _JAAS:
@@ -192,22 +191,61 @@ def read_client_properties(path: str | None) -> ClientProperties:
     return found
 
 
-def _named(settings: Iterator[PropertyLine], path: str) -> Iterator[tuple[int, str, str]]:
-    """Line, name and value of each setting. Java keeps spaces at the end of a value; they can be meant only in a password."""
-    where = f"--command-config {path}, line"
-    try:
-        for one in settings:
-            if not _NAME.fullmatch(one.name):
-                raise UsageError(
-                    f"{where} {one.line}: expected name=value with the name of a setting; a value that goes on there needs a backslash "
-                    "at the end of the line before"
-                )
-            if not one.has_separator and one.name != _HOSTNAME_CHECK:
-                raise UsageError(f"{where} {one.line}: expected name=value")
-            value = one.value if one.name.endswith("password") else one.value.strip()
-            yield one.line, one.name, value.lower() if one.name == _HOSTNAME_CHECK else value
-    except MalformedError as error:
-        raise UsageError(f"{where} {error.line}: {error}") from None
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+#: Up to the first unescaped separator; the value follows it.
+_SETTING = re.compile(r"((?:[^\\=: \t\f]|\\.)*)([ \t\f]*[=:]?)[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|u|.)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _read_settings(text: str, file: str) -> Iterator[tuple[int, str, str]]:
+    """Number of the first line, name and value of each setting, as `Properties.load` reads them. Java keeps spaces at the end of a
+    value; they can be meant only in a password. Raises UsageError."""
+    for number, line in _join_lines(text):
+        where = f"{file}, line {number}"
+        found = _SETTING.fullmatch(line)
+        if found is None:
+            raise UsageError(f"{where}: expected name=value")
+        try:
+            name, value = _unescaped(found[1]), _unescaped(found[3])
+        except ValueError:
+            raise UsageError(f"{where}: expected four hexadecimal digits after \\u") from None
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{where}: expected name=value with the name of a setting; a value that goes on there needs a backslash at the end of "
+                "the line before"
+            )
+        if not found[2] and name != _HOSTNAME_CHECK:
+            raise UsageError(f"{where}: expected name=value")
+        value = value if name.endswith("password") else value.strip()
+        yield number, name, value.lower() if name == _HOSTNAME_CHECK else value
+
+
+def _join_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that are neither blank nor comments, each with its number and those that continue it."""
+    joined, start = "", 0
+    lines = _LINE_END.split(text)
+    for number, line in enumerate(lines, 1):
+        part = line.lstrip(_BLANKS)
+        if not joined:
+            start = number
+            if not part or part[0] in "#!":
+                continue
+        joined += part
+        if (len(joined) - len(joined.rstrip("\\"))) % 2 and number < len(lines):
+            joined = joined[:-1]
+            continue
+        yield start, joined.removesuffix("\\") if number == len(lines) else joined
+        joined = ""
+
+
+def _unescaped(text: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        escaped = found[1]
+        return chr(int(escaped[1:], 16)) if escaped[0] == "u" else _CONTROLS.get(escaped, escaped)
+
+    return _ESCAPE.sub(one, text)
 
 
 def _check(found: ClientProperties, name: str, value: str) -> None:
@@ -223,12 +261,25 @@ def _check(found: ClientProperties, name: str, value: str) -> None:
         raise found.refusal(name, "expected https, or nothing where names in certificates shall not be checked")
 
 
-def _login(found: ClientProperties, value: str) -> Login:
+_TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;="']+|[;=])""", re.DOTALL)
+_TOKEN_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_TOKEN_CONTROLS = _CONTROLS | {"a": "\a", "b": "\b", "v": "\v"}
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9]{0,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Login:
+    """One login module with its options."""
+
+    module: str
+    """Class name of the module without its package."""
+    options: Mapping[str, str] = field(repr=False)
+
+
+def _login(found: ClientProperties, value: str) -> _Login:
     """The login module of a JAAS line, with its options, all of them known."""
-    try:
-        login = read_login(value)
-    except MalformedError as error:
-        raise found.refusal(_JAAS, str(error)) from None
+    login = _read_login(found, value)
     module = _MODULES.get(login.module)
     if module is None:
         raise found.refusal(_JAAS, f"expected one of {', '.join(sorted(_MODULES))}")
@@ -240,7 +291,42 @@ def _login(found: ClientProperties, value: str) -> Login:
     return login
 
 
-def _check_login(found: ClientProperties, login: Login | None) -> None:
+def _read_login(found: ClientProperties, value: str) -> _Login:
+    """The only entry of `sasl.jaas.config` (`JaasConfig`): `package.Module flag option=value …;`."""
+    tokens = []
+    at, end = 0, len(value.rstrip())
+    while at < end:
+        token = _TOKEN.match(value, at)
+        if token is None:
+            raise found.refusal(_JAAS, "a quotation mark has no end")
+        tokens.append(token[1])
+        at = token.end()
+    if len(tokens) < 2 or tokens[1].lower() not in _FLAGS:
+        raise found.refusal(_JAAS, "expected the class of a login module, then `required`")
+    if tokens[-1] != ";" or ";" in tokens[:-1]:
+        raise found.refusal(_JAAS, "expected one login module, with `;` at its end")
+    rest = tokens[2:-1]
+    options: dict[str, str] = {}
+    while rest:
+        if len(rest) < 3 or rest[1] != "=" or rest[2] == "=" or not _OPTION.fullmatch(rest[0]):
+            raise found.refusal(_JAAS, 'expected option="value" after `required`, each value in quotation marks')
+        options[rest[0]] = _unquoted(rest[2])
+        rest = rest[3:]
+    return _Login(tokens[0].rpartition(".")[2], options)
+
+
+def _unquoted(token: str) -> str:
+    if token[0] not in "\"'":
+        return token
+
+    def one(found: re.Match[str]) -> str:
+        escaped = found[1]
+        return chr(int(escaped, 8)) if escaped.isdigit() and escaped < "8" else _TOKEN_CONTROLS.get(escaped, escaped)
+
+    return _TOKEN_ESCAPE.sub(one, token[1:-1])
+
+
+def _check_login(found: ClientProperties, login: _Login | None) -> None:
     mechanism = found.values.get(_MECHANISM)
     if login is not None and mechanism in _MECHANISMS and mechanism not in _MODULES[login.module].mechanisms:
         expected = " or ".join(_MODULES[login.module].mechanisms)
