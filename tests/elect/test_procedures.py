@@ -8,8 +8,8 @@ import pytest
 
 from replica_audit.elect.cluster_state import Controllers, MetadataHolders, PresentState
 from replica_audit.elect.kafka_commands import Tools
+from replica_audit.elect.order_search import sort_out
 from replica_audit.elect.plan_model import Candidate, Decision
-from replica_audit.elect.procedures import sort_out
 from replica_audit.protocol.controller import Registration
 
 PLACE = ("t", 0)
