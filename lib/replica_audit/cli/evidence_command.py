@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from replica_audit.cli.output import print_note, print_object
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.evidence_text import DAY_MS, render_archives
-from replica_audit.snapshot.evidence_retention import claim_archives, delete_archives, find_archives, lock_of
-from replica_audit.text import count, now_ms
+from replica_audit.report.layout import align_columns, clean
+from replica_audit.snapshot.evidence_retention import Archive, claim_archives, delete_archives, find_archives, lock_of
+from replica_audit.text import count, now_ms, render_time
+
+_DAY_MS = 86_400_000
 
 
 def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -22,7 +25,7 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.dry_run and days is None:
         raise UsageError("evidence: --dry-run says what --prune DAYS would delete: give both")
     now = now_ms()
-    since = now - (days or 0) * DAY_MS
+    since = now - (days or 0) * _DAY_MS
     deletes = days is not None and not arguments.dry_run
     try:
         with ExitStack() as held:
@@ -39,7 +42,7 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
                 "archives": [one._asdict() for one in archives],
                 "unreadable": [{"path": path, "reason": reason} for path, reason in sorted(problems.items())],
             }
-            print_object(content, render_archives(archives, problems, None if days else now), settings)
+            print_object(content, _render_archives(archives, problems, None if days else now), settings)
             gone = [one for one in archives if not one.needed]
             left = delete_archives(directory, gone) if deletes else {}
     except OSError as error:
@@ -51,3 +54,31 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     if left:
         raise UsageError(f"evidence: not deleted: {', '.join(f'{path}: {reason}' for path, reason in left.items())}")
     return 0
+
+
+def _render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None) -> str:
+    """Render a table of the archives, and a line for each unreadable one; `now_ms` is given if no age limit for deletion was."""
+    rows = [
+        [
+            clean(one.path),
+            f"broker {one.broker_id}",
+            one.kind,
+            render_time(one.started_ms, "seconds"),
+            f"{one.bytes / 2**20:.1f} MiB",
+            _standing(one, now_ms),
+        ]
+        for one in archives
+    ]
+    lines = align_columns(rows) if rows else ["no evidence"]
+    lines += [f"{clean(path)}: kept, since it cannot be read: {clean(reason)}" for path, reason in problems.items()]
+    return "\n".join(lines)
+
+
+def _standing(one: Archive, now_ms: int | None) -> str:
+    if one.named:
+        return f"needed: later evidence names {count(one.named, 'file')} of it"
+    if one.needed:
+        return "kept"
+    if now_ms is not None:
+        return f"not named, {count((now_ms - one.started_ms) // _DAY_MS, 'day')} old"
+    return "not needed" if one.kind != "wanted" else "expires"
