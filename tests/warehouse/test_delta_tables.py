@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import sys
 from pathlib import Path
 
@@ -287,3 +288,27 @@ def test_a_table_with_a_later_schema_is_refused_and_not_touched(warehouse, tmp_p
         ):
             use()
     assert DeltaTable(table.table_uri).version() == table.version()
+
+
+def test_a_commit_of_another_process_is_seen_at_the_next_look(warehouse):
+    warehouse.append("leader_epochs", epochs(2), IDS)
+    assert len(stored(warehouse, "leader_epochs")) == 2
+    Warehouse(warehouse.name).append("leader_epochs", epochs(3), IDS)
+    assert warehouse.versions(["leader_epochs"]) == {"leader_epochs": 2}
+    assert len(stored(warehouse, "leader_epochs")) == 5
+
+
+@pytest.mark.parametrize("commits", [1, 2, 4])
+def test_a_table_that_was_deleted_is_not_there_and_one_made_in_its_place_is(warehouse, commits):
+    for _ in range(2):
+        warehouse.append("leader_epochs", epochs(2), IDS)
+    place = Path(warehouse.name) / "leader_epochs"
+    shutil.rmtree(place)
+    assert not warehouse.exists("leader_epochs") and stored(warehouse, "leader_epochs") == []
+    other = Warehouse(warehouse.name)
+    for _ in range(commits):
+        other.append("leader_epochs", epochs(1), IDS)
+    assert len(stored(warehouse, "leader_epochs")) == commits
+    shutil.rmtree(place)
+    warehouse.append("leader_epochs", epochs(5), IDS)
+    assert len(stored(other, "leader_epochs")) == 5

@@ -90,6 +90,9 @@ _ROWS_AT_ONCE = 1 << 12
 #: Attempts to commit rows while other writers change the table; each does so only once, when it creates it or adds columns.
 _ATTEMPTS = 5
 
+#: Inode and time of change.
+_Identity = tuple[int, int]
+
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
@@ -110,6 +113,8 @@ class StoredTables:
         self.name = location
         self._location = absolute_location(location)
         self._locate = locate
+        #: By location, with what identifies the file of its newest commit.
+        self._handles: dict[str, tuple[DeltaTable, _Identity | None]] = {}
 
     def exists(self, table: str) -> bool:
         return self._open(table) is not None
@@ -196,16 +201,36 @@ class StoredTables:
 
     def _open(self, table: str) -> DeltaTable | None:
         """The table's handle at its newest version; None if there is no such table."""
+        uri = self._uri(table)
+        handle = None if uri is None else self._newest(uri)
+        return None if handle is None else open_at_this_version(f"{self.name}/{table}", handle, columns_of(table))
+
+    def _newest(self, uri: str) -> DeltaTable | None:
+        """The handle that is kept reads later commits only; whether a local log has any shows at a hundredth of that cost."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        uri = self._uri(table)
-        if uri is None:
-            return None
+        handle, last = self._handles.get(uri, (None, None))
+        if "://" not in uri:
+            if _is_missing(f"{uri}/_delta_log"):
+                return None
+            if handle is not None and _identity(uri, handle.version()) != last:
+                # Another table has taken its place.
+                handle = None
+            if handle is not None and _identity(uri, handle.version() + 1) is None:
+                return handle
         try:
-            return open_at_this_version(f"{self.name}/{table}", DeltaTable(uri), columns_of(table))
+            if handle is None:
+                handle = DeltaTable(uri)
+            else:
+                handle.update_incremental()
         except TableNotFoundError:
             return None
+        return self._keep(uri, handle)
+
+    def _keep(self, uri: str, handle: DeltaTable) -> DeltaTable:
+        self._handles[uri] = handle, None if "://" in uri else _identity(uri, handle.version())
+        return handle
 
     def _uri(self, table: str, make: bool = False) -> str | None:
         if self._locate is not None:
@@ -360,15 +385,19 @@ class Warehouse(StoredTables):
         """The table's handle; the table is created if it does not exist."""
         from deltalake import DeltaTable
 
-        return self._open(table) or DeltaTable.create(
-            self._made(table),
-            arrow_schema(columns_of(table)),
-            mode="ignore",
-            partition_by=key_of(table),
-            configuration=self._periods,
-            description=DESCRIPTION,
-            commit_properties=self._properties_of_commit(),
-        )
+        if (handle := self._open(table)) is None:
+            uri = self._made(table)
+            made = DeltaTable.create(
+                uri,
+                arrow_schema(columns_of(table)),
+                mode="ignore",
+                partition_by=key_of(table),
+                configuration=self._periods,
+                description=DESCRIPTION,
+                commit_properties=self._properties_of_commit(),
+            )
+            handle = self._keep(uri, made)
+        return handle
 
     def _made(self, table: str) -> str:
         """Path or URI of the table's directory, which is created."""
@@ -384,6 +413,24 @@ class Warehouse(StoredTables):
 
         run = {"tool": f"replica-audit {__version__}", **self._commit}
         return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
+
+
+def _is_missing(path: str) -> bool:
+    """False where that cannot be seen: opening it says why."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
+
+
+def _identity(uri: str, version: int) -> _Identity | None:
+    """Of the file of a local table's commit; None if it cannot be looked at."""
+    try:
+        state = os.stat(f"{uri}/_delta_log/{version:020}.json")
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns
 
 
 def _listed(value: str | Sequence[str | None] | None) -> list[str | None]:

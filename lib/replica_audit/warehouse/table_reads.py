@@ -186,17 +186,21 @@ def _selected(
     wanted: Mapping[str, Sequence[str | None]],
 ) -> pa.Table:
     # An update by deltalake writes string views, which few functions accept.
-    texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
-    found = found.cast(pa.schema(texts))
+    if any(pa.types.is_string_view(one) for one in found.schema.types):
+        texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
+        found = found.cast(pa.schema(texts))
+    names = found.schema.names
     for name, values in wanted.items():
-        if name in found.schema.names:
+        if name in names:
             found = found.filter(pc.is_in(found[name], values_to_arrow(values, pa.string())))
         elif name not in partition and None not in values:
             found = found.slice(0, 0)
     columns = []
     for column in schema:
-        if column.name in found.schema.names:
-            columns.append(found[column.name].cast(column.type))
+        if column.name in names:
+            held = found[column.name]
+            # A cast takes as long where there is nothing to do.
+            columns.append(held if held.type.equals(column.type) else held.cast(column.type))
         else:
             columns.append(pa.repeat(value_to_arrow(partition.get(column.name), column.type), found.num_rows))
     return pa.table(columns, schema=schema)
