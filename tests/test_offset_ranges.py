@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica_audit.model import OffsetRange, OffsetSet
@@ -14,6 +14,7 @@ def _offsets(ranges: list[OffsetRange]) -> list[int]:
     return [offset for one in ranges for offset in range(one.start_offset, one.end_offset)]
 
 
+@settings(deadline=None)
 @given(_RANGES, _RANGES)
 def test_what_ranges_share_with_a_set_and_what_they_have_beside_it(
     ranges: list[OffsetRange], taken: list[OffsetRange]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
@@ -119,6 +119,7 @@ def test_a_payload_that_cannot_be_printed_does_not_hide_what_follows():
     assert rows(log, "last_offset") == [(3,), (4,)] and "left_out" not in log.unproven
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r"), max_size=40), min_size=1, max_size=6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import metadata_log as write
 
@@ -109,6 +109,7 @@ def test_bytes_that_are_no_message_are_told_with_their_place(value, said):
         parse_message(value)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_message_or_an_error(value):
     try:
@@ -117,6 +118,7 @@ def test_any_bytes_are_a_message_or_an_error(value):
         assert "expected" in str(error)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_an_unsigned_varint_is_read_as_it_was_written(number):
     reader = FieldReader(write.uvarint(number))
