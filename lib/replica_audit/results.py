@@ -6,10 +6,11 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
+from replica_audit.cached_property import cached_property
 from replica_audit.config import SETTINGS
 from replica_audit.literals import UP_KINDS, CaptureKind, LeadershipSource, Occasion, Verdict
 from replica_audit.model import TopicPartition

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
@@ -19,6 +18,7 @@ from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import led_with_another_log
+from replica_audit.cached_property import cached_property
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import keeps_committed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.candidates import Candidates
@@ -22,6 +21,7 @@ from replica_audit.auditing.compare.wanted_chunks import (
 from replica_audit.auditing.replicas.cleaner import with_cleaning
 from replica_audit.auditing.replicas.reference import Reference, choose_reference, known_epoch
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
+from replica_audit.cached_property import cached_property
 from replica_audit.segments.open_transactions import open_at_end
 
 if TYPE_CHECKING:

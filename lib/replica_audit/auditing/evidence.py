@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 from replica_audit.auditing.compare.remote_contents import StoredContent
@@ -13,6 +12,7 @@ from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
 from replica_audit.auditing.replicas.replica_facts import CopyKey, is_left_by_stop
+from replica_audit.cached_property import cached_property
 from replica_audit.config import Settings, given_words
 from replica_audit.errors import UsageError
 from replica_audit.model import (

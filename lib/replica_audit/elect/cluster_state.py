@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
+from replica_audit.cached_property import cached_property
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import NextLeader, Registration, next_leader

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import permutations
 from typing import NamedTuple
 
+from replica_audit.cached_property import cached_property
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration, catch_up, elect, prefer, start_broker, stop_broker

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
+from replica_audit.cached_property import cached_property
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage, ReplicaDir, SegmentFile
 from replica_audit.quorum.answer_model import Role, Unusable

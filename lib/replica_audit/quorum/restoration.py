@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
+from replica_audit.cached_property import cached_property
 from replica_audit.model import ReplicaDir
 from replica_audit.quorum.answer_model import Lost, StrayDirectory
 from replica_audit.quorum.broken_rules import goes_on

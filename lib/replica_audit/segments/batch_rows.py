@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from functools import cached_property
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replica_audit.batch_header import CONTROL, DELETE_HORIZON, Batch
+from replica_audit.cached_property import cached_property
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
 _NO_ROWS = np.empty(0, BATCH_DTYPE)

@@ -10,13 +10,13 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from replica_audit.cached_property import cached_property
 from replica_audit.errors import FormatError
 from replica_audit.segments.record_batch import (
     CRC_FROM,

@@ -11,10 +11,10 @@ import binascii
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import BinaryIO
 
+from replica_audit.cached_property import cached_property
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, fits, is_whole, parse_json, show_value
 from replica_audit.segments.compression import GREATEST_EXPANSION, ZSTD, CodecError, ExpansionError, decompress

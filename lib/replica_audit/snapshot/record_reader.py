@@ -6,12 +6,12 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replica_audit.cached_property import cached_property
 from replica_audit.segments.frames import NotCapturedError
 from replica_audit.segments.record_batch import HEADER_BYTES, LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records

@@ -10,9 +10,10 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from replica_audit.cached_property import cached_property
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
 from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles

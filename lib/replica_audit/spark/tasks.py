@@ -9,9 +9,9 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.cached_property import cached_property
 from replica_audit.row_classes import columns, ddl
 from replica_audit.runner.executor import Result, Task, TimelineNews, TimelineWriter
 from replica_audit.runner.task_planning import cut_stretches, deal_evenly, in_rounds

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from replica_audit.auditing.compare.replays import (
     replay_one,
 )
 from replica_audit.auditing.compare.wanted_chunks import chunks_at
+from replica_audit.cached_property import cached_property
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
 from replica_audit.auditing.compare.remote_storage import latest_epochs, needed_from_store, own_ranges
+from replica_audit.cached_property import cached_property
 from replica_audit.literals import RemoteBasis, StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteListing, RemoteObject, RemoteSegment, joined
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from replica_audit.cached_property import cached_property
 from replica_audit.literals import UP_KINDS, CaptureKind
 from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.row_classes import RawRow

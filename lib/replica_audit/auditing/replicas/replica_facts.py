@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from replica_audit.batch_header import ABSENT, Batch, or_absent
+from replica_audit.cached_property import cached_property
 from replica_audit.literals import Confidence, TailKind
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
 from replica_audit.protocol.lineage import Lineage, increases
