@@ -99,9 +99,10 @@ def change(
     elr: Sequence[int] | None = None,
     last_known_elr: Sequence[int] | None = None,
     adding: Sequence[int] | None = None,
+    removing: Sequence[int] | None = None,
 ) -> bytes:
     fields: dict[int, bytes] = {}
-    for tag, value in ((0, isr), (2, replicas), (4, adding), (6, elr), (7, last_known_elr)):
+    for tag, value in ((0, isr), (2, replicas), (3, removing), (4, adding), (6, elr), (7, last_known_elr)):
         if value is not None:
             fields[tag] = ids(value)
     if leader is not None:

@@ -39,6 +39,48 @@ def test_where_nobody_leads_since_a_log_dir_is_offline_that_is_said(tmp_path: Pa
     assert message.startswith(
         "no leader, and broker 1 is not elected: its log directory with it is offline; the others"
     )
+    assert not answer.found("META-DIR-OFFLINE")
+
+
+_DIRS = [make_uuid(name) for name in ("a of 1", "b of 1", "of 2")]
+
+
+def _failed(tmp_path: Path, replicas: tuple[int, ...] = (1, 2), left: int = 1, **change: object) -> Answer:
+    """Broker 2 leads; broker 1 has the partition on its second log dir, and its first `left` are online."""
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 2, isr=(2,), directories=_DIRS[1:])]
+    begin += [write.register_broker(broker, log_dirs=_DIRS) for broker in (1, 2)]
+    changes = [write.registration_change(1, log_dirs=_DIRS[:left])]
+    changes += [write.change(TOPIC_ID, **change)] if change else []
+    return audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, metadata={100: write.history(begin, *changes)})
+
+
+_TOLD = (
+    "of broker 1 its log directory with it is offline: what is there is not brought up to date before the log directory is back in its "
+    "place, and the broker is started again"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        ({}, ""),
+        ({"adding": (1,)}, "; until then the reassignment that adds broker 1 does not end"),
+        (
+            {"removing": (1,)},
+            "; the reassignment that removes broker 1 ends without it, and the copy there stays: -stray once the broker is started with it",
+        ),
+    ],
+    ids=["assigned", "added", "removed"],
+)
+def test_a_log_dir_that_is_offline_beside_a_leader_is_told(change: dict, more: str, tmp_path: Path) -> None:
+    """Of a replica that a reassignment adds nothing else says that it is not in sync."""
+    answer = _failed(tmp_path, **change)
+    assert answer.messages("META-DIR-OFFLINE") == [_TOLD + more]
+    assert {row["severity"] for row in answer.found("META-DIR-OFFLINE", 1)} == {"low"}
+
+
+def test_log_dirs_that_are_online_are_not_told(tmp_path: Path) -> None:
+    assert not _failed(tmp_path, left=3).found("META-DIR-OFFLINE")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ META_UNCLEAN_ELECTION = Code(
     "META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",), traits=("decided",)
 )
 META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"), traits=("own_step",))
+META_DIR_OFFLINE = Code("META-DIR-OFFLINE", ("low",))
 META_ISR_UNKNOWN = Code("META-ISR-UNKNOWN", ("info",))
 META_TOPICID_MISMATCH = Code("META-TOPICID-MISMATCH", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 META_DUP_DIR = Code("META-DUP-DIR", ("medium",))
@@ -313,6 +314,8 @@ def _leader(case: Case) -> Iterator[Finding]:
             severity="info" if case.stopped else "medium",
             evidence=[Evidence("leadership", text=name_source(reference.source))],
         )
+    else:
+        yield from _offline(case.leadership)
     if reference.isr is None:
         bound = f"only the log end of broker {reference.facts.broker_id} bounds the high watermark from above"
         if case.high_watermark.hw_upper is None:
@@ -321,6 +324,31 @@ def _leader(case: Case) -> Iterator[Finding]:
             META_ISR_UNKNOWN,
             f"{_why_unknown(case)}; {bound}",
             evidence=[Evidence("leadership", text=name_source(reference.source))],
+        )
+
+
+def _offline(leadership: Leadership | None) -> Iterator[Finding]:
+    """META-DIR-OFFLINE for each broker that has a partition with a leader on a log dir which is offline."""
+    if leadership is None or not leadership.history:
+        return
+    state = leadership.history[-1]
+    for broker in leadership.offline:
+        text = (
+            f"of broker {broker} {say_offline([broker])}: what is there is not brought up to date before the log directory is back in its "
+            "place, and the broker is started again"
+        )
+        if broker in state.adding:
+            text = f"{text}; until then the reassignment that adds broker {broker} does not end"
+        if broker in state.removing:
+            text = (
+                f"{text}; the reassignment that removes broker {broker} ends without it, and the copy there stays: -stray once the broker is "
+                "started with it"
+            )
+        yield finding(
+            META_DIR_OFFLINE,
+            text,
+            broker_id=broker,
+            evidence=[Evidence("leadership", text=name_source(leadership.source))],
         )
 
 
