@@ -777,7 +777,7 @@ def test_nodes_that_would_elect_by_the_voters_of_before_are_not_started_with_the
     elects = len(stale) > len(before) // 2
     assert found.verdict == ("choose" if elects else "agree"), found.reason
     if elects:
-        told = "elect a leader among themselves" if len(stale) > 1 else "elects itself as soon as it is started"
+        told = "may elect a leader among themselves" if len(stale) > 1 else "elects itself as soon as it is started"
         assert told in found.reason and found.choice is not None and found.choice.node_id not in stale
         put_aside = [node for step in found.steps if step.action == "empty" for node in step.controllers]
         assert put_aside == list(stale)
@@ -1271,6 +1271,21 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
     for step in only_metadata.steps:
         if step.action == "start":
             assert any("still has its partitions" in condition for condition in step.before)
+
+
+def test_a_broker_that_votes_and_has_no_partitions_here_is_named_where_no_log_has_to_be_chosen(tmp_path: Path) -> None:
+    """A majority has the metadata; the third node is in sync by it, and if it is empty may lead."""
+    state = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 102)]
+    begin = write.leader_change(0, 100, VOTERS) + write.batch(1, state)
+    held = Replica(BATCH, topic="t", topic_id=TOPIC_ID)
+    metadata = {node: log(begin, 1, log_dir=f"broker-{node}") for node in (100, 101)}
+    found = written(tmp_path / "1", metadata, {100: held, 101: held}, clean=(100, 101))
+    assert found.verdict == "agree" and not found.steps
+    assert "But node 102, a broker too, has no partitions here" in found.reason
+    every = metadata | {102: log(begin, 1, log_dir="broker-102")}
+    for number, (logs, nodes) in enumerate(((every, VOTERS), (every, ()))):
+        sound = written(tmp_path / f"sound-{number}", logs, dict.fromkeys(nodes, held), clean=nodes)
+        assert sound.verdict == "agree" and "no partitions here" not in sound.reason
 
 
 LED_BY_101 = write.leader_change(0, 100, VOTERS) + write.batch(

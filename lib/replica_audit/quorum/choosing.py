@@ -10,6 +10,7 @@ from typing import NamedTuple
 from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
+from replica_audit.quorum.lost_metadata import assigned_by
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting
@@ -22,6 +23,8 @@ _SKEW = (
 
 _MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
 
+#: Why a voter that lost its partitions is not started as a broker at once (D7).
+EMPTY_LEADS = "where an empty replica leads, the others cut theirs to nothing"
 #: Topics and partitions named in a sentence before the rest is counted.
 _NAMED_TOPICS = 4
 #: Longest time that copying all nodes one after the other may take.
@@ -59,7 +62,7 @@ def choose(held: HeldMetadata) -> Chosen:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
         states = (_ran_ahead_text(held), _stuck_text(held), _misled_text(held))
-        found = (unread, hidden, foreign_text(held), *states, _stray_text(held))
+        found = (unread, hidden, foreign_text(held), *states, _stray_text(held), _bare_text(held))
         doubts = [one for one in found if one]
         return replace(chosen, reason=f"{chosen.reason}. But {_sentences(doubts)}") if doubts else chosen
     if unread:
@@ -274,7 +277,7 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
         elif len(lacking) == 1:
             danger = "By its own log, from before others were added, it is the only voter, and elects itself as soon as it is started"
         else:
-            danger = "By their own logs, from before the voters changed, they are a majority, and elect a leader among themselves"
+            danger = "By their own logs, from before the voters changed, they are a majority, and may elect a leader among themselves"
         text = (
             f"{capitalise(name_nodes(copy.node_id for copy in lacking))} {verb(len(lacking), 'lacks', 'lack')} what was committed: "
             f"{stale.applied.proof}. {danger}"
@@ -402,6 +405,22 @@ def _stray_text(held: HeldMetadata) -> str:
         f"{nodes} {'has' if len({one.broker_id for one in lost}) == 1 else 'have'} set {count(len(lost), 'directory', 'directories')} of "
         f"{listed(named)} aside as -stray, which no log here knows: {gone}the voters forgot it, and an older disk of a controller or a "
         "broker may still know. Delete no such directory before that is clear"
+    )
+
+
+def _bare_text(held: HeldMetadata) -> str:
+    """Voters that are brokers too and have no partition here, though others have (D7); empty without such."""
+    state = held.contents(newest_copy(held.copies))
+    if isinstance(state, str) or not held.brokers:
+        return ""
+    having = {*held.brokers, *(one.broker_id for one in held.stray)}
+    nodes = {broker for broker, _, _ in assigned_by(state)}.intersection(held.voters.ids) - having
+    if not nodes:
+        return ""
+    what, starts = ("a broker too, has", "it starts") if len(nodes) == 1 else ("brokers too, have", "they start")
+    return (
+        f"{name_nodes(nodes)}, {what} no partitions here, and {EMPTY_LEADS}. If these are lost, follow what elect says of this snapshot "
+        f"before {starts}"
     )
 
 

@@ -18,7 +18,7 @@ from replica_audit.elect.plan_model import Prediction, Step
 from replica_audit.elect.step_list import list_names, room_for_metadata
 from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.quorum.answer_model import Lost
-from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
+from replica_audit.quorum.choosing import EMPTY_LEADS, Chosen, barred_voters, best_of
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.quorum.log_dir_commands import (
     CHOSEN_LOG,
@@ -51,7 +51,6 @@ _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says 
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 #: Brokers before this version delete a directory that is not assigned to them.
 _FIRST_STRAY = (3, 6, 1)
-_CUT = "where an empty replica leads, the others cut theirs to nothing"
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
@@ -149,7 +148,7 @@ def _look(to: Restoration) -> Iterator[Step]:
         yield Step(
             action="capture",
             text=f"See whether {name_nodes(nodes)} still {have} partitions, of which this snapshot has none. If {one} has lost any, start "
-            f"nothing, copy the log directories of every node into the snapshot, and run quorum again: {_CUT}",
+            f"nothing, copy the log directories of every node into the snapshot, and run quorum again: {EMPTY_LEADS}",
             brokers=tuple(nodes),
         )
 
@@ -578,8 +577,8 @@ class _Plan:
 
     def _why_controller(self, node: int) -> str:
         if number := self._to.in_sync(node):
-            return f"the chosen log has it in the ISR of {count(number, 'partition')}, and {_CUT}"
-        return f"an unclean election may choose it, though the chosen log has it in no ISR, and {_CUT}"
+            return f"the chosen log has it in the ISR of {count(number, 'partition')}, and {EMPTY_LEADS}"
+        return f"an unclean election may choose it, though the chosen log has it in no ISR, and {EMPTY_LEADS}"
 
     def _room(self, nodes: Sequence[int]) -> Iterator[str]:
         """A condition for those of `nodes` that start with what was committed."""
