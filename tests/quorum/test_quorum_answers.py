@@ -748,6 +748,17 @@ def test_a_broker_of_which_only_partitions_were_copied_is_asked_for_its_metadata
     assert [step.brokers for step in found.steps if step.action == "start" and step.brokers] == [(1,), (2,)]
 
 
+@pytest.mark.parametrize(("state", "is_told"), [(1, True), (2, False), (3, False)])
+def test_zookeeper_is_compared_first_while_controllers_write_to_it(state: int, is_told: bool, tmp_path: Path) -> None:
+    """A controller that leads with an older log deletes from ZooKeeper topics that it does not know (KRaftMigrationZkWriter)."""
+    stale = BEGIN + write.batch(3, [write.zk_migration(2)]) + write.batch(4, [write.zk_migration(state)])
+    found = written(tmp_path / "lost", {102: stale})
+    first = found.steps[0]
+    assert found.verdict == "choose"
+    assert (first.action == "check" and first.text.startswith("Copy what ZooKeeper has")) is is_told
+    assert not written(tmp_path / "sound", dict.fromkeys(VOTERS, stale)).steps
+
+
 def changed(
     path: Path, before: Mapping[int, str], now: Mapping[int, str], stale: Sequence[int], **options: object
 ) -> QuorumAnswer:

@@ -141,6 +141,11 @@ def feature(name: str, level: int) -> bytes:
     return message(12, 0, string(name) + struct.pack(">h", level) + tags())
 
 
+def zk_migration(state: int) -> bytes:
+    """1 while controllers write to ZooKeeper too (MIGRATION, since 3.5), 2 before, 3 after."""
+    return message(21, 0, struct.pack(">b", state) + tags())
+
+
 def no_op() -> bytes:
     """The record that the controller writes every 500 ms (KIP-835)."""
     return message(20, 0, tags())

@@ -410,11 +410,10 @@ def _stray_text(held: HeldMetadata) -> str:
 
 def _bare_text(held: HeldMetadata) -> str:
     """Voters that are brokers too and have no partition here, though others have (D7); empty without such."""
-    state = held.contents(newest_copy(held.copies))
-    if isinstance(state, str) or not held.brokers:
+    if not held.brokers:
         return ""
     having = {*held.brokers, *(one.broker_id for one in held.stray)}
-    nodes = {broker for broker, _, _ in assigned_by(state)}.intersection(held.voters.ids) - having
+    nodes = {broker for broker, _, _ in assigned_by(held.newest_state)}.intersection(held.voters.ids) - having
     if not nodes:
         return ""
     what, starts = ("a broker too, has", "it starts") if len(nodes) == 1 else ("brokers too, have", "they start")

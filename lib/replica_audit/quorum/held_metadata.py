@@ -26,7 +26,7 @@ from replica_audit.snapshot.metadata.compared_copies import (
 )
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_moments
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, seen_epoch
-from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.kraft_records import DUAL_WRITE, ZK_MIGRATION, Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.proven_end import Proven
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
@@ -197,10 +197,20 @@ class HeldMetadata:
         return tuple(sorted({one.broker_id for one in self.inventory.replicas}))
 
     @cached_property
-    def registered(self) -> frozenset[int]:
-        """Brokers by the newest copy; none if its state is unknown."""
+    def newest_state(self) -> ClusterContents:
+        """The state after the newest copy; empty if unknown."""
         state = self.contents(newest_copy(self.copies))
-        return frozenset() if isinstance(state, str) else frozenset(state.log_dirs)
+        return NOTHING if isinstance(state, str) else state
+
+    @property
+    def registered(self) -> frozenset[int]:
+        """Brokers by the newest copy."""
+        return frozenset(self.newest_state.log_dirs)
+
+    @property
+    def writes_to_zookeeper(self) -> bool:
+        """True if by the newest copy the cluster is on its way from ZooKeeper, and controllers write there what their log says."""
+        return self.newest_state.of_kind(ZK_MIGRATION).get("") == DUAL_WRITE
 
     def role(self, copy: MetadataCopy) -> Role:
         """Role of the node that a copy belongs to."""

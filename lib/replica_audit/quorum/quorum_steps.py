@@ -52,6 +52,12 @@ _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the o
 #: Brokers before this version delete a directory that is not assigned to them.
 _FIRST_STRAY = (3, 6, 1)
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
+_ZOOKEEPER = (
+    "Copy what ZooKeeper has, and compare its topics and partitions with those of the log that is put into force: this cluster is on its "
+    "way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes every topic that "
+    "its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's documentation of the "
+    "migration says, and migrate again"
+)
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
     "records are of a later Kafka, run quorum of a version of replica-audit that knows them"
@@ -155,6 +161,8 @@ def _look(to: Restoration) -> Iterator[Step]:
 
 def _keep(held: HeldMetadata) -> Iterator[Step]:
     """Steps that capture disks missing from the snapshot, then copy all that are there."""
+    if held.writes_to_zookeeper:
+        yield Step(action="check", text=_ZOOKEEPER)
     # Archives of elect's plan, which may be made in the same directory, have other names.
     copies = Copies("metadata")
     here = {one.node_id for one in held.compared.copies}

@@ -320,17 +320,19 @@ def parse_snapshot_time(value: bytes) -> int:
 
 
 ACL, SCRAM, QUOTA, PRODUCER_IDS, TOKEN = "acl", "scram", "quota", "producer_ids", "delegation_token"
+#: `ZkMigrationState`; 1 since 3.5 while controllers write to ZooKeeper too (MIGRATION).
+ZK_MIGRATION, DUAL_WRITE = "zk_migration", "1"
 
 
 class KeyedRecord(NamedTuple):
     """An item that a record sets, or removes if `content` is None."""
 
     kind: str
-    """acl, scram, quota, producer_ids or delegation_token."""
+    """acl, scram, quota, producer_ids, delegation_token or zk_migration."""
     key: str
     """Identifies it among its kind; a digest, since user names are private."""
     content: str | None
-    """A digest that changes with the content; for producer_ids the first free id."""
+    """A digest that changes with the content; for producer_ids the first free id, for zk_migration the state."""
 
 
 def parse_any(value: bytes) -> Message | KeyedRecord | None:
@@ -391,6 +393,7 @@ _KEYED: dict[int, Callable[[FieldReader, str], KeyedRecord]] = {
     15: _producer_ids,
     18: lambda reader, content: KeyedRecord(ACL, reader.uuid(), content),  # AccessControlEntryRecord
     19: lambda reader, _: KeyedRecord(ACL, reader.uuid(), None),  # RemoveAccessControlEntryRecord
+    21: lambda reader, _: KeyedRecord(ZK_MIGRATION, "", str(reader.int8())),  # ZkMigrationStateRecord
     22: lambda reader, _: KeyedRecord(SCRAM, _user(reader), None),  # RemoveUserScramCredentialRecord
     26: lambda reader, _: KeyedRecord(TOKEN, _of(reader.string()), None),  # RemoveDelegationTokenRecord
 }
