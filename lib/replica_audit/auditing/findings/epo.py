@@ -143,45 +143,11 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if not facts.has_epochs:
         return
     written = facts.found_lineage or Lineage()
-    cut_from_start = _cut_from_start(facts, written)
-    needed = set(facts.needed_lineage)
-    # Of epochs that it need not have, the file may have nothing, but no others.
-    wrong = [
-        (epoch, start)
-        for epoch, start in sorted({*facts.lineage, *needed})
-        if (said := written.epoch_for_offset(start)) != epoch
-        and (said is not None or (epoch, start) in needed)
-        and not (cut_from_start is not None and start < cut_from_start)
-    ]
-    own_starts = {start for _, start in facts.lineage}
-    claimed = [
-        (epoch, start)
-        for epoch, start in written
-        if start < facts.log_end_offset
-        # At the start of an epoch of the batches, the epoch is the same or in `wrong`: a leader that wrote nothing was replaced there.
-        and start not in own_starts
-        # Recovery took this entry from a changed batch: that is LOG-CRC-BLIND.
-        and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
-        and facts.lineage.epoch_for_offset(start) not in (None, epoch)
-        # Batches without an epoch do not contradict the entry of a leader that appended nothing else.
-        and not facts.is_epochless(start)
-        and not any(
-            gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing)
-        )
-    ]
+    wrong = _not_given(facts, written)
+    claimed = _not_had(facts, written)
     if not wrong and not claimed:
         return
-    later = None if case.evidence.was_at_rest else later_entry(facts, case.replicas)
-    excuse: str | None = None
-    if later is not None:
-        excuse = (
-            f"the file was copied after the log had been cut: it has epoch {later.leader_epoch} from {later.start_offset} on, as the log "
-            f"of broker {later.broker_id} has"
-        )
-    elif claimed and _are_of_later_leaders(case, facts, claimed):
-        excuse = f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
-    elif not claimed:
-        excuse = _excuse(case, facts, written, wrong)
+    excuse = _why_copied_apart(case, facts, written, wrong, claimed)
     if wrong:
         text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
     else:
@@ -208,6 +174,59 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         else facts.directory.clean_shutdown is True
     )
     yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
+
+
+def _not_given(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
+    """Epochs of batches, with their starts, that the file does not give for those offsets."""
+    cut_from_start = _cut_from_start(facts, written)
+    needed = set(facts.needed_lineage)
+    # Of epochs that it need not have, the file may have nothing, but no others.
+    return [
+        (epoch, start)
+        for epoch, start in sorted({*facts.lineage, *needed})
+        if (said := written.epoch_for_offset(start)) != epoch
+        and (said is not None or (epoch, start) in needed)
+        and not (cut_from_start is not None and start < cut_from_start)
+    ]
+
+
+def _not_had(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
+    """Entries of the file for offsets at which the batches are of another epoch."""
+    own_starts = {start for _, start in facts.lineage}
+    return [
+        (epoch, start)
+        for epoch, start in written
+        if start < facts.log_end_offset
+        # At the start of an epoch of the batches, the epoch is the same or in `_not_given`: a leader that wrote nothing was replaced there.
+        and start not in own_starts
+        # Recovery took this entry from a changed batch: that is LOG-CRC-BLIND.
+        and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
+        and facts.lineage.epoch_for_offset(start) not in (None, epoch)
+        # Batches without an epoch do not contradict the entry of a leader that appended nothing else.
+        and not facts.is_epochless(start)
+        and not any(
+            gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing)
+        )
+    ]
+
+
+def _why_copied_apart(
+    case: Case,
+    facts: ReplicaFacts,
+    written: Lineage,
+    wrong: Sequence[tuple[int, int]],
+    claimed: Sequence[tuple[int, int]],
+) -> str | None:
+    """Clause on why file and segments are copies of different moments; None if nothing shows it."""
+    later = None if case.evidence.was_at_rest else later_entry(facts, case.replicas)
+    if later is not None:
+        return (
+            f"the file was copied after the log had been cut: it has epoch {later.leader_epoch} from {later.start_offset} on, as the log "
+            f"of broker {later.broker_id} has"
+        )
+    if claimed and _are_of_later_leaders(case, facts, claimed):
+        return f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
+    return None if claimed else _excuse(case, facts, written, wrong)
 
 
 #: Epochs of one election: where a leader fails, it takes one to have none, and one to have the next.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.later_files import LaterEntry, later_entry
 from replica_audit.literals import LeadershipSource
@@ -159,26 +159,16 @@ def choose_reference(
     if epoch is None:
         epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
-    is_older = bool(led) and _predates(facts, given.leader_epoch, given, replicas)
-    alone_in = _epoch_alone(facts, given) if last is None else None
-    term = alone_in
+    term = _epoch_alone(facts, given) if last is None else None
     if led:
         term = given.leader_epoch
     elif stopped and last is not None:
         term = last.leader_epoch
-    # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
-    had_led = any(
-        is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
-    )
-    cut_at = None if at_rest or had_led else later_entry(facts, replicas)
-    is_older |= _led_before_it_went(facts, last, given, replicas)
-    is_older |= not facts.is_at_rest and _predates(facts, alone_in, given, replicas)
-    predates = not (at_rest or had_led) and (is_older or cut_at is not None)
-    is_replaced = predates and (cut_at is not None or _may_have_followed(facts, given.committed))
+    age = _age(facts, term, given, last, replicas, is_led=bool(led), at_rest=at_rest, is_later=is_later)
     led_in = None
-    if leader_id == facts.broker_id and not predates:
+    if leader_id == facts.broker_id and not age.predates:
         led_in = epoch
-    elif is_replaced or not predates:
+    elif age.is_replaced or not age.predates:
         led_in = _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
@@ -188,13 +178,49 @@ def choose_reference(
         source=given.source,
         isr=None if given.isr is None else tuple(sorted(given.isr)),
         elr=tuple(sorted(given.elr)),
-        predates=predates,
-        later=cut_at,
-        is_replaced=is_replaced,
+        predates=age.predates,
+        later=age.later,
+        is_replaced=age.is_replaced,
         outdated=outdated,
         history=given.committed,
         fenced_since=given.fenced_since,
     )
+
+
+class _Age(NamedTuple):
+    """How the copy of a reference lies in time to its leadership; fields as of `Reference`."""
+
+    predates: bool = False
+    later: LaterEntry | None = None
+    is_replaced: bool = False
+
+
+def _age(
+    facts: ReplicaFacts,
+    term: int | None,
+    given: Leadership,
+    last: PartitionState | None,
+    replicas: Sequence[ReplicaFacts],
+    *,
+    is_led: bool,
+    at_rest: bool,
+    is_later: Callable[[ReplicaFacts, ReplicaFacts], bool],
+) -> _Age:
+    """The age of the reference's copy; `term` is the epoch in which it leads, or led last, and `last` the state in which somebody did."""
+    # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
+    had_led = any(
+        is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
+    )
+    if at_rest or had_led:
+        return _Age()
+    cut_at = later_entry(facts, replicas)
+    may_predate = is_led or (last is None and not facts.is_at_rest)
+    is_older = (may_predate and _predates(facts, term, given, replicas)) or _led_before_it_went(
+        facts, last, given, replicas
+    )
+    if cut_at is None and not is_older:
+        return _Age()
+    return _Age(True, cut_at, cut_at is not None or _may_have_followed(facts, given.committed))
 
 
 def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
