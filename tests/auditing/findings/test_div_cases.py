@@ -12,7 +12,7 @@ from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Dif
 from replica_audit.auditing.compare.compacted import Compaction, KeyState
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
-from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.finding import COPIED_BEFORE, Finding
 from replica_audit.auditing.findings import div
 from replica_audit.auditing.replicas.replica_facts import Cleaning
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches
@@ -137,6 +137,46 @@ def test_a_run_says_whether_it_is_cut(cut, fate):
     item = told_of(divergent(survives=cut > 30), cut)
     assert item.message.endswith(f"; the fetch protocol {fate}")
     assert texts(item, "replay") == [f"truncate to {cut}: the epochs agree up to there"]
+
+
+BEFORE = {"predates": True, "is_replaced": True}
+
+
+@pytest.mark.parametrize(
+    ("start", "cut", "changes", "fate"),
+    [
+        (40, 30, {}, "they are deleted as broker 2 takes over that beginning"),
+        (0, 30, {}, "the fetch protocol cuts the log at 30"),
+        (
+            0,
+            30,
+            BEFORE,
+            f"the fetch protocol cuts the log at 30, unless broker 1 has them by now: its log {COPIED_BEFORE}",
+        ),
+        (
+            0,
+            40,
+            {"quiesced": True},
+            "whether this stays depends on who leads: what says that broker 1 does may be older than the logs",
+        ),
+        (0, 40, {}, "whether this stays depends on what broker 1 has there by now: its copy may be an older one"),
+    ],
+)
+def test_what_becomes_of_a_run_depends_on_what_is_known_of_the_leader(
+    start: int, cut: int, changes: dict[str, Any], fate: str
+) -> None:
+    leader = replace(log(1, *LINEAGE), log_start_offset=start)
+    one = divergent(leader=None if start else 2)
+    (item,) = div.judge(case(leader, compared(log(2, *LINEAGE), one, cut=cut), **changes))
+    assert item.message.endswith(f"; {fate}"), item.message
+
+
+def test_a_run_inside_a_batch_that_goes_whole_leaves_a_hole() -> None:
+    spanning = ALIKE._replace(own=Batches.of((batch(30, 39),)))
+    (item,) = div.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), divergent(), cut=33, alignment=spanning)))
+    assert item.message.endswith(
+        "; the fetch protocol cuts the log at 33, inside a batch that goes whole: a hole stays"
+    )
 
 
 @pytest.mark.parametrize(
