@@ -24,7 +24,7 @@ _COMMANDS = 12
 _WANTED = "expected directories such as broker-1/orders-0 below it, with meta.properties beside them"
 
 
-def explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -> str:
+def _explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -> str:
     """Reason why `inventory` has no partition, with advice, as one sentence."""
     if any(parse_file_name(entry.path).kind == "log" for entry in snapshot.list_directory("") if not entry.is_dir):
         return _one_partition(uri, snapshot)
@@ -66,7 +66,7 @@ def _one_partition(uri: str, snapshot: Snapshot) -> str:
     return f"{uri} is the directory of one partition: {advice}"
 
 
-def snapshots_below(inventory: Inventory) -> list[str]:
+def _snapshots_below(inventory: Inventory) -> list[str]:
     """Names of the snapshots in a directory with captures of one cluster at different times, or of several clusters.
 
     Empty if the directory is itself a snapshot, e.g. one with a directory for each disk or rack.
@@ -148,8 +148,8 @@ def _open_with_leadership(
         known = ", ".join(inventory.topics[:10]) or "none"
         raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
     if not named:
-        raise InputError(explain_nothing_found(uri, snapshot, inventory))
-    if several := snapshots_below(inventory):
+        raise InputError(_explain_nothing_found(uri, snapshot, inventory))
+    if several := _snapshots_below(inventory):
         raise UsageError(_one_of_several(uri, several))
     if leadership is None:
         return snapshot, inventory
