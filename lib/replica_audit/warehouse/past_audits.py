@@ -18,7 +18,7 @@ from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, E
 from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
-from replica_audit.literals import CALM, COMPARED, VERDICTS, LeadershipSource, Role, Severity, Status, Verdict
+from replica_audit.literals import CALM, COMPARED, VERDICTS, Role, Severity, Status, Verdict
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import matches
 from replica_audit.protocol.lineage import Lineage
@@ -265,16 +265,14 @@ _PROOFS = ("high_watermarks", "replicas")
 class _Mark(NamedTuple):
     topic: str
     partition: int
-    leader_id: int | None
     reference_id: int
     leader_epoch: int | None
-    leadership_source: LeadershipSource
     proven_lower: int
 
-    @property
-    def had_leader(self) -> bool:
-        """True if the log compared with was the leader's, or nothing said whose that is."""
-        return self.leader_id == self.reference_id or self.leadership_source == "inferred"
+
+#: True for each mark of which the log compared with was the leader's, or nothing said whose that is; else false or null.
+_had_leader = _either(_are_equal("leader_id", "reference_id"), _is_one_of("leadership_source", ("inferred",)))
+_OF_LEADER = ("leader_id", "reference_id", "leadership_source")
 
 
 class _Copy(NamedTuple):
@@ -302,15 +300,13 @@ class _AuditedMarks(NamedTuple):
         return self._replace(marks=self.marks.among(wanted), replicas=self.replicas.among(wanted))
 
     def keys(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """All partitions with marks, and those whose marks had their leader (`_Mark.had_leader`), in the form of `place_keys`."""
-        columns = (*PLACE_COLUMNS, "leader_id", "reference_id", "leadership_source")
-        had_leader = _either(_are_equal("leader_id", "reference_id"), _is_one_of("leadership_source", ("inferred",)))
+        """All partitions with marks, and those whose marks had their leader (`_had_leader`), in the form of `place_keys`."""
         found: list[pa.Array] = []
         led: list[pa.Array] = []
-        for _, rows in self.marks.read(schema_of(self.marks.table, columns)):
+        for _, rows in self.marks.read(schema_of(self.marks.table, (*PLACE_COLUMNS, *_OF_LEADER))):
             keys = place_keys(rows)
             found += keys.chunks
-            led += keys.filter(had_leader(rows)).chunks
+            led += keys.filter(_had_leader(rows)).chunks
         return pa.chunked_array(found, pa.string()), pa.chunked_array(led, pa.string())
 
     def read(self, wanted: WantedPlaces) -> Iterator[tuple[_Mark, CommittedLog | None, bool]]:
@@ -320,11 +316,13 @@ class _AuditedMarks(NamedTuple):
         for copy in self.replicas.read_rows(_Copy, wanted):
             if copy.role in COMPARED:
                 copies[place_of(copy)].append(copy)
-        for mark in self.marks.read_rows(_Mark, wanted):
-            here = copies[place_of(mark)]
-            # Where an epoch begins in a compacted log has moved with each cleaning.
-            compacted = any(one.compacted for one in here)
-            yield mark, None if compacted else self._log(mark, here), compacted or mark.had_leader
+        columns = dict.fromkeys((*column_names(_Mark), *_OF_LEADER))
+        for _, rows in self.marks.read(schema_of(self.marks.table, [*columns]), wanted):
+            for mark, had_leader in zip(arrow_to_rows(rows, _Mark), _had_leader(rows).to_pylist(), strict=True):
+                here = copies[place_of(mark)]
+                # Where an epoch begins in a compacted log has moved with each cleaning.
+                compacted = any(one.compacted for one in here)
+                yield mark, None if compacted else self._log(mark, here), compacted or bool(had_leader)
 
     def _log(self, mark: _Mark, here: Sequence[_Copy]) -> CommittedLog | None:
         end = mark.proven_lower
