@@ -273,13 +273,6 @@ def present_state(
     version = parse_kafka_version(results.options.get("kafka_version"))
     mode = _mode({row.source for row in newest.values()}, version)
     has_elr = _has_elr(results, mode, version)
-    partitions: dict[TopicPartition, Registration] = {}
-    # Of equal ones one is held.
-    known: dict[Registration, Registration] = {}
-    said = {}
-    own = {}
-    # Its row is the last one, which may be uncommitted.
-    offline = {place: tuple(state.offline) for place, state in results.states() if state.offline}
     doubted = _found(results, "quorum")
     overtaken = {place for place, _ in with_places(doubted)}
     # The ISR comes from a source that the audit does not believe, since the logs are newer.
@@ -289,14 +282,13 @@ def present_state(
         if state.isr is not None and place in leaders and leaders[place].isr is None
     }
     accused = [row.broker_id for row in doubted if row.topic is None]
-    for place, state in newest.items():
-        if state.isr is None or not state.replicas or (place in overtaken and not accused):
-            continue
-        value = state.configs.get(UNCLEAN)
-        said[place] = None if value is None else value == "true"
-        own[place[0]] = _is_own_unclean(state)
-        registration = _registration(state, leaders.get(place), has_elr=bool(has_elr), offline=offline.get(place, ()))
-        partitions[place] = known.setdefault(registration, registration)
+    registrable = {
+        place: state
+        for place, state in newest.items()
+        if state.isr is not None and state.replicas and (accused or place not in overtaken)
+    }
+    partitions = _registrations(results, registrable, has_elr=bool(has_elr))
+    unclean = {place: state.configs.get(UNCLEAN) for place, state in registrable.items()}
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     brokers |= {
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
@@ -322,8 +314,8 @@ def present_state(
     }
     return PresentState(
         partitions=partitions,
-        unclean_said=said,
-        own_unclean=own,
+        unclean_said={place: None if value is None else value == "true" for place, value in unclean.items()},
+        own_unclean={place.topic: _is_own_unclean(state) for place, state in registrable.items()},
         up=frozenset(is_up),
         clean=frozenset(stopped_cleanly) - is_up - failed,
         unknown=frozenset(brokers & silent),
@@ -341,6 +333,21 @@ def present_state(
         controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
     )
+
+
+def _registrations(
+    results: Results, states: Mapping[TopicPartition, KnownState], *, has_elr: bool
+) -> dict[TopicPartition, Registration]:
+    """Partitions as registered with the controller; of equal registrations one is held."""
+    known: dict[Registration, Registration] = {}
+    # Its row is the last one, which may be uncommitted.
+    offline = {place: tuple(state.offline) for place, state in results.states() if state.offline}
+    found = {}
+    for place, state in states.items():
+        leader = results.partition_of.get(place)
+        registration = _registration(state, leader, has_elr=has_elr, offline=offline.get(place, ()))
+        found[place] = known.setdefault(registration, registration)
+    return found
 
 
 def _is_own_unclean(state: KnownState) -> bool | None:
