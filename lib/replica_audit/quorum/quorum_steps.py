@@ -56,7 +56,8 @@ _ZOOKEEPER = (
     "Copy what ZooKeeper has, and compare its topics and partitions with those of the log that is put into force: this cluster is on its "
     "way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes every topic that "
     "its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's documentation of the "
-    "migration says, and migrate again"
+    "migration says, and migrate again. Otherwise the quorum's next epoch has to be above kraft_controller_epoch of /migration there, or "
+    "no controller registers with it: a greater leaderEpoch in the quorum-state of voters raises it"
 )
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
