@@ -425,7 +425,7 @@ def _is_missing(path: str) -> bool:
 
 
 def _identity(uri: str, version: int) -> _Identity | None:
-    """Of the file of a local table's commit; None if it cannot be looked at."""
+    """Identity of the file of a local table's commit; None if it cannot be looked at."""
     try:
         state = os.stat(f"{uri}/_delta_log/{version:020}.json")
     except OSError:

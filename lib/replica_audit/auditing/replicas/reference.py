@@ -188,7 +188,7 @@ def choose_reference(
 
 
 class _Age(NamedTuple):
-    """How the copy of a reference lies in time to its leadership; fields as of `Reference`."""
+    """Place in time of a reference's copy against its leadership; fields as of `Reference`."""
 
     predates: bool = False
     later: LaterEntry | None = None
