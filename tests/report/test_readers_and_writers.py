@@ -145,3 +145,10 @@ def test_nothing_is_said_where_nobody_is_hit(tmp_path: Path) -> None:
     text = markdown(found)
     assert "Consumer groups" not in text and "Who wrote" not in text
     assert not {"group_offsets", "lost_producers"} & next(build_pieces(found, found.partitions))["tables"].keys()
+
+
+def test_a_choice_that_hits_a_share_group_does_not_hit_a_consumer_group_of_its_name(audited: Results) -> None:
+    (sound,) = [one for one in audited.group_offsets if one.partition == 0 and one.group == "sound"]
+    rows = [sound._replace(kind=kind) for kind in ("consumer", "share")]
+    shown = hit_groups_of(rows, {1: {("sound", "share")}})
+    assert [(one.offset.kind, one.hit_by) for one in shown] == [("share", [1])]

@@ -281,9 +281,9 @@ def _tell_run(row: DivergenceRow, finding: FindingRow) -> Sentence:
 def _fate(row: DivergenceRow) -> str:
     """Clause on whether the records were committed."""
     if not row.committed:
-        return "nothing proves that they were committed"
+        return f"nothing proves that {verb(row.record_count, 'it was', 'they were')} committed"
     number = row.committed_records
-    said = "they were committed"
+    said = f"{verb(row.record_count, 'it was', 'they were')} committed"
     if number is not None and number != row.record_count:
         said = f"{number} of them {verb(number, 'was', 'were')} committed"
     return f"{said}: {row.committed_evidence}" if row.committed_evidence else said

@@ -15,8 +15,8 @@ from replica_audit.results import Results
 from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, render_time
 
-#: Groups affected by the election of each candidate, by partition.
-Hits = Mapping[TopicPartition, Mapping[int, Collection[str]]]
+#: Groups, (name, kind), affected by the election of each candidate, by partition.
+Hits = Mapping[TopicPartition, Mapping[int, Collection[tuple[str, str]]]]
 
 #: Effects shown, worst first.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
@@ -40,9 +40,11 @@ class HitGroup(NamedTuple):
     """Candidates whose election affects it."""
 
 
-def hit_groups_of(rows: Sequence[GroupOffsetRow], hits: Mapping[int, Collection[str]]) -> list[HitGroup]:
+def hit_groups_of(rows: Sequence[GroupOffsetRow], hits: Mapping[int, Collection[tuple[str, str]]]) -> list[HitGroup]:
     """Groups of one partition that are affected now or by a choice of leader, worst first."""
-    told = [HitGroup(row, sorted(one for one, groups in hits.items() if row.group in groups)) for row in rows]
+    told = [
+        HitGroup(row, sorted(one for one, groups in hits.items() if (row.group, row.kind) in groups)) for row in rows
+    ]
     affected = [one for one in told if one.offset.effect in _EFFECTS or one.hit_by]
     rank = {effect: number for number, effect in enumerate(_EFFECTS)}
     return sorted(affected, key=lambda one: (rank.get(one.offset.effect or "", len(rank)), one.offset.group))

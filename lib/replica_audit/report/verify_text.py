@@ -23,12 +23,13 @@ from replica_audit.verify.verification import Verification
 #: Maximum number of rows of each kind; --format json has all.
 ROW_LIMIT = 60
 
-_STYLES = {
-    "correct": "good",
-    "not_yet": "medium",
-    "over_truncated": "high",
-    "under_truncated": "critical",
-    "lost_committed": "critical",
+#: Words and style of each verdict, in the order in which they are counted.
+_VERDICTS = {
+    "correct": ("correct", "good"),
+    "not_yet": ("yet to follow", "medium"),
+    "over_truncated": ("cut too far", "high"),
+    "under_truncated": ("cut too little", "critical"),
+    "lost_committed": ("lost committed records", "critical"),
 }
 _STATUS_STYLES = {"OK": "good", "CRITICAL": "critical", "UNKNOWN": "medium"}
 _HEAD = ("TOPIC", "PART", "BROKER", "END BEFORE", "KEPT TO", "EXPECTED", "END AFTER", "VERDICT")
@@ -78,10 +79,10 @@ def render_verification_status(found: Verification) -> str:
     line = f"{status}: {count(replicas, 'replica')} of {count(partitions, 'partition')}"
     if not found.failed and not found.lost:
         line += f" kept exactly what {verb(replicas, 'it', 'they')} should"
-    for verdict in _STYLES:
+    for verdict, (words, _) in _VERDICTS.items():
         number = sum(row.verdict == verdict for row in found.verifications)
         if number and verdict != "correct":
-            line += f", {number} {verdict}"
+            line += f", {number} {words}"
     if lost := found.lost_records:
         word = "committed records" if found.lost_proven == lost else "records that were or may have been committed"
         line += f"; {word} on no replica now: {lost}"
@@ -105,12 +106,14 @@ def _is_told(row: VerificationRow) -> bool:
 
 def _table(rows: Sequence[VerificationRow]) -> list[str]:
     names = ("partition", "broker_id", "end_before", "kept_to", "expected", "end_after")
-    cells = [[clean(row.topic), *(clean(getattr(row, name)) for name in names), row.verdict] for row in rows]
+    cells = [
+        [clean(row.topic), *(clean(getattr(row, name)) for name in names), _VERDICTS[row.verdict][0]] for row in rows
+    ]
     table = cut_column(drop_columns([_HEAD, *cells], _GIVE_WAY))
     lines = align_columns(table, right=range(1, len(table[0]) - 1))
     told = [paint(lines[0], "head")]
     for line, row in zip(lines[1:], rows, strict=True):
-        told.append(paint(line, _STYLES[row.verdict]))
+        told.append(paint(line, _VERDICTS[row.verdict][1]))
         told += wrap(row.reason, "    ", "    ")
     return told
 

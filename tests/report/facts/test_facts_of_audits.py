@@ -113,7 +113,7 @@ def test_a_run_has_the_finding_of_its_code_and_place() -> None:
         divergences=[run(2, 5, (3, 4)), run(7, 9, (3, 4))],
     )
     assert [one for one in told if "There is" in one] == [
-        "DIV-EPOCH. There is 1 record; nothing proves that they were committed."
+        "DIV-EPOCH. There is 1 record; nothing proves that it was committed."
     ]
 
 

@@ -262,7 +262,7 @@ def _columns(rows: Sequence[Row | _Told]) -> Mapping[str, Sequence[object]]:
     return dict(zip(first._fields, zip(*rows, strict=True), strict=True))
 
 
-def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[str, Sequence[Row | _Told]]:
+def _detail(rows: PartitionRows, hits: Mapping[int, Collection[tuple[str, str]]]) -> dict[str, Sequence[Row | _Told]]:
     """Rows of one partition by table; of some tables other columns than their own."""
     tables: dict[str, Sequence[Row | _Told]] = rows._asdict()
     groups = hit_groups_of(rows.group_offsets, hits)
