@@ -21,7 +21,7 @@ def is_open(answer: Answer) -> bool:
     undecided = found[0]["severity"] == "high"
     for row in found:
         assert ("broker 3, which leads, may have them" in row["message"]) is undecided, answer
-        assert (row["severity"], row["confidence"]) == (("high", "suspect") if undecided else ("critical", "proven"))
+        assert (row["severity"], row["confidence"]) == (("high", "suspect") if undecided else ("critical", "likely"))
     return undecided
 
 

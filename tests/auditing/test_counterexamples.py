@@ -60,7 +60,7 @@ def test_records_past_the_end_of_an_empty_leader_conflict_also_from_inside_a_bat
         isr=(3,),
     )
     assert [run[:3] for run in answer.runs(2)] == [("DIV-EPOCH", 3, 4)], answer
-    assert answer.one("HWM-LOSS", 2) == ("critical", "proven", 3, 4)
+    assert answer.one("HWM-LOSS", 2) == ("critical", "likely", 3, 4)
     assert answer.verdict == "COMMITTED_LOSS"
 
 

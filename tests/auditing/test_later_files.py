@@ -56,7 +56,7 @@ def test_a_log_that_was_copied_before_it_was_cut_proves_no_loss(tmp_path):
 )
 def test_the_files_of_a_broker_that_was_down_are_of_one_moment(tmp_path, known):
     """However it is known: by its own copy of the metadata log, or the manifest. A clean-shutdown flag beside such files is of another
-    moment."""
+    moment. By that log alone the broker may have gone down between the copies of its log and its epoch file."""
     kind = known.get("kind")
 
     def tell() -> None:
@@ -67,7 +67,7 @@ def test_the_files_of_a_broker_that_was_down_are_of_one_moment(tmp_path, known):
     brokers = {1: CUT, 2: OTHERS, 3: OTHERS}
     answer = scene(tmp_path, brokers, *TWICE_UNCLEAN, seen=known.get("seen", {}), before_audit=tell)
     assert answer.verdict == "COMMITTED_LOSS" and len(answer.found("HWM-LOSS", 2)) == 2, answer
-    assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["high"], answer
+    assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["high" if kind else "medium"], answer
 
 
 @pytest.mark.parametrize("flag", [False, True])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import pytest
-from tests.property.audits import AUDITED, _audits
+from tests.property.audits import AUDITED, SOURCES, _audits
 from tests.property.capture import to_model
-from tests.property.history import histories, narrate
+from tests.property.cluster import Cluster
+from tests.property.history import histories, narrate, play
 from tests.property.prefixes import common_prefix_end
 from tests.support.some import some
 
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
+from replica_audit.model import OffsetRange
 
 
 def test_the_true_high_watermark_is_never_outside_the_interval():
@@ -190,3 +195,32 @@ def test_a_leader_that_was_copied_before_its_followers_makes_nothing_critical():
         assert any(item.alignment.ahead for item in audit.case.comparisons), story
         skewed += 1
     assert skewed
+
+
+@pytest.mark.parametrize("seed", [60027, 60057, 60128, 60179, 60273, 60466])
+def test_a_tail_that_no_replica_has_and_the_leader_lacks_is_lost(seed: int):
+    """A broker was killed and lost its end, or was cut, and others were elected uncleanly: LATENT_CORRUPTION."""
+    cluster = play(seed, deletions=True)
+    source = (*SOURCES, "inferred")[seed % 4]
+    audit = conclude(*_planned(cluster, source))
+    (told,) = [one for one in audit.findings if one.code == "HWM-CP-ABOVE-LEO"]
+    assert audit.verdict == told.verdict == "COMMITTED_LOSS" and told.confidence == "likely", narrate(seed, cluster)
+    gone = OffsetRange(told.start_offset, told.end_offset)
+    assert any(gone.holds(batch.base_offset) for batch in cluster.lost_batches()), narrate(seed, cluster)
+
+
+def test_what_is_told_as_gone_was_committed_and_is_gone():
+    told = Counter()
+    for story, cluster, audit in _audits(count=AUDITED * 6):
+        for one in audit.findings:
+            if one.code == "HWM-CP-ABOVE-LEO":
+                gone = OffsetRange(one.start_offset, one.end_offset)
+                lost = any(gone.holds(batch.base_offset) for batch in cluster.lost_batches())
+                assert lost or one.verdict != "COMMITTED_LOSS", story
+                told[one.verdict] += 1
+    assert told["COMMITTED_LOSS"] and told["LATENT_CORRUPTION"], told
+
+
+def _planned(cluster: Cluster, source: str) -> tuple[ComparisonPlan, dict[tuple[int, str], np.ndarray]]:
+    evidence, batches = to_model(cluster, source=source, quiesced=True)
+    return ComparisonPlan(evidence), batches

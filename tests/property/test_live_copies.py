@@ -81,6 +81,7 @@ def test_a_flag_that_the_other_files_contradict_does_not_show_one_moment(seed: i
         (4245, "a checkpoint was later than its log, and the flag of its stop than both: HWM-LOSS"),
         (6031, "the same of three logs: HWM-LOSS"),
         (7704, "the leader was copied before a member of the ISR led: HWM-ABOVE-ISR-PREFIX"),
+        (60108, "an epoch file was copied while it was empty, the flag of the stop later: DIV-HIDDEN"),
     ],
 )
 def test_histories_of_stopped_brokers_that_were_once_said_to_have_lost_records(seed: int, was: str):
@@ -201,12 +202,50 @@ def test_a_checkpoint_of_what_was_deleted_since_leaves_nothing_open(seed: int):
         (366, "the same, of an epoch that is later than the log's"),
         (561, "an election had come after all other copies"),
         (1375, "the log start had moved to where the log has another epoch since"),
+        (60622, "more than one election had come between the copies of the log and the file"),
     ],
 )
 def test_an_epoch_file_that_may_be_of_another_moment_is_not_said_to_be_damaged(seed: int, why: str):
     found = _clean(seed, any_order=True)
     (told,) = [one for one in found.audit.findings if one.code == "EPO-CACHE-MISSING" and one.severity != "info"]
     assert (told.severity, told.verdict) == ("medium", "INCONCLUSIVE"), f"{why}\n{found.story}"
+
+
+def test_an_epoch_file_from_between_a_deletion_and_an_election_is_not_said_to_be_damaged():
+    """The log start had moved, so that it lacks epochs, and the log goes on in one that it does not have yet."""
+    found = copy_live(60270, any_order=True, stopped=True, unclean=False, lost_tails=False)
+    (told,) = [one for one in found.audit.findings if one.code == "EPO-CACHE-MISSING"]
+    assert (told.severity, found.audit.verdict) == ("medium", "INCONCLUSIVE"), found.story
+
+
+@pytest.mark.parametrize("seed", [60060, 61391, 62480])
+def test_a_broker_that_went_down_between_the_copies_of_its_log_and_its_epoch_file_has_no_damage(seed: int):
+    found = _clean(seed)
+    (told,) = [one for one in found.audit.findings if one.code == "EPO-CACHE-MISSING" and one.severity != "info"]
+    assert found.went_down_midway and (told.severity, told.verdict) == ("medium", "INCONCLUSIVE"), found.story
+
+
+def test_a_checkpoint_proves_a_loss_only_where_its_file_is_not_perhaps_later_than_the_log():
+    """Else it is likely, in every finding that rests on it, and each says why; the verdict stays."""
+    told = Counter()
+    for seed in range(COUNT):
+        audit = copy_live(seed, any_order=True, lost_tails=False).audit
+        ordered = {one.broker_id for one in audit.case.replicas if not one.in_any_order}
+        for one in audit.findings:
+            if one.code in ("HWM-LOSS", "TRN-BELOW-HW") and one.severity == "critical":
+                marks = {part.broker_id for part in one.evidence if part.kind == "checkpoint"}
+                assert one.confidence == ("proven" if marks & ordered else "likely"), (seed, one)
+                assert ("in which order" in one.message) == (one.confidence == "likely"), (seed, one)
+                told[one.confidence] += 1
+    assert told["proven"] and told["likely"], told
+
+
+@pytest.mark.parametrize("seed", [6457, 7222])
+def test_what_no_file_tells_from_a_loss_is_not_called_proven(seed: int):
+    """A log that was cut and fetched again between the copies of log and checkpoint (C.2)."""
+    found = copy_live(seed, any_order=True, stopped=True, unclean=False, lost_tails=False)
+    assert not found.lost and found.audit.verdict == "COMMITTED_LOSS", found.story
+    assert {one.confidence for one in found.audit.findings if one.severity == "critical"} == {"likely"}, found.story
 
 
 @pytest.mark.parametrize("seed", [31, 53, 95, 103, 178, 267, 607])

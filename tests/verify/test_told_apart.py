@@ -144,7 +144,7 @@ def test_the_command_says_it_in_text_and_json_and_by_its_status(capsys: pytest.C
     out = capsys.readouterr().out
     assert "ledger-1 [41, 58): 17 committed records of epoch 1, held by broker 0" in out
     assert out.splitlines()[-1] == (
-        "CRITICAL: 9 replicas of 3 partitions, 3 lost_committed; committed records on no replica now: 84"
+        "CRITICAL: 9 replicas of 3 partitions, 3 lost committed records; committed records on no replica now: 84"
     )
     assert main(["verify", *pair, "--topic", "ledger", "--format", "json", "--quiet"]) == 1
     answer = json.loads(capsys.readouterr().out)

@@ -226,8 +226,8 @@ class Case:
         if why := why_older(self.reference.facts, run.start_offset, run.replica_epoch):
             return why
         proof = run.proof
-        marked = next((one for one in self.replicas if proof is not None and one.broker_id == proof.broker_id), None)
-        if proof is None or marked is None or not marked.in_any_order:
+        marked = None if proof is None else self._apart(proof.broker_id)
+        if proof is None or marked is None:
             return None
         here = f"broker {marked.broker_id}"
         since = "and its high watermark may be of its log since"
@@ -254,6 +254,42 @@ class Case:
                 f"was copied, {since}"
             )
         return None
+
+    def why_only_likely(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
+        """Clause on how the checkpoint that proves records of a run committed, without a proof that of its `holder`, could be later than
+        the log, though nothing else shows it; None if it cannot (C.2, "Files in any order")."""
+        proof = run.proof
+        if proof is not None and not proof.certain:
+            return (
+                f"likely, not proven: broker {proof.broker_id} may have followed a leader meanwhile that nothing here names, and have these records "
+                "from that"
+            )
+        marked = self._apart(holder.broker_id if proof is None else proof.broker_id)
+        if marked is None or (proof is not None and proof.kind == "sole_isr"):
+            return None
+        return (
+            f"likely, not proven: nothing shows in which order the files of broker {marked.broker_id} were copied, and its log may have been cut "
+            "and fetched again meanwhile"
+        )
+
+    def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
+        """Clause on how a replica's segments at `offset` may be left of an older copy, over which this one was made; None if none begins in an
+        earlier epoch than the one before ends in, or the manifest tells of the copy (C.2, "A copy over an older one")."""
+        begun = [
+            item.base_offset
+            for _, item in facts.irregularities
+            if item.kind == "epoch_regression" and item.position == 0 and item.base_offset <= offset
+        ]
+        if not begun or facts.directory.observed is not None or self.options.times.of(facts) is not None:
+            return None
+        return (
+            f"likely, not proven: the files of broker {facts.broker_id} from {begun[0]} on may be left of an older copy, over which this one "
+            "was made; copy its log directory again, into an empty one"
+        )
+
+    def _apart(self, broker_id: int) -> ReplicaFacts | None:
+        """The replica of a broker if its files may be of moments in any order; else None."""
+        return next((one for one in self.replicas if one.broker_id == broker_id and one.in_any_order), None)
 
     def why_led_later(self, follower: ReplicaFacts, offset: int) -> str | None:
         """Clause on why a later leader than the reference had what a follower has from `offset` on; None if the follower knows none, or

@@ -147,6 +147,13 @@ def doubted(found: Finding, item: Comparison) -> Finding:
     return found._replace(confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
 
 
+def likely(found: Finding, why: str | None) -> Finding:
+    """Return a proven finding as likely for the reason `why`, a clause; as it is without one, and if it is less than proven."""
+    if why is None or found.confidence != "proven":
+        return found
+    return found._replace(confidence="likely", message=f"{found.message}; {why}")
+
+
 #: Clause on the log of a reference that `is_replaced`.
 COPIED_BEFORE = "was copied before it led, or before it was cut"
 

@@ -18,12 +18,12 @@ def committed_offsets(results: Results) -> list[GroupOffsetRow] | None:
     return [row for row in results.group_offsets if row.effect is not None] if results.group_offsets else None
 
 
-def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[str]]]:
-    """The groups that each candidate affects, for each partition with rows of `elections` and `group_offsets`."""
+def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[tuple[str, str]]]]:
+    """`groups_hit` of each candidate, for each partition with rows of `elections` and `group_offsets`."""
     matrix = Matrix(results)
     of_place = by_place(committed_offsets(results) or ())
     state = present_state(results)
-    found: dict[TopicPartition, dict[int, frozenset[str]]] = defaultdict(dict)
+    found: dict[TopicPartition, dict[int, frozenset[tuple[str, str]]]] = defaultdict(dict)
     # In the order of the packed parts.
     for place in sorted(of_place.keys() & matrix.rows.keys()):
         for candidate in sorted(matrix.rows[place]):
@@ -35,9 +35,9 @@ def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[str
 
 def groups_hit(
     matrix: Matrix, place: TopicPartition, candidate_id: int, leader: int | None, groups: Iterable[GroupOffsetRow]
-) -> frozenset[str] | None:
-    """The groups of a partition that have read records which a candidate lacks, if they read from `leader` so far; None without
-    the candidate's log.
+) -> frozenset[tuple[str, str]] | None:
+    """The groups of a partition, (name, kind), that have read records which a candidate lacks, if they read from `leader` so far; None
+    without the candidate's log. A consumer group and a share group may have one name.
 
     The offset at which it parts from the leader's log limits offsets without an epoch, or of an epoch that the candidate's log
     does not have. For an unknown epoch the end of the epoch before is a limit too, since the records may have been read from a
@@ -58,5 +58,5 @@ def groups_hit(
         ends = [end_offset] if of_log else [end_offset, shared_end]
         end = min(ends if answer is None else [*ends, answer[1]])
         if one.committed_offset > end:
-            hit.add(one.group)
+            hit.add((one.group, one.kind))
     return frozenset(hit)

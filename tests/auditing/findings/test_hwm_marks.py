@@ -125,9 +125,16 @@ def test_a_lone_replica_that_lost_all_that_it_had() -> None:
 
 @pytest.mark.parametrize(
     ("lost", "quiesced", "other_end", "is_gone"),
-    [(0, True, 30, True), (0, True, 39, True), (0, True, 40, False), (0, False, 30, False), (1, True, 30, False)],
+    [
+        (0, True, 30, True),
+        (0, True, 39, True),
+        (0, True, 40, False),
+        (0, False, 30, False),
+        (1, True, 30, True),
+        (1, True, 40, False),
+    ],
 )
-def test_what_the_leader_of_a_cluster_at_rest_lost_and_nobody_has_is_gone(lost, quiesced, other_end, is_gone) -> None:
+def test_what_a_replica_of_a_cluster_at_rest_lost_and_nobody_has_is_gone(lost, quiesced, other_end, is_gone) -> None:
     copies = [copy(1, other_end), copy(2, other_end)]
     copies[lost] = copy(lost + 1, 30, 40)
     (one,) = found(*copies, quiesced=quiesced)

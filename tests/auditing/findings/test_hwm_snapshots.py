@@ -41,7 +41,7 @@ def test_h3_an_eligible_leader_replica_bounds_as_well(tmp_path):
 
 def test_h4_an_old_leaders_checkpoint_is_evidence_of_loss_and_no_bound(tmp_path):
     leader = Replica([*written(0, 93, 0, step=1), *written(93, 100, 9, "new ", step=1)], high_watermark=90)
-    answer = audit(tmp_path, {1: _shared(100, 98), 2: leader}, leader=2, isr=(2,))
+    answer = audit(tmp_path, {1: _shared(100, 98), 2: leader}, leader=2, isr=(2,), in_order=True)
     assert answer.interval == (90, 100)
     assert answer.one("HWM-LOSS", 1) == ("critical", "proven", 93, 98)
     assert answer.one("TRN-BELOW-HW", 1) == ("critical", "proven", 93, 98)

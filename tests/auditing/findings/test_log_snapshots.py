@@ -247,3 +247,21 @@ def test_a_retry_with_equal_bytes_after_a_fail_over_is_a_divergence_and_not_a_ch
     )
     assert not answer.found("LOG-CRC-BLIND"), answer
     assert answer.runs(2) == [("DIV-EPOCH", 15, 20, 1, 0, False)]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("end", [35, 40, 45], ids=["a gap", "no gap", "an overlap"])
+def test_segments_of_an_older_copy_over_which_this_one_was_made_are_not_proven_damage(tmp_path, end, in_order):
+    """The broker cut its log at 30 and removed the segment of 40; who copied it before still has that."""
+    shared, old = written(0, 30, 0), b"".join(written(40, 60, 0))
+    left = Replica(
+        [*shared, *written(30, end, 2, "new ")],
+        per_segment=100,
+        high_watermark=30,
+        replace={f"orders-0/{40:020d}.log": old},
+    )
+    answer = audit(tmp_path, {1: Replica([*shared, *written(30, 60, 2, "new ")]), 2: left}, in_order=in_order)
+    for code in ("LOG-EPOCH-REGRESSION", "DIV-HIDDEN", "TRN-REPLAY-GAP"):
+        assert answer.one(code, 2)[1] == ("proven" if in_order else "likely"), answer
+        (message,) = answer.messages(code)
+        assert ("into an empty one" in message) is not in_order

@@ -103,7 +103,7 @@ def test_one_run_that_is_lost_for_sure_decides_a_cut_below_the_high_watermark(tm
 def test_a_cut_is_below_the_high_watermark_where_that_lies_in_the_log_above_the_cut(tmp_path, mark, gone):
     """Broker 2 is cut at 20, where the leader goes on in another epoch."""
     follower = Replica([*SHARED, *written(20, 26, 0, "old ")], high_watermark=mark)
-    answer = audit(tmp_path, {1: Replica(LEADER), 2: follower})
+    answer = audit(tmp_path, {1: Replica(LEADER), 2: follower}, in_order=True)
     assert answer.cut(2)["truncate_to"] == 20
     told = f"broker 2 will cut its log at 20, below its own high watermark {mark}: {gone} with it; copy the replica before it follows"
     assert answer.messages("TRN-BELOW-HW") == ([told] if gone else []), answer
@@ -181,7 +181,7 @@ LEGACY = written_legacy(0, 20)
     ],
 )
 def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_path, leader, follower, protocol, cut):
-    answer = audit(tmp_path, {1: Replica(leader), 2: follower}, isr=(1,), protocol=protocol)
+    answer = audit(tmp_path, {1: Replica(leader), 2: follower}, isr=(1,), protocol=protocol, in_order=True)
     assert not answer.found("TRN-FULL")
     assert answer.messages("TRN-HW-FALLBACK") == (
         [

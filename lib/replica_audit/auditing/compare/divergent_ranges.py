@@ -32,6 +32,8 @@ class CommitProof(NamedTuple):
     path: str | None = None
     evidence: tuple[str, ...] = ()
     """Sentences on the facts behind it, if more than `value`."""
+    certain: bool = True
+    """False if something that nothing here shows would explain it."""
 
     def told(self) -> list[Evidence]:
         """`evidence` in the form for a finding."""

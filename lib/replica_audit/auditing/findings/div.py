@@ -17,6 +17,7 @@ from replica_audit.auditing.finding import (
     fate_of_copy,
     finding,
     left_by,
+    likely,
     name_copy,
     place_of_copy,
     told_by_history,
@@ -95,7 +96,8 @@ def _records(case: Case) -> Iterator[Finding]:
     """DIV-* for the runs and damaged pairs of every follower, and for compacted pairs."""
     for item in case.comparisons:
         for run in item.runs:
-            yield doubted(_run(case, item, run), item)
+            found = likely(_run(case, item, run), case.why_of_older_copy(item.follower, run.start_offset))
+            yield doubted(found, item)
         yield from _never_committed(case, item)
         for pair in item.alignment.corrupt:
             if pair.kind == "crc":

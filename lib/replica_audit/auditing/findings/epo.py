@@ -18,7 +18,7 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
-from replica_audit.auditing.replicas.later_files import emptied_by, later_entry
+from replica_audit.auditing.replicas.later_files import emptied_by, entry_of_other, later_entry, passed_by
 from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage, increases
@@ -95,7 +95,10 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
-        yield undecided(found, _of_two_moments(facts) if facts.in_any_order else None, "medium")
+        is_open = facts.in_any_order or (
+            _may_have_gone_down(case, facts) and passed_by(facts, case.replicas) is not None
+        )
+        yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
         return
     entries = facts.file_entries
     for one, two in zip(entries, entries[1:]):
@@ -173,6 +176,9 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         if excuse is None
         else facts.directory.clean_shutdown is True
     )
+    is_open = is_open or (
+        excuse is None and _may_have_gone_down(case, facts) and entry_of_other(facts, case.replicas) is not None
+    )
     yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
 
 
@@ -229,8 +235,9 @@ def _why_copied_apart(
     return None if claimed else _excuse(case, facts, written, wrong)
 
 
-#: Epochs of one election: where a leader fails, it takes one to have none, and one to have the next.
-_ONE_ELECTION = 2
+def _may_have_gone_down(case: Case, facts: ReplicaFacts) -> bool:
+    """True if a replica's broker may have gone down while it was copied (`CaptureTimes.may_have_gone_down`)."""
+    return not case.evidence.was_at_rest and case.options.times.may_have_gone_down(facts)
 
 
 def _may_be_of_other_moment(
@@ -239,9 +246,9 @@ def _may_be_of_other_moment(
     """True if a sound file may be that of the same log earlier or later, before or after it was cut.
 
     Both begin alike, except for a log start that may have moved since, and differ only above the last epoch that begins at one offset
-    in both: logs that share a record are equal below it. An epoch begins at one offset, unless a cleaner removed its first records
-    or the log start has moved past them. The file has no epoch that is more than an election later than all that are known; or
-    none at all, as while the log is begun anew.
+    in both: logs that share a record are equal below it; or below the first one of the file, where that is a log start since. An epoch
+    begins at one offset, unless a cleaner removed its first records or the log start has moved past them. The file has none at all while
+    the log is begun anew. How late its epochs are shows nothing: each restart of a broker may begin two, and a copy takes as long as it takes.
     """
     if facts.directory.checkpoint_epochs == ():
         return True
@@ -253,12 +260,8 @@ def _may_be_of_other_moment(
     starts = {} if facts.compacted else dict(list(facts.lineage)[1:])
     if any(starts.get(epoch, start) != start for epoch, start in written.entries[1:]):
         return False
-    known = {or_absent(case.reference.leader_epoch), *(state.leader_epoch for state in case.reference.history)}
-    for one in case.replicas:
-        file = () if one is facts else one.file_entries
-        known |= {epoch for epoch, _ in (*one.lineage, *file)}
     shared = max((start for epoch, start in facts.lineage if written.start_of(epoch) == start), default=-1)
-    return all(start > shared for _, start in differing) and written.entries[-1][0] <= max(known) + _ONE_ELECTION
+    return all(start > shared or start < first for _, start in differing)
 
 
 def _are_of_later_leaders(case: Case, facts: ReplicaFacts, claimed: Sequence[tuple[int, int]]) -> bool:

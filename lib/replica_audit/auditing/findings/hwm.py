@@ -16,6 +16,7 @@ from replica_audit.auditing.finding import (
     fate_of_copy,
     finding,
     finding_id,
+    likely,
     marked,
     name_copy,
     place_of_copy,
@@ -87,12 +88,14 @@ def _losses(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
                 found = undecided(_loss(case, item, run, committed.end_offset, proof), case.why_later(item, run))
-                yield doubted(unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset)), item)
+                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset))
+                yield doubted(likely(found, case.why_only_likely(run, item.follower)), item)
     for item in case.beside:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
                 found = _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
-                yield unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset))
+                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset))
+                yield likely(found, case.why_only_likely(run, item.follower))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
     for mark in case.orphaned_marks:
@@ -392,7 +395,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 if left and (not one.end_is_known or one.log_end_offset > left[0].start_offset)
             }
         )
-        missing = facts is case.reference.facts and left
+        missing = left and _leader_lacks(case, facts, checkpoint)
         gone = missing and not unseen and case.were_at_rest(*case.copies)
         elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
         found = finding(
@@ -436,6 +439,26 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         # In an image, too, the recovery point is written after what is below it.
         is_certain = _is_older_as_image_only(case, facts)
         yield found if is_certain else _unless_older(case, facts, found, recovery_point, why if is_told else None)
+
+
+def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
+    """True if the leader, or while nobody leads every replica, is known to lack what a replica lost below its `checkpoint` and no copy here
+    has.
+
+    The file of a follower that came back without its end does not have the epochs of that any more: where the leader reaches the checkpoint,
+    it lacks the records only if the follower is of another history at its end.
+    """
+    reference = case.reference
+    if reference.leader_id is None:
+        is_here = not case.unread_replicas
+    else:
+        is_here = case.is_leaders and not reference.is_replaced
+    if not is_here or facts is reference.facts:
+        return is_here
+    item = case.comparison_of(facts)
+    is_other = item is not None and any(facts.log_end_offset <= part.end_offset for part in item.stretches)
+    is_past = not reference.facts.end_is_open and reference.facts.log_end_offset < checkpoint
+    return (is_other or is_past) and not may_mark_over_tail(case.options.kafka_version)
 
 
 def _say_cut(case: Case, facts: ReplicaFacts, checkpoint: int) -> str:

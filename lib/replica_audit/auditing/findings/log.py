@@ -13,6 +13,7 @@ from replica_audit.auditing.finding import (
     corrupt_batch,
     finding,
     in_epoch_file,
+    likely,
     undecided,
     unless_unwritten,
     unread_records,
@@ -225,7 +226,7 @@ def _wrong(case: Case) -> Iterator[Finding]:
                 if found.base_offset > begins and not case.is_doubted(facts, found.previous + 1, found.base_offset):
                     yield _gap(facts, segment, found, found.previous + 1)
             elif found.kind != "crc" and not _begins_anew_soundly(case, found):
-                yield _irregular(facts, segment, found)
+                yield _irregular(case, facts, segment, found)
         for one in facts.rot:
             yield _changed_epoch(facts, one)
         for stretch in case.missing_of(facts):
@@ -296,7 +297,7 @@ def _begins_anew_soundly(case: Case, item: Irregularity) -> bool:
     return item.previous < deleted or case.topic_partition.topic == GROUP_OFFSETS_TOPIC
 
 
-def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
+def _irregular(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
     epoch = f"leader epoch {item.leader_epoch}" if item.leader_epoch >= 0 else "without a leader epoch"
     found = finding(
         _CODES[item.kind],
@@ -309,7 +310,8 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
     if item.kind == "regression" and item.position == 0 and facts.cleaning.between_copies:
         why = "a cleaner may have merged it with the segment before, which was copied later"
         return undecided(found, f"{why}; {copy_again(facts)}", "medium")
-    return found
+    is_of_order = item.kind in ("regression", "epoch_regression")
+    return likely(found, case.why_of_older_copy(facts, item.base_offset)) if is_of_order else found
 
 
 def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:

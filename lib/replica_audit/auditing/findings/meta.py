@@ -164,7 +164,7 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
         left.setdefault(holder, []).append(run)
         to_be_cut = to_be_cut or not item.follower.is_about_to_go
         if run.committed_records and doubt is None:
-            doubt = why_undecided(case, item, run)
+            doubt = why_undecided(case, item, run) or case.why_only_likely(run, item.follower)
     return left, to_be_cut, doubt
 
 

@@ -11,6 +11,7 @@ from replica_audit.auditing.finding import (
     considered,
     doubted,
     finding,
+    likely,
     log_line,
     marked,
     replay_evidence,
@@ -103,7 +104,9 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
     )
-    yield doubted(unless_leaders(case, undecided(found, later), is_known=is_known or later is not None), item)
+    found = unless_leaders(case, undecided(found, later), is_known=is_known or later is not None)
+    marks = [case.why_only_likely(run, follower) for run in at_stake]
+    yield doubted(likely(found, None if None in marks else marks[0]), item)
 
 
 def _cuts(case: Case) -> Iterator[Finding]:
@@ -208,7 +211,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         if dropped < outcome.truncate_to:  # TRN-MID-BATCH
             stays = f"a hole stays at {name_offsets(dropped, outcome.truncate_to)}"
             stays += "" if dropped <= prefix else ", and the difference below"
-        yield finding(
+        found = finding(
             TRN_REPLAY_GAP,
             f"broker {follower.broker_id} keeps everything below {dropped} under {item.protocol}, but agrees with broker "
             f"{case.reference.facts.broker_id} only up to {prefix}: {stays}",
@@ -216,6 +219,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
             offsets=(prefix, outcome.truncate_to),
             evidence=[replay_evidence(item)],
         )
+        yield likely(found, case.why_of_older_copy(follower, prefix))
         return
     # Of what both logs have by their epochs the leader may have lost the end.
     prefix = min(prefix, case.reference.facts.log_end_offset)

@@ -192,6 +192,11 @@ class CaptureTimes:
         is_ordered = self.of_log_dir(directory.broker_id, directory.log_dir) is not None
         return is_ordered or self._is_known_down(directory, leadership) is True
 
+    def may_have_gone_down(self, facts: ReplicaFacts) -> bool:
+        """True if only the metadata log has a replica's broker down, and the manifest has no begin of its copy: it may have gone down while it
+        was copied (C.2, "Down when copied")."""
+        return facts.was_down and not facts.killed and self.of(facts) is None and not self._kinds_of(*facts.key)
+
     def _is_known_down(self, directory: ReplicaDir, leadership: Leadership | None) -> bool | None:
         """True if the manifest, or else the metadata log, has a broker down when it was copied, False if the manifest has it up."""
         if kinds := self._kinds_of(directory.broker_id, directory.log_dir):

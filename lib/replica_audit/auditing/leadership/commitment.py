@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
-from replica_audit.auditing.replicas.lost_tails import surely_lost_to
+from replica_audit.auditing.replicas.lost_tails import lost_to
 from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.election import CleanElections, elections
@@ -312,6 +312,8 @@ class LostMark(NamedTuple):
     """End of what was committed on `lineage`; below the checkpoint if the replica may have been truncated after an unclean election."""
     lineage: Lineage
     """Lineage by its epoch file, including lost records."""
+    certain: bool
+    """False if its log may have been cut instead, and so be of another history than the checkpoint."""
 
     def has(self, batch_epoch: int | None, offset: int) -> bool:
         """True if a record of another log is one of this log's committed records."""
@@ -320,15 +322,16 @@ class LostMark(NamedTuple):
 
 
 def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[LostMark, ...]:
-    """High watermarks of replicas that certainly lost their tail and whose epoch file has its epochs."""
+    """High watermarks of replicas that lost their tail and whose epoch file has its epochs."""
     clean = CleanElections.of(reference.history)
     found = []
     for facts in replicas:
-        checkpoint = surely_lost_to(reference, replicas, facts)
+        lost = lost_to(reference, replicas, facts)
         lineage = facts.sound_file_lineage
-        if checkpoint is not None and lineage is not None:
+        if lost is not None and lineage is not None:
+            checkpoint, certain = lost
             doubtful = [start for (before, _), (epoch, start) in pairwise(lineage) if not clean.between(before, epoch)]
-            found.append(LostMark(facts, checkpoint, min([checkpoint, *doubtful]), lineage))
+            found.append(LostMark(facts, checkpoint, min([checkpoint, *doubtful]), lineage, certain))
     return tuple(found)
 
 
@@ -365,7 +368,7 @@ def _proof_of_mark(item: Comparison, mark: LostMark) -> CommitProof:
         whose = f"the high watermark of {lost}, which had the same records,"
     text = f"{whose} reached {mark.checkpoint}, before {lost} lost its log from {facts.log_end_offset} on"
     path = facts.directory.high_watermark_file.path
-    return CommitProof("lost_tail", facts.broker_id, text, str(mark.checkpoint), path)
+    return CommitProof("lost_tail", facts.broker_id, text, str(mark.checkpoint), path, certain=mark.certain)
 
 
 class OrphanedMark(NamedTuple):

@@ -28,7 +28,12 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     not say what another broker has. A broker that was down has cut nothing between them. An entry of an epoch that the log has gone
     past is not later than it: only an unclean election takes a log back to that, and then its records were lost.
     """
-    if not facts.file_increases or facts.is_at_rest:
+    return None if facts.is_at_rest else entry_of_other(facts, replicas)
+
+
+def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterEntry | None:
+    """`later_entry`, also of a broker that is known to have been down."""
+    if not facts.file_increases:
         return None
     entries = facts.file_entries
     last = or_absent(facts.last_leader_epoch)
@@ -55,8 +60,11 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
 
     A later epoch begins there at or below the first offset of the log, or that replica begins at or above its end.
     """
-    if facts.is_at_rest:
-        return None
+    return None if facts.is_at_rest else passed_by(facts, replicas)
+
+
+def passed_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
+    """`emptied_by`, also of a broker that is known to have been down."""
     last = or_absent(facts.last_leader_epoch)
     for other in replicas:
         cuts = any(epoch > last and start <= facts.log_start_offset for epoch, start in other.epoch_entries)

@@ -35,21 +35,25 @@ def has_lost_tail(reference: Reference, replicas: Collection[ReplicaFacts], brok
     return any(is_tail_lost(reference, replicas, facts) for facts in replicas if facts.broker_id == broker_id)
 
 
-def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> int | None:
-    """Checkpointed high watermark of a replica that certainly lost its tail; else None.
+def lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> tuple[int, bool] | None:
+    """Checkpointed high watermark of a replica that `is_tail_lost`, and whether it is certain that nothing cut its log; None of any other,
+    and where the checkpoint may be the later file.
 
-    Its recovery point is past the end, its broker was stopped cleanly, or the complete history has no leader that may have truncated it.
+    It is certain where its recovery point is past the end, its broker was stopped cleanly, or the complete history has no leader that
+    may have truncated it.
     """
     checkpoint = _mark_past_end(facts)
     recovery_point = facts.directory.recovery_point_checkpoint
     if checkpoint is None or facts.in_any_order:
         return None
+    replicas = list(replicas)
     flushed = recovery_point is not None and recovery_point > facts.log_end_offset
-    others = [other for other in replicas if other is not facts]
     if flushed or facts.directory.clean_shutdown:
-        return checkpoint
-    known = _knows_leaders_since(reference, facts)
-    return checkpoint if known and not may_have_been_cut(reference, others, facts) else None
+        return checkpoint, True
+    if not is_tail_lost(reference, replicas, facts):
+        return None
+    others = [other for other in replicas if other is not facts]
+    return checkpoint, _knows_leaders_since(reference, facts) and not may_have_been_cut(reference, others, facts)
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
