@@ -51,7 +51,7 @@ def test_all_that_is_said_of_what_it_left_behind(tmp_path):
     old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=55)
     answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
     assert told(answer) == (
-        f"{AT.format(23, 2, 1, 1, 1)}; it leads from offset 50; broker 1 still has 20 records from 50 on (5 proven "
+        f"{AT.format(23, 2, 1, 1, 1)}; it leads from offset 50; broker 1 still has 20 records from 50 on (5 likely "
         "committed, at most 20 promised by acks=all); broker 2 has none of them"
     )
     assert reasons(answer) == ["healed: no, they are cut as soon as their broker follows"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
@@ -88,11 +88,11 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
     | none; remote storage has an earlier epoch | info | | records were lost |
     | none | info | | records may have been lost |
     """
-    left, to_be_cut, doubt = _left_behind(case, election)
+    left, likely, to_be_cut, doubt = _left_behind(case, election)
     before = _as_it_went(case, election)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     if left:
-        said, reason = _told_left(case, election, left, to_be_cut)
+        said, reason = _told_left(case, election, left, likely, to_be_cut)
         said = f"{said}; {doubt}" if doubt else said
     elif before is not None and _was_stopped(before):
         said = (
@@ -153,26 +153,29 @@ def _runs_left(case: Case, election: Election) -> Iterator[tuple[Comparison, Div
                 yield item, run
 
 
-def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool, str | None]:
-    """`_runs_left`, by the name of the copy that has them; whether any of them will be truncated; and a clause on why
-    the committed ones may not be lost, or None."""
+def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], set[str], bool, str | None]:
+    """`_runs_left`, by the name of the copy that has them; the names of those with records that are only likely committed; whether any
+    will be truncated; and a clause on why the committed ones may not be lost, or None."""
     left: dict[str, list[DivergentRange]] = {}
+    likely: set[str] = set()
     to_be_cut = False
     doubt = None
     for item, run in _runs_left(case, election):
         holder = name_holder(case, item) + (" had" if item.follower.is_earlier else " still has")
         left.setdefault(holder, []).append(run)
         to_be_cut = to_be_cut or not item.follower.is_about_to_go
+        if run.committed_records and case.why_only_likely(run, item.follower):
+            likely.add(holder)
         if run.committed_records and doubt is None:
-            doubt = why_undecided(case, item, run) or case.why_only_likely(run, item.follower)
-    return left, to_be_cut, doubt
+            doubt = why_undecided(case, item, run)
+    return left, likely, to_be_cut, doubt
 
 
 def _told_left(
-    case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
+    case: Case, election: Election, left: Mapping[str, list[DivergentRange]], likely: Collection[str], to_be_cut: bool
 ) -> tuple[str, Evidence]:
     """Clause on the holders of the records, and on why these are not, or not all, lost records; and its evidence."""
-    parts = "; ".join(f"{holder} {_loss(runs)}" for holder, runs in left.items())
+    parts = "; ".join(f"{holder} {_loss(runs, is_likely=holder in likely)}" for holder, runs in left.items())
     said = f"{parts}; broker {case.reference.facts.broker_id} has none of them"
     if to_be_cut and not _lost_unseen(case, election):
         return said, considered("healed: no, they are cut as soon as their broker follows")
@@ -182,8 +185,9 @@ def _told_left(
     return f"{said}; it may have lost more, and these files cannot tell: {why}", considered(_unseen(case, election))
 
 
-def _loss(runs: list[DivergentRange]) -> str:
-    """Clause with the three counts of the records that one replica holds: all, proven committed, acknowledged."""
+def _loss(runs: list[DivergentRange], *, is_likely: bool) -> str:
+    """Clause with the three counts of the records that one replica holds: all, committed, proven or likely, and acknowledged."""
+    known_as = "likely committed" if is_likely else "proven committed"
     records = sum(run.data_records for run in runs)
     committed = sum(run.committed_records for run in runs)
     known = promised_in_all(run.cause for run in runs)
@@ -192,9 +196,9 @@ def _loss(runs: list[DivergentRange]) -> str:
         return f"only ends of transactions or empty batches from {start} on"
     held = f"{count(records, 'record')} from {start} on"
     if committed == records:
-        return f"{held}, all proven committed"
+        return f"{held}, all {known_as}"
     more = "" if known is None else f", at most {known} promised by acks=all"
-    return f"{held} ({committed or 'none'} proven committed{more})"
+    return f"{held} ({committed or 'none'} {known_as}{more})"
 
 
 def _was_stopped(facts: ReplicaFacts) -> bool:
