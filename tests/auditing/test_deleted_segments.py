@@ -83,6 +83,21 @@ def test_they_keep_nothing_whoever_leads(tmp_path: Path) -> None:
         assert (copy["broker_id"], copy["start_offset"], copy["end_offset"], copy["lost_held"]) == (1, 50, 56, 6)
 
 
+def test_of_a_broker_that_was_killed_while_it_was_cut_they_fill_the_hole(tmp_path: Path) -> None:
+    """X, 3.9.1: as it is cut, the segments above are renamed one after the other, the lowest first."""
+    higher = encode_batch(56, 4, 0, mark="old")
+    index = {f"{TOPIC}-0/{50:020d}.index": b""}
+    left = Replica([*COMMON, higher], high_watermark=50, per_segment=1, replace=index)
+    answer = scene(tmp_path, {1: with_deleted(left, CUT), 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    own = next(row for row in answer.tables["elections"] if row["candidate_id"] == 1)
+    assert [(one["start_offset"], one["end_offset"], one["lost_held"]) for one in own["beside"]] == [(50, 56, 6)]
+    (missing,) = answer.messages("CAP-MISSING-SEGMENT")
+    assert missing == (
+        f"broker 1: a segment file with offsets 50 to 55 is missing, and broker-1/{TOPIC}-0/*.deleted of broker 1 has them: Kafka is about to "
+        "delete these files"
+    )
+
+
 @pytest.mark.parametrize(("fenced", "when"), [(-1, "now"), (1, "before the broker is started")])
 def test_the_plan_copies_them_first_and_salvages_them(tmp_path: Path, fenced: int, when: str) -> None:
     healed(tmp_path, CUT, moves=(*HEALED, write.registration_change(1, fenced)))

@@ -49,7 +49,7 @@ class CopyBeside(NamedTuple):
 
     facts: ReplicaFacts
     start_offset: int
-    """Offset at which it parts from the candidate's log."""
+    """Offset from which on it holds them."""
     lost_held: int
     """Records that it holds and no log does any more."""
 
@@ -312,7 +312,7 @@ class _Copies(NamedTuple):
             ),
             remote=remote_loss(case, candidate, remote, held) if remote else RemoteLoss(),
             beside=tuple(
-                CopyBeside(one.facts, max(cuts_of[one.facts.key], one.facts.log_start_offset), held_there)
+                CopyBeside(one.facts, min((item.place or item.span)[0] for item in items), held_there)
                 for one, items in zip(self.beside, lost_beside, strict=True)
                 if (held_there := number_beyond(items, held))
             ),

@@ -10,6 +10,7 @@ from replica_audit.auditing.finding import (
     Code,
     Finding,
     considered,
+    fate_of_copy,
     finding,
     in_directory,
     in_epoch_file,
@@ -210,15 +211,24 @@ def _without_its_log(case: Case, broker_id: int, why: Need) -> Finding:
 def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
     """Finding on offsets between two segments, if another replica or an index shows that there was a segment (else LOG-GAP)."""
     if shown := traces_of_segment(facts, case.replicas, stretch):
+        going = next((one for one in case.copies if one.is_about_to_go and _fills(one, facts, stretch)), None)
+        why = "; copy the replica again; if its broker lacks the file too, it is gone there"
+        if going is not None:
+            why = f", and {name_copy(going)} has them: {fate_of_copy(going)}"
         yield finding(
             CAP_MISSING_SEGMENT,
-            f"broker {facts.broker_id}: a segment file with {name_offsets(*stretch)} is missing; copy the replica again; if its broker "
-            "lacks the file too, it is gone there",
+            f"broker {facts.broker_id}: a segment file with {name_offsets(*stretch)} is missing{why}",
             confidence="likely",
             broker_id=facts.broker_id,
             offsets=stretch,
             evidence=[in_directory(facts, text) for text in shown],
         )
+
+
+def _fills(going: ReplicaFacts, facts: ReplicaFacts, stretch: OffsetRange) -> bool:
+    """True if `.deleted` segments of the replica's directory begin and end where the stretch does."""
+    own = (going.broker_id, going.directory.path) == (facts.broker_id, facts.directory.path)
+    return own and bool(going.segments) and (going.segments[0].base_offset, going.log_end_offset) == stretch
 
 
 def _indexes_without_log(facts: ReplicaFacts) -> Iterator[Finding]:
