@@ -796,6 +796,24 @@ def test_nodes_that_would_elect_by_the_voters_of_before_are_not_started_with_the
         assert stopped == list(stale)
 
 
+def test_voters_that_did_not_change_are_not_said_to_have(tmp_path: Path) -> None:
+    """A majority lacks what a .checkpoint shows to be committed; where voters changed that is named as the proof."""
+    whole = MetadataLog({0: WHOLE}, {(5, 1): write.snapshot(ONLY_T)}, VOTERS, 1, cluster_id=CLUSTER)
+    found = written(tmp_path / "same", {100: whole, 101: BEGIN, 102: BEGIN}, {1: APPLIED_T}, clean=(1,))
+    assert (
+        found.verdict == "choose" and "own log" not in found.reason and "a majority of the voters" not in found.reason
+    )
+    later = DYNAMIC + write.voters_record(4, {100: IDS[100], 102: IDS[102]}) + moved(5)
+    newest = log(later, 1, directory_id=IDS[100], snapshots={(6, 1): write.snapshot(ONLY_T)})
+    metadata = {100: newest, 102: log(b"", directory_id=IDS[102]), 101: log(DYNAMIC, 1, directory_id=IDS[101])}
+    removed = replace(metadata[101], directory_id=IDS[102])
+    changed = written(tmp_path / "changed", metadata | {102: removed}, {1: APPLIED_T}, clean=(1,))
+    assert "6-0000000001.checkpoint was taken of it" in changed.reason and "By their own logs" in changed.reason
+    behind = replace(newest, segments={6: b""})
+    only = written(tmp_path / "behind", metadata | {100: behind, 102: removed}, {1: APPLIED_T}, clean=(1,))
+    assert only.verdict == "choose", only.reason
+
+
 def test_the_disk_of_a_voter_from_before_it_was_replaced_is_not_that_of_the_voter(tmp_path: Path) -> None:
     """By its own log it votes still; the one that took its place may hold more."""
     directory = make_uuid("new 102")

@@ -126,16 +126,31 @@ def _elect_apart(
     behind = [copy for copy in copies if copy.end_offset == quorum.agreed[copy.log.path] < end]
     for candidate in sorted(behind, key=lambda copy: copy.newness, reverse=True):
         own = candidate.voters(snapshot)
+        if own is None or (own.ids, own.directories) == (quorum.voters.ids, quorum.voters.directories):
+            continue
         granting = [copy for copy in votes(behind, own) if copy.newness <= candidate.newness]
-        if own is not None and own.admits(*_voter(candidate)) and len(granting) > len(own.ids) // 2:
+        if own.admits(*_voter(candidate)) and len(granting) > len(own.ids) // 2:
             holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= end}
-            since = (
-                piece.headers[piece.headers["base_offset"] >= candidate.end_offset] for piece in quorum.newest.pieces
-            )
-            first_ms = min(int(headers["base_timestamp"].min()) for headers in since if len(headers))
-            proof = tell_majority(holding.intersection(quorum.voters.ids), quorum.voters)
-            return _stale(quorum, granting, Applied(end, first_ms, proof), holding, moments)._replace(elect_apart=True)
+            applied = Applied(end, _first_from(quorum.newest, candidate.end_offset), _proof(quorum, holding, end))
+            return _stale(quorum, granting, applied, holding, moments)._replace(elect_apart=True)
     return None
+
+
+def _first_from(log: MetadataCopy, offset: int) -> int:
+    """Time of the first batch from `offset` on; of the last one where there is none, behind a `.checkpoint`."""
+    later = [piece.headers["base_timestamp"][piece.headers["base_offset"] >= offset] for piece in log.pieces]
+    return min((int(times[0]) for times in later if len(times)), default=log.last_time_ms)
+
+
+def _proof(quorum: Quorum, holding: Set[int | None], end: int) -> str:
+    """Clause on what shows that the log is committed to `end`."""
+    taken = [one for one in quorum.snapshots if one.end_offset == end]
+    voters = quorum.voters.ids if quorum.voters is not None else ()
+    return (
+        f"{taken[-1].path} was taken of it, and snapshots are of committed records only"
+        if taken
+        else tell_majority(holding & frozenset(voters), quorum.voters)
+    )
 
 
 def tell_majority(nodes: Iterable[int | None], voters: Voters | None) -> str:
