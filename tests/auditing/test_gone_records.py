@@ -411,7 +411,8 @@ def _each_night(
     tmp_path: Path, *nights, configs=({},), manifests=(), leaders=(1,), since: Path | None = None
 ) -> list[Results]:
     """The audit of each night, the first after those in the warehouse `since`; of `configs` and `leaders` the last goes on."""
-    found = []
+    found: list[Results] = []
+    warehouse = None
     if since is not None:
         shutil.copytree(since, tmp_path / "warehouse")
     for number, brokers in enumerate(nights):
@@ -421,7 +422,9 @@ def _each_night(
         write_snapshot(directory, brokers, [Listed(leader, (1, 2, 3), (1, 2), configs=named)], cluster_id="c")
         if number < len(manifests) and manifests[number]:
             (directory / "manifest.json").write_text(json.dumps(manifests[number]))
-        found.append(run_stages(directory, tmp_path / "warehouse").results)
+        ran = run_stages(directory, tmp_path / "warehouse", warehouse)
+        warehouse = ran.warehouse
+        found.append(ran.results)
     return found
 
 

@@ -36,10 +36,11 @@ class Ran:
     results: Results
 
 
-def run_stages(snapshot: Path, place: Path, **settings: Any) -> Ran:
-    """Ingest and audit a snapshot into a warehouse at `place`."""
+def run_stages(snapshot: Path, place: Path, warehouse: Warehouse | None = None, **settings: Any) -> Ran:
+    """Ingest and audit a snapshot into the warehouse at `place`, which may be open from an earlier run."""
     chosen = Settings(warehouse=str(place), quiet=True, **settings)
-    warehouse = Warehouse(chosen.warehouse, time_travel_days=chosen.time_travel_days)
+    if warehouse is None:
+        warehouse = Warehouse(chosen.warehouse, time_travel_days=chosen.time_travel_days)
     snapshot_id = ingest(InProcess(), warehouse, str(snapshot), chosen, Progress())
     return Ran(warehouse, snapshot_id, audit(InProcess(), warehouse, snapshot_id, chosen, Progress()))
 
