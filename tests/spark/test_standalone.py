@@ -88,7 +88,7 @@ def cluster(tmp_path_factory):
     packages = f"{venv}/.stamps/packages"
     subprocess.run(
         # Packed anew, as if the Makefile had changed: it may be there with the packages of another minor of Spark.
-        ["make", "--silent", f"VENV={venv}", "LEVEL=1", "-o", packages, "-W", "Makefile", "zip", "environment"],
+        ["make", "--silent", f"VENV={venv}", "LEVEL=0", "-o", packages, "-W", "Makefile", "zip", "environment"],
         cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120,
     )  # fmt: skip
     with ExitStack() as started:

@@ -293,5 +293,5 @@ def _ids(broker_ids: Collection[int]) -> str:
 
 
 def _create(path: Path, text: str) -> None:
-    with open(path, "x", encoding="ascii", newline="\n") as file:
-        file.write(text)
+    with open(path, "xb") as file:
+        file.write(text.encode("ascii"))
