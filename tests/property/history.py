@@ -37,6 +37,7 @@ def play(
     retention: bool = True,
     zombies: bool = False,
     deletions: bool = False,
+    new_disks: bool = False,
     watch: Callable[[Cluster], object] | None = None,
 ) -> Cluster:
     """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge.
@@ -54,6 +55,8 @@ def play(
         weights["zombie_fetch"] = 5
     if deletions:
         weights["delete_records"] = 1
+    if new_disks:
+        weights["new_disk"] = 3
     length = chance.randint(20, 120)
     opening = chance.choice((None, None, _divide, _alternate)) if unclean else None
     if opening is not None:
@@ -227,6 +230,16 @@ def _delete_records(cluster: Cluster, chance: random.Random, lost_tails: bool) -
         cluster.events.append(f"records below {leader.first_offset} are deleted")
 
 
+def _new_disk(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """A broker that is down and out of sync comes back with an empty disk."""
+    dead = [one for one in cluster.replicas.values() if not one.alive and one.broker_id not in cluster.isr]
+    if dead:
+        replica = chance.choice(dead)
+        replica.replace_disk()
+        cluster.restart(replica.broker_id)
+        cluster.events.append(f"broker {replica.broker_id} has a new disk")
+
+
 _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "produce": _produce,
     "fetch": _fetch,
@@ -241,4 +254,5 @@ _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "restart": _restart,
     "retention": _retention,
     "delete_records": _delete_records,
+    "new_disk": _new_disk,
 }

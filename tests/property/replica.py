@@ -138,6 +138,11 @@ class Replica:
             return lost
         return []
 
+    def replace_disk(self) -> None:
+        """Nothing is left: neither the log nor a checkpoint, nor a flag."""
+        self.truncate_fully(0)
+        self.checkpoint, self.cleaned_to, self.clean_shutdown = 0, None, False
+
     def stop(self) -> None:
         """Stop as the broker does (`LogManager.shutdown`): flush, write the checkpoints, and then the flag."""
         self.alive, self.clean_shutdown = False, True

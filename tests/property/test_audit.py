@@ -221,6 +221,17 @@ def test_what_is_told_as_gone_was_committed_and_is_gone():
     assert told["COMMITTED_LOSS"] and told["LATENT_CORRUPTION"], told
 
 
+def test_a_broker_that_came_back_with_an_empty_disk_has_lost_nothing_that_others_have():
+    """Clean histories, of which nothing is lost, and in which such a broker has led since."""
+    seen = Counter()
+    for story, cluster, audit in _audits(count=AUDITED * 2, unclean=False, lost_tails=False, new_disks=True):
+        assert not cluster.lost_batches() and audit.verdict in ("CONSISTENT", "LAGGING", "UNCOMMITTED_DIVERGENCE"), (
+            story
+        )
+        seen["replaced"] += any("has a new disk" in event for event in cluster.events)
+    assert seen["replaced"] > AUDITED / 4, seen
+
+
 def _planned(cluster: Cluster, source: str) -> tuple[ComparisonPlan, dict[tuple[int, str], np.ndarray]]:
     evidence, batches = to_model(cluster, source=source, quiesced=True)
     return ComparisonPlan(evidence), batches

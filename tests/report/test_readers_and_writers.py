@@ -15,7 +15,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import objects, orders_row, partition, results, row
 
 from replica_audit.config import Settings
-from replica_audit.elect import decisions
+from replica_audit.elect import hit_groups as groups_module
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.report.facts.lost_writers import READER_LIMIT, writers_of
 from replica_audit.report.facts.verdict import build_verdict
@@ -80,18 +80,18 @@ def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: 
     places = [("orders", number) for number in range(50)]
     costs = _Read((place, {}) for place in places)
     offsets = [GroupOffsetRow("group", *place, 1, None, 0, "unaffected", None) for place in reversed(places)]
-    monkeypatch.setattr(decisions, "Matrix", lambda results: SimpleNamespace(rows=costs))
-    monkeypatch.setattr(decisions, "committed_offsets", lambda results: offsets)
-    monkeypatch.setattr(decisions, "present_state", lambda results: None)
-    decisions.hit_groups(SimpleNamespace(options={}))
+    monkeypatch.setattr(groups_module, "Matrix", lambda results: SimpleNamespace(rows=costs))
+    monkeypatch.setattr(groups_module, "committed_offsets", lambda results: offsets)
+    monkeypatch.setattr(groups_module, "present_state", lambda results: None)
+    groups_module.hit_groups(SimpleNamespace(options={}))
     assert costs.asked == places
 
 
 def test_a_report_asks_for_them_once(audited: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a large audit all costs are read for them; the page is put together again until it is light enough."""
     found = replace(audited)
-    worked, hit_groups = [], decisions.hit_groups
-    monkeypatch.setattr(decisions, "hit_groups", lambda results: (worked.append(results), hit_groups(results))[1])
+    worked, hit_groups = [], groups_module.hit_groups
+    monkeypatch.setattr(groups_module, "hit_groups", lambda results: (worked.append(results), hit_groups(results))[1])
     monkeypatch.setattr(document, "PAGE_BYTES", 1)
     page = document.render_page(found, build_verdict(found, "high"))
     assert "hit if broker 1 or 2 leads" in markdown(found) and "<!doctype html>" in page.lower()
