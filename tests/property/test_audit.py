@@ -222,12 +222,11 @@ def test_what_is_told_as_gone_was_committed_and_is_gone():
 
 
 def test_a_broker_that_came_back_with_an_empty_disk_has_lost_nothing_that_others_have():
-    """Clean histories, of which nothing is lost, and in which such a broker has led since."""
+    """Clean histories, which lose nothing: no false alarm is raised by it."""
+    calm = ("CONSISTENT", "LAGGING", "UNCOMMITTED_DIVERGENCE", "INCONCLUSIVE")
     seen = Counter()
     for story, cluster, audit in _audits(count=AUDITED * 2, unclean=False, lost_tails=False, new_disks=True):
-        assert not cluster.lost_batches() and audit.verdict in ("CONSISTENT", "LAGGING", "UNCOMMITTED_DIVERGENCE"), (
-            story
-        )
+        assert not cluster.lost_batches() and audit.verdict in calm, story
         seen["replaced"] += any("has a new disk" in event for event in cluster.events)
     assert seen["replaced"] > AUDITED / 4, seen
 
