@@ -421,6 +421,20 @@ def test_nobody_else_takes_over_who_loses_as_much_but_other_records() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "source", "said"),
+    [
+        ("2.8.2", "zookeeper", "ZooKeeper is up: where it is down, start it first"),
+        ("3.9.1", "metadata_log", "The controllers are up: where they are down, start them first"),
+    ],
+)
+def test_what_a_broker_needs_before_it_is_started_first(version: str, source: str, said: str) -> None:
+    """Under ZooKeeper a broker is the controller, and there is none before it."""
+    plan = plan_of(Part("a", (1, 2), None, (2,), choice=1), up=(), version=version, source=source)
+    step = next(step for step in plan.steps if step.action == "start")
+    assert [one for one in step.before if "start" in one and "first" in one] == [said]
+
+
+@pytest.mark.parametrize(
     ("version", "mode", "said"),
     [
         ("4.3.1", "metadata_log", "kafka-configs.sh --bootstrap-controller CONTROLLER:PORT --alter"),

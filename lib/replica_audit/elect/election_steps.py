@@ -22,6 +22,7 @@ from replica_audit.results import place_of
 from replica_audit.text import name_brokers, verb
 
 _CONTROLLERS_UP = "The controllers are up: where they are down, start them first"
+_ZOOKEEPER_UP = "ZooKeeper is up: where it is down, start it first"
 #: Most conditions of one kind in a step.
 _MOST_CONDITIONS = 40
 
@@ -341,6 +342,8 @@ class PlanAttempt:
 
     @property
     def _controllers_lead(self) -> str:
+        if self._state.mode == "zookeeper":
+            return _ZOOKEEPER_UP
         return "The controllers have a leader" if self._state.starts_controllers else _CONTROLLERS_UP
 
     def _is_simple(self, one: Round) -> bool:
