@@ -485,7 +485,7 @@ class ReplicaDir(NamedTuple):
     log_start_checkpoint: int | None = None
     cleaner_checkpoint: int | None = None
     problem: str | None = None
-    """Why the directory could not be read, or its partition.metadata not used; None without a problem."""
+    """Reason for which the directory could not be read, or its partition.metadata not used; None without one."""
     segment_bases: tuple[int, ...] = ()
     """Base offsets of the segments found; a replica whose segments could not all be scanned has fewer summaries."""
     index_bases: tuple[int, ...] = ()

@@ -21,10 +21,10 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def parse_json(data: bytes | str, path: str, hint: str, read: Callable[[dict[str, Any]], object] | None = None) -> Any:
-    """The value of a JSON text. With `read` each object is replaced by what that makes of it before the next one is parsed.
+    """The value of a JSON text. Given `read`, each object is replaced by `read(object)` before the next one is parsed.
 
     Raises FormatError for anything else, for deeper nesting and longer numbers than Kafka ever writes, and for values that no
-    file could hold: half a character, NaN, Infinity.
+    file could hold: a lone surrogate, NaN, Infinity.
     """
 
     def read_object(found: dict[str, Any]) -> object:

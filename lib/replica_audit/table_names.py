@@ -16,7 +16,7 @@ class UnknownNameError(UsageError, KeyError):
 
 
 def check_table(name: str, known: Iterable[str]) -> str:
-    """`name`, if it is one of the tables `known`. Raises UnknownNameError."""
+    """Return `name` if it is one of the `known` tables. Raises UnknownNameError."""
     known = tuple(known)
     if name not in known:
         raise UnknownNameError(f"{name}: no such table; {nearest(name, known)}")

@@ -79,7 +79,7 @@ def name_remote_basis(basis: RemoteBasis) -> str:
 
 
 def name_remote_bases(bases: Collection[RemoteBasis]) -> str:
-    """The weakest of what shows that remote storage has some records each, as a clause; '' of none."""
+    """Clause on the weakest evidence that remote storage has some records; '' without any."""
     weakest = min(bases, key=REMOTE_BASES.index, default=None)
     if weakest is None:
         return ""

@@ -171,9 +171,9 @@ class Case:
         return item.follower.kind == "delete" and not self._is_removed(item.follower) and self.tail.is_passed_by(item)
 
     def _is_of_other_disk(self, facts: ReplicaFacts) -> bool:
-        """True if a second copy may be on a disk that its broker does not use any more: it is neither of the same disk as the replica, nor
-        of one with which the broker ran when it was copied. What such a disk has of a leader's epoch is of before the broker led in it.
-        So is a stray, which a broker sets aside as it starts."""
+        """True if a second copy may be on a disk that its broker no longer uses: neither the replica's own disk, nor one that the broker ran
+        with when it was copied. A leader's epoch on such a disk dates from before the broker led in it; so it does in a stray, which
+        a broker sets aside as it starts."""
         if facts.kind == "stray":
             return True
         reference = self.reference

@@ -237,8 +237,8 @@ def _took_part_in(reference: Reference, epoch: int) -> bool:
 def _state_for_store(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, state: CopiedState
 ) -> CopiedState:
-    """State of the reference as far as it matters to remote storage: `state` if its log must reach as far as its leader copied there, else
-    up, since its end may be missing or the copy just older."""
+    """State of the reference for the comparison with remote storage: `state` if its log must reach as far as its leader copied there,
+    else up, since its end may be missing, or the copy of it older."""
     facts = reference.facts
     leadership = evidence.leadership
     captured = {one.broker_id for one in grouping.compared}

@@ -394,7 +394,7 @@ UNSEEN_TAIL = "unseen"
 
 
 class UnseenTail(NamedTuple):
-    """Offsets that a log lost, or had only after it was copied; or all of a log on a disk with which its broker may run no more."""
+    """Offsets that a log lost, or got only after it was copied; or a whole log on a disk that its broker may no longer run with."""
 
     broker_id: int
     start_offset: int
@@ -404,12 +404,12 @@ class UnseenTail(NamedTuple):
     is_doubted: bool = False
     """True if the manifest's kind of its copy may be wrong (`CaptureTimes.is_doubted`)."""
     instead: str | None = None
-    """An empty log dir with which its broker may run in place of that disk: others are cut to what it has there."""
+    """An empty log dir that its broker may run with in place of that disk: others are then cut to what it has there."""
 
 
 def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool = False) -> Evidence:
-    """Evidence that a log lacks what a finding is about, and may have had from `held_to` on what no other copy has; `is_doubted` as for
-    `UnseenTail`."""
+    """Evidence that a log lacks what a finding is about, and from `held_to` on may have had records that no other copy has; `is_doubted`
+    as in `UnseenTail`."""
     text = "from this offset on it may have, or have had, what no replica here has"
     path = MANIFEST if is_doubted else None
     return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=path, value=str(held_to))

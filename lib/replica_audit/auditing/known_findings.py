@@ -128,7 +128,7 @@ class PackedFindings:
 
     parts: tuple[bytes, ...] = ()
     ends: tuple[tuple[TopicPartition, TopicPartition] | None, ...] = ()
-    """Of each part the least and the greatest partition; None for a part without one."""
+    """The least and the greatest partition of each part; None for a part without partitions."""
 
     @classmethod
     def of(cls, findings: Iterable[FindingRow]) -> PackedFindings:

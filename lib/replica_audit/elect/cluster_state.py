@@ -184,7 +184,7 @@ class PresentState:
     """Replicas that would lead if they could, of partitions that nobody leads by a source that names no log dirs: if their brokers are
     up, their log dirs are offline (H19), or the source is older than their start."""
     refused: Mapping[int, Mapping[str, tuple[str, str | None]]] = field(default_factory=dict)
-    """Files that brokers cannot read, by broker: path, code of the finding, and the lines that belong there, as far as they are known."""
+    """Files that brokers cannot read, by broker: path, code of the finding, and the lines that belong in it; None if unknown."""
     controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""

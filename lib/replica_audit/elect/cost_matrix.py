@@ -1,4 +1,4 @@
-"""The cost matrix as a plan reads it: what each candidate of a partition costs, the cuts of all logs under it, and the replicas' rows."""
+"""The stored costs as a plan reads them (`costs.py` computes them): candidates, the cuts of all logs under each, and the replicas' rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost matrix: for each replica as leader, what every other one keeps and drops, and what no log holds any more (H.1)."""
+"""The cost of each choice of leader: what every other replica keeps and drops, and what no log holds any more (H.1)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FollowerCost(NamedTuple):
     lost_held: int = 0
     """Records that no log holds afterwards and this one held."""
     lost_from: int | None = None
-    """Offset from which on it held them; None if it held none."""
+    """First offset of these records; None if it held none."""
 
 
 class CopyBeside(NamedTuple):
@@ -49,7 +49,7 @@ class CopyBeside(NamedTuple):
 
     facts: ReplicaFacts
     start_offset: int
-    """Offset from which on it holds them."""
+    """First offset of the lost records that it holds."""
     lost_held: int
     """Records that it holds and no log does any more."""
 
@@ -76,7 +76,7 @@ class CandidateCost(NamedTuple):
     hidden_records: int = 0
     """Records that the candidate lacks and another replica keeps unseen: no truncation detects them."""
     remote: RemoteLoss = RemoteLoss()
-    """What remote storage still has of the lost records."""
+    """Lost records that remote storage still has."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
 

@@ -1,4 +1,4 @@
-"""Which disk of a node is which, where more than one was captured or their directories are named for other nodes."""
+"""Steps that tell the disks of a node apart, where more than one was captured or their directories are named for other nodes."""
 
 from __future__ import annotations
 

@@ -157,8 +157,8 @@ class PlanAttempt:
         return late
 
     def _start_apart(self, rounds: Sequence[Round]) -> None:
-        """If nobody is up, start brokers that no round is about before one in which a coordinator of transactions is elected: partitions
-        that it finds without a leader get no marker (H22)."""
+        """If nobody is up, start the brokers that no round is about before a round that elects a transaction coordinator: a partition that
+        the coordinator finds without a leader gets no marker (H22)."""
         places = [place for one in rounds for place in one.places]
         if self._coordinated.isdisjoint(places) or self._state.up | self._state.unknown:
             return

@@ -31,11 +31,11 @@ class RemoteLoss(NamedTuple):
 
     records: int = 0
     unread: int = 0
-    """Those in no segment that salvage can read in the given store; 0 without a store."""
+    """Records in no segment that salvage can read in the given store; 0 without a store."""
     encrypted: int = 0
-    """Those of `unread` that only the brokers' plugin can read."""
+    """Records of `unread` that only the brokers' plugin can read."""
     deleted: int = 0
-    """Those that Kafka deletes once the candidate leads, regardless of retention (J4)."""
+    """Records that Kafka deletes once the candidate leads, regardless of retention (J4)."""
     basis: tuple[tuple[RemoteBasis, int], ...] = ()
     """Evidence that remote storage has them, each with its number of records, weakest first."""
 

@@ -300,9 +300,9 @@ class CopiedAgain(NamedTuple):
     brokers: tuple[int, ...]
     """In the order in which they are to be copied: who leads most of these partitions comes last (C.2)."""
     options: tuple[str, ...]
-    """Of the command that makes the plan from them."""
+    """Options of the `elect` command that makes the plan from them."""
     partitions: tuple[str, ...]
-    """Those that it is made for; empty: all that need a decision."""
+    """Partitions that the plan is made for; empty: all that need a decision."""
 
     @classmethod
     def of(

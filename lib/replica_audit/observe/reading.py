@@ -50,7 +50,7 @@ class Pace:
         self._free_at = now()
 
     def wait(self) -> None:
-        """Wait until earlier answers are within the rate. Raises StoppedError once it is over."""
+        """Wait until earlier answers are within the rate. Raises StoppedError if the reading has been stopped."""
         if (left := self._free_at - self._now()) > 0:
             self._sleep(left)
         if self._is_over():

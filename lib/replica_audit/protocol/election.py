@@ -28,7 +28,7 @@ class Election(NamedTuple):
     previous_isr: tuple[int, ...]
     previous_elr: tuple[int, ...]
     had_all: tuple[int, ...]
-    """Who was in sync or eligible while there was a leader last, and so had all that was committed; empty if unknown."""
+    """Replicas in sync or eligible under the last leader, which so had all that was committed; empty if unknown."""
     from_last_known: bool
     """True if it was elected as the last known leader, after ISR and eligible leader replicas had become empty."""
     came_back: bool = False

@@ -86,7 +86,7 @@ class _Draft(NamedTuple):
     """Lines, sums and costs of a part, from which decisions are made."""
 
     places: tuple[TopicPartition, ...]
-    """Its first partition, by which it is known later; empty if it has none."""
+    """The part's first partition, its name from here on; empty if it has none."""
     lines: str | _Refusal | None
     """Name of the file with its lines, without decisions."""
     whole: WholeAudit
@@ -94,7 +94,7 @@ class _Draft(NamedTuple):
 
 
 def _write_by_tasks(path: str, results: Results, run: LeftParts) -> _Refusal | None:
-    """Have tasks leave the lines, and then add the decisions, which are made here of what the first job returns."""
+    """Let tasks write the lines; decide here, from what they return; then let tasks add the decisions."""
     drafts = list(results.map_parts(partial(_draft, run), nothing_given))
     remember_whole(results, [one.whole for one in drafts])
     remember_costs(results, [one.costs for one in drafts])

@@ -271,7 +271,7 @@ def _check_topic(
 
 
 def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str, str], cluster: Cluster) -> str | None:
-    """Why a partition takes no records at the moment, as far as the cluster says; None if it does."""
+    """Reason for which a partition takes no records now, as far as the cluster shows; None if it takes them."""
     name = f"{topic}-{partition}"
     if partition in found.leaderless:
         return f"nobody leads {name}, and it takes no records before it has a leader"

@@ -161,7 +161,7 @@ _TOGETHER_BYTES = 1 << 20
 
 
 def in_stretches(works: Iterable[SegmentWork]) -> Iterator[tuple[bool, list[SegmentWork]]]:
-    """`works` in their order, those of small files of which nothing is known apart (True), as many as are scanned together."""
+    """`works` in their order, cut into stretches that are scanned together; True for stretches of small files that are not known yet."""
     for are_small, some in groupby(works, key=_is_small):
         limit = _TOGETHER_BYTES if are_small else sys.maxsize
         yield from ((are_small, stretch) for stretch in cut_stretches(some, _size, limit))

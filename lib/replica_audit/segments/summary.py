@@ -190,8 +190,9 @@ def _wrong_fields(batches: NDArray[np.void]) -> NDArray[np.bool_]:
 def irregular_groups(
     batches: NDArray[np.void], starts: NDArray[np.int64], files: Sequence[tuple[int, IrregularityFinder]]
 ) -> list[bool]:
-    """For each group of batches, from each of `starts` on, whether the finder of its file (base offset, finder) has to look at them; what
-    producers repeat is not seen here.
+    """For each group of batches, one from each of `starts` on: True if the finder of its file (base offset, finder) has to look at them.
+
+    Batches that producers sent twice are not looked for here.
     """
     base, last, epoch = (batches[name] for name in ("base_offset", "last_offset", "leader_epoch"))
     before = [finder.before for _, finder in files]

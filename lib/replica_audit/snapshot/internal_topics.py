@@ -59,7 +59,7 @@ class TopicCopy(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """How far a copy reaches, and the parts of it that could not be decoded."""
+    """The end of what a copy has, and the parts of it that could not be decoded."""
 
     leader_epoch: int
     """Leader epoch of the last batch; -1 without batches."""

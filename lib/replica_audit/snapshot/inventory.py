@@ -72,13 +72,13 @@ class CopiedLogDir(NamedTuple):
     kind: CaptureKind | None
     """live, image, stopped or killed; None if unknown."""
     is_evidence: bool = False
-    """True if it was collected, so that it can be collected again."""
+    """True if the evidence collector wrote it, which can be run again."""
     partitions: tuple[str, ...] = ()
     """The only partitions it has, collected again; empty: all."""
     is_unseen: bool = False
-    """True if whoever copied it looked whether the broker runs and did not see it: `kind` is null, not left out."""
+    """True if the copier looked for the running broker and did not see it: `kind` is null, not left out."""
     ahead_ms: int | None = None
-    """How far the broker's clock is ahead of the last batch of its copy of the metadata log, as that was copied; None if unknown."""
+    """Time by which the broker's clock was past the last batch of its metadata log when that was copied; None if unknown."""
 
     @property
     def may_be_image(self) -> bool:

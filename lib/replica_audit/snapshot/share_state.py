@@ -1,4 +1,4 @@
-"""The share coordinator's log `__share_group_state`: how far share groups have come (KIP-932).
+"""The share coordinator's log `__share_group_state`: the positions of share groups (KIP-932).
 
 Kafka: `ShareSnapshotKey`, `ShareSnapshotValue`, `ShareUpdateKey`, `ShareUpdateValue`, `ShareCoordinatorShard`.
 """
@@ -28,7 +28,7 @@ _Key = tuple[str, str, int]
 
 
 class ShareOffset(NamedTuple):
-    """How far a share group has come in a partition of a topic, which the log names by its id."""
+    """Position of a share group in a partition of a topic, which the log names by its id."""
 
     group: str
     topic_id: str
@@ -36,12 +36,12 @@ class ShareOffset(NamedTuple):
     reached_offset: int
     """The group's start offset, or the end of the last records above it that it acknowledged or gave up."""
     leader_epoch: int | None
-    """That of the leader that gave these records to the group, so that none of them is of a later one; None if unknown."""
+    """Epoch of the leader that served these records to the group; none of them is later. None if unknown."""
     written_ms: int
 
 
 def read_share_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[ShareOffset]:
-    """How far each group has come, by one copy. Raises OSError and FormatError."""
+    """Positions of all groups by one copy. Raises OSError and FormatError."""
     latest: dict[_Key, ShareOffset] = {}
 
     def take(header: np.void, records: Iterable[RecordFields]) -> None:

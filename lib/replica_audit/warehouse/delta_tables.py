@@ -206,7 +206,7 @@ class StoredTables:
         return None if handle is None else open_at_this_version(f"{self.name}/{table}", handle, columns_of(table))
 
     def _newest(self, uri: str) -> DeltaTable | None:
-        """The handle that is kept reads later commits only; whether a local log has any shows at a hundredth of that cost."""
+        """The table at its newest version. A kept handle reads later commits only; a look for some in a local log costs a hundredth."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 

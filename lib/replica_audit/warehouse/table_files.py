@@ -135,7 +135,7 @@ class RowFiles:
                 self._write(table)
 
     def close(self) -> dict[str, DataFile]:
-        """The files by table, for the commit."""
+        """Write the remaining rows and close the files; returns the files by table, for the commit."""
         for table in self._directories:
             self._write(table)
         files = {table: writer.close() for table, writer in self._writers.items()}

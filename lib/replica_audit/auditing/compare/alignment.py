@@ -210,7 +210,7 @@ class Alignment(NamedTuple):
     own_unchecked: Batches = NO_BATCHES
     """Batches that only the follower has and whose checksums were never computed: they may differ by damage only."""
     reference_unchecked: Batches = NO_BATCHES
-    """Such batches of the reference below the follower's end, which the follower lacks."""
+    """Unchecked batches of the reference below the follower's end that the follower lacks."""
 
     def with_differences(self, differences: Iterable[Difference]) -> Alignment:
         """The alignment with these differences, in order, instead of its own."""

@@ -233,8 +233,8 @@ def _gone(case: Case) -> Iterator[Finding]:
 
 
 def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
-    """Runs of earlier audits, each with its offsets that no replica holds; of what was committed these alone, so that a later loss in the
-    same epoch is another finding."""
+    """Runs of earlier audits, each with its offsets that no replica holds; if committed, only these, so that a later loss in the same epoch
+    is another finding."""
     losses = case.evidence.side.losses
     seen: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
     for run in losses.runs:

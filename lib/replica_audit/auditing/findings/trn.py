@@ -56,7 +56,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
-    """TRN-BELOW-HW of a follower's next cut; undecided where its leader may have what goes."""
+    """TRN-BELOW-HW on a follower's next cut; undecided where the leader may have what is cut."""
     follower = item.follower
     cut = item.replay.kept_to
     checkpoint = follower.directory.high_watermark_checkpoint

@@ -101,7 +101,7 @@ class CaptureTimes:
         return any(self.was_live(broker_id, path) for path in others)
 
     def perhaps_instead(self, broker_id: int, log_dir: str) -> Sequence[str]:
-        """Log dirs that have nothing with which a broker may run in place of this one; none where by the manifest it ran with this one."""
+        """Empty log dirs that a broker may run with in place of this one; none if the manifest says that it ran with this one."""
         own = sorted(path for path, owner in self.blank.items() if owner == broker_id)
         return [] if self.was_live(broker_id, log_dir) else own
 
@@ -174,8 +174,8 @@ class CaptureTimes:
         return self.is_later_by_controller(one, other) or (self.may_be_image(one) and self._was_begun_after(one, other))
 
     def is_later_by_controller(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """True if the copy of `one` started after that of `other` had ended by the controller's clock, behind which its own is, as it seems;
-        not by the brokers' own (C.2, "Clocks"). Its metadata log may have been copied again later instead."""
+        """True if by the controller's clock, though not by the brokers' own, the copy of `one` began after that of `other` had ended (C.2,
+        "Clocks"): the clock of `one` seems to be behind, or its metadata log was copied again later."""
         own = self.of(one)
         earlier = self.of(other)
         own_ahead = self._ahead_of_metadata(one.key)

@@ -17,7 +17,7 @@ class LaterEntry(NamedTuple):
     leader_epoch: int
     start_offset: int
     broker_id: int
-    """Of the other replica."""
+    """Broker of the other replica."""
 
 
 def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterEntry | None:

@@ -272,7 +272,7 @@ class ReplicaFacts:
     in_any_order: bool = False
     """True if its files may be of moments in any order (`CaptureTimes.are_in_any_order`), such as a checkpoint later than the log."""
     known_epoch: int | None = None
-    """The partition's leader epoch by the metadata log; no broker knows a later one, as it applies what that log has."""
+    """The partition's leader epoch by the metadata log; no broker knows a later one, since brokers learn epochs from that log."""
     compacted: bool = False
     """True if the log is or was compacted: by its topic's policy, or by a cleaner's trace on any replica of the partition (F.0)."""
     compaction_is_assumed: bool = False
@@ -644,7 +644,7 @@ def replica_facts(
     tiered: bool = False,
     rot: Sequence[CorruptEpoch] = (),
 ) -> ReplicaFacts:
-    """Build the facts of `directory` from its scanned segments, in any order; who knows its broker adds what that was doing, and
+    """Build the facts of `directory` from its scanned segments, in any order. The caller adds the state of its broker, and
     `with_cleaning` what was compacted."""
     ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
     if kind_of_copy(directory.path, directory.log_dir) == "current":

@@ -1,4 +1,4 @@
-"""When the log dirs of a snapshot were copied, and which brokers had gone down before, or perhaps had (docs/semantics.md C.2, H.2).
+"""Times at which log dirs were copied, and brokers that had gone down before, or perhaps had (docs/semantics.md C.2, H.2).
 
 A running broker fetches the metadata log, which gets a record every 500 ms (`NoOpRecord`, KIP-835). So its copy ends when the
 broker went down, or when it was copied while the broker ran. After a power loss it may end earlier, as brokers, unlike
