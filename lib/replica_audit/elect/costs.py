@@ -254,6 +254,12 @@ def _lost_beside(
             yield counted
 
 
+def _first_of(items: Sequence[CommittedRange], cut: int) -> int:
+    """First offset of ranges from where the copy parts from the candidate on; without any there, of those that fill a hole below."""
+    parted = [part for item in items if (part := item.above(cut)) is not None]
+    return min((item.place or item.span)[0] for item in parted or items)
+
+
 class _Copies(NamedTuple):
     """The copies of a partition, and what else the costs of all its candidates depend on."""
 
@@ -312,7 +318,7 @@ class _Copies(NamedTuple):
             ),
             remote=remote_loss(case, candidate, remote, held) if remote else RemoteLoss(),
             beside=tuple(
-                CopyBeside(one.facts, min((item.place or item.span)[0] for item in items), held_there)
+                CopyBeside(one.facts, _first_of(items, cuts_of[one.facts.key]), held_there)
                 for one, items in zip(self.beside, lost_beside, strict=True)
                 if (held_there := number_beyond(items, held))
             ),
