@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import sys
 from collections import defaultdict
@@ -15,9 +16,9 @@ from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, log_value
 from tests.support.coordinator_log import coordinator as write_coordinator
 from tests.support.encoder import Record, encode_batch, encode_marker
-from tests.support.report_rows import answers_of
+from tests.support.report_rows import answers_of, tables_of
 from tests.support.scanned import batches_of, scan_file
-from tests.support.scenario import asked_costs, audit, written
+from tests.support.scenario import Answer, asked_costs, audit, written
 from tests.support.scenes import change, scene
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
@@ -151,6 +152,11 @@ def test_the_matrix_of_the_leader_is_what_the_audit_says_of_it(capture: str) -> 
                 # What a clean election left behind is gone too, though it does not count as a loss.
                 pending = [one for one in results.rows("divergences") if one["code"] == "DIV-TAIL-PENDING"]
                 assert row["lost_records"] == partition["lost_records"] or pending, name
+
+
+def answers_with(snapshot: Path, up: tuple[int, ...] | None):
+    """Answers where a user says who is up."""
+    return Answer(tables_of(audit_all(str(snapshot), Settings(), asked=[TopicPartition(TOPIC, 0)], up=up)))
 
 
 def own_rows(answer) -> dict[int, dict]:
@@ -375,6 +381,46 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
         "broker 2 would lose nothing more that the copies here have, but lacks 15 records that another replica has where no "
         "truncation finds them"
     )
+
+
+@pytest.mark.parametrize(
+    ("is_clean", "up", "isr", "best"),
+    [
+        (False, None, (1, 2), 2),
+        (False, None, (1,), 1),
+        (True, None, (1, 2), 2),
+        (True, None, (1,), 2),
+        (True, (1,), (1,), 1),
+        (False, (2,), (1,), 2),
+    ],
+    ids=["running", "running, alone in sync", "stopped", "stopped, alone in sync", "up again", "said to be down"],
+)
+def test_a_leader_with_a_hole_gives_way_to_a_whole_replica_that_loses_nothing(
+    tmp_path: Path, is_clean: bool, up: tuple[int, ...] | None, isr: tuple[int, ...], best: int
+) -> None:
+    """Unless that one would be elected uncleanly in place of a leader that may run."""
+    batches = written(0, 60, 1)
+    holed, whole = (
+        Replica(some, high_watermark=60, clean_shutdown=is_clean) for some in ([*batches[:2], *batches[4:]], batches)
+    )
+    audit(tmp_path, {1: holed, 2: whole}, isr=isr)
+    own = own_rows(answers_with(tmp_path, up))
+    assert {broker: (row["lost_records"], row["hidden_records"]) for broker, row in own.items()} == {
+        1: (0, 10),
+        2: (0, 0),
+    }
+    assert [broker for broker, row in own.items() if row["choice"] == "best"] == [best], own[best]["reason"]
+
+
+@pytest.mark.parametrize(("is_clean", "best"), [(False, 1), (True, 2)], ids=["running", "stopped"])
+def test_a_stopped_leader_with_damaged_files_gives_way_to_a_sound_replica(
+    tmp_path: Path, is_clean: bool, best: int
+) -> None:
+    sound = Replica(written(0, 60, 1), high_watermark=60, clean_shutdown=is_clean)
+    damaged = dataclasses.replace(sound, replace={f"{sound.name}/leader-epoch-checkpoint": b"0\n1\nno numbers\n"})
+    audit(tmp_path, {1: damaged, 2: sound})
+    rows = own_rows(answers_with(tmp_path, None))
+    assert rows[1]["damage"] and rows[best]["choice"] == "best", rows[best]["reason"]
 
 
 def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> None:

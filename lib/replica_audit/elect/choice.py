@@ -73,6 +73,16 @@ def is_leader_gone(case: Case) -> bool:
     return reference.facts.killed or reference.leader_id in fenced
 
 
+def _is_leader_down(case: Case, up: Collection[int] | None) -> bool:
+    """True if the registered leader is known to be down, however it went; `up`: brokers said to run."""
+    leader = case.reference.leader_id
+    if up is not None:
+        return leader is not None and leader not in up
+    facts = case.reference.facts
+    is_stopped = leader == facts.broker_id and facts.directory.clean_shutdown and not facts.is_live
+    return is_stopped or is_leader_gone(case)
+
+
 def may_leader_be_gone(case: Case) -> bool:
     """True if the registered leader is known to have gone down, or nothing shows that it ran when it was copied."""
     perhaps = () if case.leadership is None else case.leadership.perhaps_down
@@ -108,26 +118,30 @@ def choose(
     said to run.
 
     First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
-    committed, and cuts the fewest transactions. If the present leader is among these it stays: an election merely to keep
-    records that were never committed, or to avoid damaged files before its next start, is not worth it. Then whoever lacks the
-    fewest records that another replica keeps unseen, loses the fewest at all, has no damaged file, is elected cleanly, has the
-    later epoch, the longer log, the earlier log start, and the place in the assignment: length never goes before the epoch.
+    committed, and cuts the fewest transactions. Of these nobody is elected uncleanly in place of a leader that may run, and whoever
+    lacks the fewest records that another replica keeps unseen comes next. If the present leader is left it stays: an election
+    merely to keep records that were never committed, or to avoid damaged files before its next start, is not worth it. Then
+    whoever loses the fewest at all, has no damaged file, is elected cleanly, has the later epoch, the longer log, the earlier log
+    start, and the place in the assignment: length never goes before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
     if not electable:
         return None
     order = (case.leadership.replicas if case.leadership else None) or ()
+    is_down = _is_leader_down(case, up)
+    may_run = "leader" in standings.values() and not is_down
 
     def rank(cost: CandidateCost) -> tuple:
         broker = cost.broker_id
         facts = cost.facts
         place = order.index(broker) if broker in order else len(order)
-        leads = standings[broker] == "leader" and not (damaged.get(broker) and is_leader_gone(case))
+        leads = standings[broker] == "leader" and not (damaged.get(broker) and is_down)
         return (
             *rank_loss(cost)[:3],
-            not leads,
+            may_run and standings[broker] not in CLEAN,
             cost.hidden_records,
+            not leads,
             cost.lost_records,
             bool(damaged.get(broker)),
             STANDINGS.index(standings[broker]),
