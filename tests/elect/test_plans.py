@@ -1015,3 +1015,32 @@ def test_a_plan_looks_no_partition_up_among_all_others() -> None:
         counts.append(Compared.count)
         assert sum(len(step.partitions) for step in plan.steps if step.action == "salvage") >= copies
     assert counts[1] <= 4.4 * counts[0]
+
+
+@pytest.mark.parametrize(
+    ("capture", "version", "fate"),
+    [
+        ("diverged-unclean", "4.3.1", "it is set aside as -stray, which Kafka never deletes, with the next start"),
+        ("diverged-unclean", "3.6.2", "it is deleted with the next start"),
+        (
+            "diverged-unclean",
+            None,
+            "it is deleted before Kafka 3.7, and later set aside as -stray, which Kafka never deletes, with the next start",
+        ),
+        ("zk-2.8-diverged-unclean", "2.8.2", "in KRaft it is deleted with the next start"),
+        ("zk-2.8-diverged-unclean", "2.7.2", "it stays as it is until it is assigned again"),
+    ],
+)
+def test_a_log_that_its_broker_is_not_assigned_follows_nobody(capture: str, version: str | None, fate: str) -> None:
+    results = audit_all(str(FIXTURES / capture), Settings(kafka_version=version))
+
+    def told() -> list[str]:
+        texts = [step.text for step in plan_elections(results).steps if step.action == "copy"]
+        return [text for text in texts if "that the leader does not have" in text]
+
+    first = told()
+    assert first and all(text.endswith("; they are deleted as soon as it follows") for text in first), first
+    change_rows(
+        results, "elections", lambda row: {} if row.standing in ("leader", "isr") else {"standing": "unassigned"}
+    )
+    assert told() and all(text.endswith(f"; the broker is not assigned this, and {fate}") for text in told()), told()

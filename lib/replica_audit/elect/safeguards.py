@@ -20,6 +20,7 @@ from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.literals import CaptureKind
 from replica_audit.model import TopicPartition
+from replica_audit.protocol.versions import keeps_strays
 from replica_audit.results import COPIED_AGAIN, Results, place_of, present, with_places
 from replica_audit.schema import FindingRow
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
@@ -692,10 +693,33 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
     holds, follow = ("each holds the same", "they follow") if several else ("it holds", "it follows")
     gone = "it is deleted" if records == 1 else "they are deleted"
     places = [one.place for one in held]
-    if state.deleted.issuperset(places):
+    is_deleted = state.deleted.issuperset(places)
+    outside = [place for place in places if all(_is_outside(matrix, place, broker) for broker in brokers)]
+    if is_deleted:
         follow = "the broker hears of it" if not several else "they hear of it"
         gone = f"the topic was deleted, and {gone.replace('deleted', 'removed')}"
-    return f"{holds} {said} that {_who_lacks(places, matrix)} not have, in {list_places(places)}; {gone} as soon as {follow}"
+    fate = f"{gone} as soon as {follow}"
+    if outside and not is_deleted:
+        follows = "" if len(outside) == len(places) else f"{fate}, except in {list_places(outside)}: "
+        fate = f"{follows}{_fate_outside(several, state)}"
+    return f"{holds} {said} that {_who_lacks(places, matrix)} not have, in {list_places(places)}; {fate}"
+
+
+def _is_outside(matrix: Matrix, place: TopicPartition, broker_id: int) -> bool:
+    row = matrix.row(place, broker_id)
+    return row is not None and row.standing == "unassigned"
+
+
+def _fate_outside(several: bool, state: PresentState) -> str:
+    """Clause on directories of partitions that their brokers are not assigned: these follow nobody (docs/semantics.md H8)."""
+    who = "the brokers are not assigned this" if several else "the broker is not assigned this"
+    if state.mode == "zookeeper":
+        return f"{who}, and it stays as it is until it is assigned again"
+    sets, deletes = "set aside as -stray, which Kafka never deletes,", "deleted"
+    keeps = keeps_strays(state.kafka_version)
+    becomes = sets if keeps else f"{deletes} before Kafka 3.7, and later {sets}" if keeps is None else deletes
+    of_kraft = "" if state.mode == "kraft" else " in KRaft"
+    return f"{who}, and{of_kraft} it is {becomes} with the next start"
 
 
 def _who_lacks(places: Iterable[TopicPartition], matrix: Matrix) -> str:

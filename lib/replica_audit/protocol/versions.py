@@ -91,6 +91,13 @@ def empties_unrecovered(version: Version | None) -> bool | None:
     return _since(version, (4,))
 
 
+def keeps_strays(version: Version | None) -> bool | None:
+    """True if a broker that starts in KRaft renames directories of partitions that it is not assigned to -stray, and keeps them
+    (3.7, `LogManager.isStrayKraftReplica`; `UnifiedLog.logStrayDirName`). From 3.3 on it deleted them
+    (`ReplicaManager.deleteStrayReplicas`)."""
+    return _since(version, (3, 7))
+
+
 def skips_unled_markers(version: Version | None) -> bool | None:
     """True if a coordinator of transactions takes partitions without a leader for deleted, and writes no marker there (seen in 4.3.1;
     `KRaftMetadataCache.getPartitionLeaderEndpoint` in Java). Before 4.0 it waits for a leader (3.9.1)."""
