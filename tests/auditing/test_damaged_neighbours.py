@@ -64,15 +64,7 @@ def test_a_sound_partition_beside_the_damage_is_audited_in_full(
 #: Worth an alarm (`high` or worse) by what the damage does: everything but what a start of Kafka mends or never had, and
 #: what only makes the partition impossible to judge.
 UNJUDGED = {
-    *(
-        "epoch-disagrees",
-        "epoch-empty",
-        "hw-beyond-log-end",
-        "last-log-empty",
-        "tail-torn",
-        "tail-torn-5-bytes",
-        "tail-torn-in-header",
-    ),
+    *("epoch-empty", "hw-beyond-log-end", "last-log-empty", "tail-torn", "tail-torn-5-bytes", "tail-torn-in-header"),
     *("segment-missing-first", "segment-missing-middle", "topic-id-differs"),
 }
 MENDED = {

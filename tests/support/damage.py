@@ -29,7 +29,7 @@ DAMAGE = {
     "epoch-count-too-small": FILE_CORRUPT,
     "epoch-crlf": HARMLESS,
     "epoch-decreasing": ("LATENT_CORRUPTION", {"EPO-CACHE-MISSING", "EPO-NON-MONOTONIC"}),
-    "epoch-disagrees": ("INCONCLUSIVE", {"EPO-CACHE-MISSING"}),
+    "epoch-disagrees": ("LATENT_CORRUPTION", {"EPO-CACHE-MISSING"}),
     "epoch-empty": ("INCONCLUSIVE", {"EPO-FILE-CORRUPT"}),
     "epoch-garbage": FILE_CORRUPT,
     "epoch-huge-numbers": FILE_CORRUPT,

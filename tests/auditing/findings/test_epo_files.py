@@ -303,12 +303,40 @@ def test_a_file_of_a_tail_that_was_cut_since_may_have_been_copied_before_the_log
     ],
 )
 def test_a_file_of_another_moment_may_have_an_epoch_that_no_other_copy_has(tmp_path, epochs):
-    """Every leader takes an epoch, and not all leave a trace."""
-    answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=epochs))
+    """Every leader takes an epoch, and not all leave a trace. No checkpoint shows that what the log lacks by its file was committed."""
+    brokers = {1: Replica(LOG, high_watermark=20), 2: Replica(LOG, epochs=epochs, high_watermark=20)}
+    answer = audit(tmp_path, brokers)
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == "medium", answer
     assert answer.verdict == "INCONCLUSIVE"
     (told,) = answer.messages("EPO-CACHE-MISSING")
     assert "the file is damaged, or of another moment than the log" in told
+
+
+@pytest.mark.parametrize(
+    ("epochs", "marks", "is_alarm"),
+    [
+        ([(0, 0), (2, 20), (9, 25)], (40, 40), True),
+        ([(0, 0), (2, 20), (9, 25)], (25, 40), False),  # its own may be later, like the file
+        ([(0, 0), (2, 20), (9, 25)], (26, 0), True),
+        ([(0, 0), (3, 25)], (21, 0), True),  # the log would have been cut where the file lacks an epoch
+        ([(0, 0), (3, 25)], (20, 0), False),
+        ([(3, 30)], (31, 0), True),  # the log start had moved there
+        ([(3, 30)], (30, 0), False),
+        ([(0, 0), (1, 15)], (40, 40), False),  # the file is older than what the log has in place of epoch 1
+    ],
+)
+def test_a_file_of_a_later_moment_that_cuts_the_log_below_what_was_committed_is_an_alarm(
+    tmp_path, epochs, marks, is_alarm
+):
+    """It is damaged, or committed records were cut: only a checkpoint that is later, too, is harmless."""
+    brokers = {1: Replica(LOG, high_watermark=marks[0]), 2: Replica(LOG, epochs=epochs, high_watermark=marks[1])}
+    answer = audit(tmp_path, brokers, leader=2)
+    alarm = ("high", "likely"), "LATENT_CORRUPTION"
+    (told,) = answer.found("EPO-CACHE-MISSING")
+    said = (told["severity"], told["confidence"]), answer.verdict
+    assert said == (alarm if is_alarm else (("medium", "suspect"), "INCONCLUSIVE")), answer
+    assert (f"below the high watermark {marks[0]} of broker 1" in told["message"]) is is_alarm
+    assert "copy broker 2 again" in told["message"]
 
 
 def test_a_log_start_that_cannot_have_moved_makes_no_file_of_another_moment(tmp_path):

@@ -14,11 +14,18 @@ from replica_audit.auditing.finding import (
     epochs_of_batches,
     finding,
     in_epoch_file,
+    likely,
     undecided,
 )
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
-from replica_audit.auditing.replicas.later_files import emptied_by, entry_of_other, later_entry, passed_by
+from replica_audit.auditing.replicas.later_files import (
+    below_committed,
+    emptied_by,
+    entry_of_other,
+    later_entry,
+    passed_by,
+)
 from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage, increases
@@ -131,10 +138,12 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 def _of_two_moments(facts: ReplicaFacts) -> str:
     """Clause on an epoch file that contradicts its log, where nothing shows in which order they were copied: a log has an empty file
     before its first batch, and while it is begun anew."""
-    return (
-        f"the file is damaged, or of another moment than the log: copy broker {facts.broker_id} again, the file after the log and with begin "
-        "and end in manifest.json, or while it is down"
-    )
+    return f"the file is damaged, or of another moment than the log: {_copied_again(facts)}"
+
+
+def _copied_again(facts: ReplicaFacts) -> str:
+    """Clause on the copy that shows whether an epoch file is damaged."""
+    return f"copy broker {facts.broker_id} again, the file after the log and with begin and end in manifest.json, or while it is down"
 
 
 def _place(facts: ReplicaFacts) -> Evidence:
@@ -170,6 +179,15 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             ),
         ],
     )
+    cut = below_committed(facts, (*wrong, *claimed), case.replicas) if facts.in_any_order and excuse is None else None
+    if cut is not None:
+        offset, other = cut
+        yield likely(
+            found,
+            f"likely, not proven: were the file of a later moment, the log would have been cut at {offset} since, below the high watermark "
+            f"{other.directory.high_watermark_checkpoint} of broker {other.broker_id}; {_copied_again(facts)}",
+        )
+        return
     # A broker that was stopped, before or while it was copied, can be copied again as it is: no excuse is needed.
     is_open = facts.in_any_order and (
         _may_be_of_other_moment(case, facts, written, [*wrong, *claimed])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.batch_header import or_absent
@@ -53,6 +53,30 @@ def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Lat
                 if begins is not None and begins < start:
                     return LaterEntry(epoch, begins, other.broker_id)
     return None
+
+
+def below_committed(
+    facts: ReplicaFacts, contradicted: Collection[tuple[int, int]], replicas: Sequence[ReplicaFacts]
+) -> tuple[int, ReplicaFacts] | None:
+    """(offset, replica): where a log would have been cut if its epoch file, which contradicts it at these entries, were of a later moment; and
+    the one of the other `replicas` with the highest checkpoint above, whose records there are the log's.
+
+    None without one: a log's own checkpoint may be as late as its file. And where the file has no later epoch than the log: it may be
+    the earlier one.
+    """
+    entries = facts.file_entries
+    if not entries or entries[-1][0] <= or_absent(facts.last_leader_epoch):
+        return None
+    # Below the first entry, the log start has moved.
+    cut = min((start for _, start in contradicted if start >= entries[0][1]), default=facts.log_end_offset)
+    epoch = facts.lineage.epoch_for_offset(cut)
+    marks = {}
+    for other in replicas:
+        mark = other.directory.high_watermark_checkpoint or 0
+        is_same = cut < min(facts.log_end_offset, other.log_end_offset) and other.lineage.epoch_for_offset(cut) == epoch
+        if other is not facts and is_same and mark > cut:
+            marks[mark] = other
+    return (cut, marks[max(marks)]) if marks else None
 
 
 def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
