@@ -162,6 +162,8 @@ def test_a_reassignment_ends_when_all_that_it_adds_is_in_sync_and_what_it_remove
     ended = catch_up(moving, {0, 1, 2})
     assert (ended.replicas, ended.isr, ended.leader_id) == ((1, 2), frozenset({1, 2}), 1)
     assert not ended.adding and not ended.removing
+    grown = catch_up(moving._replace(removing=frozenset()), {0, 1, 2})
+    assert (grown.replicas, grown.isr, grown.adding) == ((1, 2, 0), frozenset({0, 1, 2}), frozenset())
 
 
 def test_a_leader_that_a_reassignment_removes_is_followed_by_one_in_sync() -> None:

@@ -84,6 +84,7 @@ def test_clean_is_who_was_in_sync_or_eligible(changes, clean, from_last_known):
             {"isr": (4,), "adding": (4,), "removing": (1,)},
             False,
         ),
+        ({"isr": (2,), "replicas": (4, 2, 1), "adding": (4,)}, {"isr": (4,), "adding": (4,)}, False),
         (
             {"isr": (2,), "replicas": (4, 2, 1), "adding": (4,), "removing": (1,)},
             {"replicas": (4, 1), "isr": (4,)},
@@ -110,6 +111,14 @@ def test_a_sole_in_sync_replica_comes_back_from_a_crash_unless_it_was_stopped(le
         history({"isr": (1,)}, {"leader_id": None, **leaderless}, {"leader_id": 1, "leader_stopped": False})
     )
     assert one.came_back is came_back
+
+
+def test_nobody_comes_back_where_no_leader_before_or_no_epoch_of_its_own_shows_that_there_was_none():
+    led, none, again = history({"leader_id": None, "isr": (1,)}, {"leader_id": 1})
+    assert [(one.came_back, one.had_all) for one in elections((led, none, again))] == [(True, (1, 2, 3))]
+    assert [(one.came_back, one.had_all) for one in elections((none, again))] == [(False, ())]
+    same_epoch = none._replace(leader_epoch=led.leader_epoch)
+    assert [one.came_back for one in elections((led, same_epoch, again))] == [False]
 
 
 def test_an_election_says_who_led_before_and_who_was_in_sync():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from tests.support.observations import at
 
@@ -177,9 +179,9 @@ def test_what_is_not_known_of_an_outsider_leaves_open_what_is_due():
 def test_an_outsider_may_hold_the_mark_while_it_counted_as_caught_up_at_the_observation_before(caught_up, found):
     seen = [waiting(time, {0: 9 + time, 1: 5}, (0,), caught_up={1: caught_up}) for time in (0, 1)]
     assert last(*seen, version=(3, 5)).deviation == found
-    # Either observation may give another lag time; the longer one counts.
-    for one in (0, 1):
-        longer = [each._replace(lag_time_ms=40_000) if number == one else each for number, each in enumerate(seen)]
+    # Either observation may give another lag time, or none; the longer one counts.
+    for one, lag_time in itertools.product((0, 1), (40_000, None)):
+        longer = [each._replace(lag_time_ms=lag_time) if number == one else each for number, each in enumerate(seen)]
         assert last(*longer, version=(3, 5)).deviation is None
 
 

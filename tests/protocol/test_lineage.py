@@ -171,8 +171,60 @@ def test_kafka_writes_entries_that_rise_in_epoch_and_offset(entries, expected):
     assert increases(entries) is expected
 
 
-def test_assigning_the_latest_epoch_at_its_start_gives_the_very_same_lineage():
+def test_what_changes_nothing_gives_the_very_same_lineage():
     assert GOLDEN.assign(7, 35) is GOLDEN
+    assert GOLDEN.truncate_from_end(36) is GOLDEN
+    assert GOLDEN.truncate_from_start(10) is GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        (GOLDEN.entries, ((1, 5), (2, 10)), None),
+        (GOLDEN.entries, ((2, 5), (4, 20), (7, 35)), 20),
+        (GOLDEN.entries, ((3, 8), (4, 20)), 8),
+        ((), GOLDEN.entries, None),
+    ],
+    ids=["none later", "a later one", "later from the beginning on", "no epochs"],
+)
+def test_what_a_log_never_had_begins_with_the_first_epoch_later_than_its_own_first(own, other, expected):
+    assert Lineage(own).lacked_from(Lineage(other)) == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "start", "end", "expected"),
+    [
+        (GOLDEN.entries, 12, 50, 50),
+        (((2, 10), (4, 20), (7, 40)), 12, 50, 35),
+        (((2, 10), (4, 20), (7, 30)), 12, 50, 30),
+        (((2, 10), (4, 20)), 12, 35, 35),
+        (((2, 10), (4, 20)), 12, 30, 30),
+        (((1, 0), (4, 20), (7, 35)), 20, 50, 50),
+        (((3, 10), (4, 20), (7, 35)), 12, 50, 12),
+        (GOLDEN.entries, 30, 20, 30),
+    ],
+    ids=["all", "begins later", "begins earlier", "to where it parts", "to below that", "from above it", "nothing", "no offset"],
+)  # fmt: skip
+def test_two_lineages_agree_to_the_first_offset_with_other_epochs(other, start, end, expected):
+    assert GOLDEN.agrees_to(Lineage(other), start, end) == expected
+    assert Lineage(other).agrees_to(GOLDEN, start, end) == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "end", "expected"),
+    [
+        (GOLDEN.entries, 50, 50),
+        (((2, 10), (4, 20), (6, 30)), 50, 30),
+        (((2, 10), (4, 20), (9, 40)), 50, 35),
+        (((2, 10), (4, 20), (9, 40)), 33, 33),
+        (((0, 0), (3, 12)), 50, 0),
+        ((), 50, 0),
+    ],
+    ids=["the same", "the other's ends first", "the own ends first", "bounded", "no common epoch", "no epochs"],
+)
+def test_two_logs_share_what_lies_below_the_lesser_end_of_their_last_common_epoch(other, end, expected):
+    assert GOLDEN.shared_with(Lineage(other), end) == expected
+    assert Lineage(other).shared_with(GOLDEN, end) == expected
 
 
 @pytest.mark.parametrize("refused", [(-1, 0), (0, -1), (3, -1)])

@@ -212,6 +212,9 @@ def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
     stuck, ahead, regressed = find_deviations(rows)
     assert (stuck.deviation, stuck.held, stuck.start_ms, stuck.end_ms, stuck.observations) == ("stuck", False, 1, 2, 2)
     assert stuck.lasting and not find_deviations(rows[:2])[0].lasting
+    # It waited before anything more was due.
+    (late,) = find_deviations(recompute_timeline([step(0, 20), step(1, 20, 30, 20), step(2, 20, 31, 25)], NEWEST))
+    assert (late.deviation, late.held, late.start_ms) == ("stuck", False, 2)
     assert [(run.held, run.lasting) for run in (ahead, regressed)] == [(False, True)] * 2
     assert (stuck.least_observed, stuck.greatest_recomputed, stuck.limiting_broker_id) == (20, 25, 1)
     assert (ahead.least_recomputed, ahead.greatest_observed) == (25, 28)

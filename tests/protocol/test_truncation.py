@@ -124,10 +124,30 @@ def test_a_follower_below_the_leaders_start_is_emptied_and_starts_there(protocol
     assert (outcome.truncate_to, outcome.reason) == (40, "full_truncate")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "end", "expected"),
+    [
+        ("fetch", 39, (40, "tiered_restart", 39, 39)),
+        ("fetch", 40, (40, "none", None, 40)),
+        ("fetch", 19, (20, "full_truncate", None, 20)),
+        ("kip-279", 39, (39, "none", None, 39)),
+    ],
+    ids=["below its local log", "where that begins", "below all of it", "before remote storage"],
+)
+def test_a_follower_below_the_leaders_local_log_restarts_there_and_keeps_what_is_in_remote_storage(
+    protocol, end, expected
+):
+    leader = _replica(60, {0: 0}, log_start=20)._replace(local_start_offset=40)
+    outcome = replay(protocol, _replica(end, {0: 0}), leader)
+    assert (outcome.truncate_to, outcome.reason, outcome.tiered_from, outcome.kept_to) == expected
+    assert outcome.rounds == len(outcome.steps) == 1
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_empty_follower_at_the_leaders_start_has_nothing_to_cut(protocol):
     outcome = replay(protocol, _replica(0, {}), _replica(5, {0: 0}))
-    assert outcome.truncate_to == 0
+    reason = "none" if protocol == "high-watermark" else "hw_fallback"
+    assert (outcome.truncate_to, outcome.reason) == (0, reason)
 
 
 @pytest.mark.parametrize("protocol", EPOCH_PROTOCOLS)

@@ -6,6 +6,12 @@ import pytest
 
 from replica_audit.protocol import versions
 
+SINCE_4 = (
+    versions.runs_without_zookeeper,
+    versions.can_have_elr,
+    versions.empties_unrecovered,
+    versions.skips_unled_markers,
+)
 #: (gate, version, whether it holds); KAFKA-13091's change is in force on either side of its two versions.
 GATES = [
     (versions.stands_still_below_min_isr, (3, 6, 2), False),
@@ -26,6 +32,11 @@ GATES = [
     (versions.may_mark_over_tail, (2, 8, 0), True),
     (versions.may_mark_over_tail, (3, 4, 1), True),
     (versions.may_mark_over_tail, (3, 5, 0), False),
+    (versions.caps_min_isr, (3, 6, 2), False),
+    (versions.caps_min_isr, (3, 7, 0), True),
+    (versions.can_be_kraft, (2, 7, 2), False),
+    (versions.can_be_kraft, (2, 8, 0), True),
+    *((gate, version, version == (4, 0, 0)) for gate in SINCE_4 for version in ((3, 9, 1), (4, 0, 0))),
 ]
 
 
@@ -38,6 +49,19 @@ def test_a_gate_opens_with_the_version_of_its_change(gate, version, holds):
 @pytest.mark.parametrize("gate", sorted({gate for gate, _, _ in GATES}, key=str), ids=str)
 def test_of_an_unknown_version_nothing_is_known(gate):
     assert gate(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [(None, None), ("4.0", (4, 0)), ("3.9.1", (3, 9, 1)), (" 0.10.2.2\n", (0, 10, 2, 2))]
+)
+def test_a_version_is_numbers_with_dots_between(text, version):
+    assert versions.parse_kafka_version(text) == version
+
+
+@pytest.mark.parametrize("text", ["", "4", "4.", "4.x", "v4.0", "4.0-rc1", "4.²", "-4.0"])
+def test_what_is_no_version_is_refused_as_it_was_given(text):
+    with pytest.raises(ValueError, match=f"^kafka version {text!r}: expected numbers and dots"):
+        versions.parse_kafka_version(text)
 
 
 def test_a_later_major_version_is_later_whatever_its_minor():

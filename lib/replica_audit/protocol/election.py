@@ -31,7 +31,7 @@ class Election(NamedTuple):
     """Replicas in sync or eligible under the last leader, which so had all that was committed; empty if unknown."""
     from_last_known: bool
     """True if it was elected as the last known leader, after ISR and eligible leader replicas had become empty."""
-    came_back: bool = False
+    came_back: bool
     """True if the partition had no leader for want of a live replica: the elected one had been down, and may have lost
     the end of its log. False where the last leader was shut down in order, and with eligible leader replicas, from
     which a killed broker drops out (KIP-966)."""

@@ -147,6 +147,7 @@ def _after_fetch(
     reason: str,
 ) -> Replay:
     """Apply the out-of-range step that every generation ends with; reason `none` where nothing is cut."""
+    local_start = leader.local_start_offset or 0
     if truncate_to > leader.log_end_offset:
         truncate_to = leader.log_end_offset
         reason = "out_of_range_tail"
@@ -154,9 +155,8 @@ def _after_fetch(
         # The follower's log is emptied and restarts at the leader's log start.
         truncate_to = leader.log_start_offset
         reason = "full_truncate"
-    elif protocol == "fetch" and truncate_to < (leader.local_start_offset or 0):
+    elif protocol == "fetch" and truncate_to < local_start:
         # OFFSET_MOVED_TO_TIERED_STORAGE: its log is emptied and begins at the leader's local start.
-        local_start = leader.local_start_offset or 0
         return Replay(protocol, local_start, len(steps), "tiered_restart", steps, truncate_to)
     elif truncate_to >= follower.log_end_offset and (reason != "hw_fallback" or protocol == "high-watermark"):
         truncate_to = follower.log_end_offset

@@ -117,7 +117,7 @@ def test_a_topic_that_may_have_been_created_again_is_named() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_the_election_that_left_them_behind_is_told(clean: bool) -> None:
-    election = Election(2, 1, 1_700_000_000_000, 9, clean, 2, (1, 2), (), (1, 2), False)
+    election = Election(2, 1, 1_700_000_000_000, 9, clean, 2, (1, 2), (), (1, 2), False, False)
     told = [one.text for one in lost(5, cause=Cause(election, clean, None)).evidence[2:]]
     assert told[0].startswith("at 2023-11-14") and (" cleanly, in leader epoch" in told[0]) == clean
     assert told[1:] == (
