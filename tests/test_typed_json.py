@@ -76,5 +76,5 @@ def test_anything_else_is_refused_with_its_place(change: dict, place: str) -> No
 
 
 def test_what_is_no_object_is_refused() -> None:
-    with pytest.raises(ShapeError, match="the file: expected an object"):
+    with pytest.raises(ShapeError, match="^expected an object"):
         from_object(Outer, [])

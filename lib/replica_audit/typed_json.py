@@ -33,7 +33,7 @@ class ShapeError(ValueError):
     """A JSON value of the wrong type; `place` names the value, as in `steps[0].text`."""
 
     def __init__(self, place: str, expected: str) -> None:
-        super().__init__(f"{place or 'the file'}: expected {expected}")
+        super().__init__(f"{place}: expected {expected}" if place else f"expected {expected}")
         self.place = place
         self._expected = expected
 

@@ -339,6 +339,12 @@ def test_json_is_stable_and_holds_everything():
     assert summary.damage and struct.calcsize("q") == 8
 
 
+def test_a_field_of_another_version_is_passed_over():
+    summary = summarise(encode_batch(0, 5, 0))
+    text = summary_to_json(summary)
+    assert summary_from_json(f'{text[:-1]},"least_magic":2}}') == summary
+
+
 def test_summaries_of_equal_segments_share_all_but_their_path() -> None:
     """Paths may have quotes and backslashes, and a text in a summary may look like a key; long summaries are not kept."""
     one = replace(summarise(encode_batch(0, 5, 0)), path='a "path": \\ "é"/0.log')

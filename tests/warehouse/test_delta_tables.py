@@ -290,25 +290,45 @@ def test_a_table_with_a_later_schema_is_refused_and_not_touched(warehouse, tmp_p
     assert DeltaTable(table.table_uri).version() == table.version()
 
 
-def test_a_commit_of_another_process_is_seen_at_the_next_look(warehouse):
-    warehouse.append("leader_epochs", epochs(2), IDS)
-    assert len(stored(warehouse, "leader_epochs")) == 2
-    Warehouse(warehouse.name).append("leader_epochs", epochs(3), IDS)
-    assert warehouse.versions(["leader_epochs"]) == {"leader_epochs": 2}
-    assert len(stored(warehouse, "leader_epochs")) == 5
+@pytest.fixture(params=["path", "uri"])
+def named(request, warehouse):
+    """The warehouse named by its path, and by a URI as a store is."""
+    return warehouse if request.param == "path" else Warehouse(Path(warehouse.name).as_uri())
+
+
+def test_a_commit_of_another_process_is_seen_at_the_next_look(named):
+    named.append("leader_epochs", epochs(2), IDS)
+    assert len(stored(named, "leader_epochs")) == 2
+    Warehouse(named.name).append("leader_epochs", epochs(3), IDS)
+    assert named.versions(["leader_epochs"]) == {"leader_epochs": 2}
+    assert len(stored(named, "leader_epochs")) == 5
 
 
 @pytest.mark.parametrize("commits", [1, 2, 4])
-def test_a_table_that_was_deleted_is_not_there_and_one_made_in_its_place_is(warehouse, commits):
+def test_a_table_that_was_deleted_is_not_there_and_one_made_in_its_place_is(named, warehouse, commits):
     for _ in range(2):
-        warehouse.append("leader_epochs", epochs(2), IDS)
+        named.append("leader_epochs", epochs(2), IDS)
     place = Path(warehouse.name) / "leader_epochs"
     shutil.rmtree(place)
-    assert not warehouse.exists("leader_epochs") and stored(warehouse, "leader_epochs") == []
+    assert not named.exists("leader_epochs") and stored(named, "leader_epochs") == []
     other = Warehouse(warehouse.name)
     for _ in range(commits):
         other.append("leader_epochs", epochs(1), IDS)
-    assert len(stored(warehouse, "leader_epochs")) == commits
+    assert len(stored(named, "leader_epochs")) == commits
     shutil.rmtree(place)
-    warehouse.append("leader_epochs", epochs(5), IDS)
+    named.append("leader_epochs", epochs(5), IDS)
     assert len(stored(other, "leader_epochs")) == 5
+
+
+def test_commits_that_were_cleaned_up_since_a_look_are_in_the_checkpoint(named, warehouse):
+    named.append("leader_epochs", epochs(2), IDS)
+    assert len(stored(named, "leader_epochs")) == 2
+    other = Warehouse(warehouse.name)
+    for _ in range(3):
+        other.append("leader_epochs", epochs(1), IDS)
+    table = DeltaTable(f"{warehouse.name}/leader_epochs")
+    table.create_checkpoint()
+    for commit in (Path(warehouse.name) / "leader_epochs/_delta_log").glob("*.json"):
+        if int(commit.stem) < table.version():
+            commit.unlink()
+    assert len(stored(named, "leader_epochs")) == 5

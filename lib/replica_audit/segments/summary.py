@@ -491,7 +491,8 @@ _OBJECTS = {
 
 
 def summary_from_json(text: str) -> SegmentSummary:
-    """The summary that `summary_to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    """The summary that `summary_to_json` wrote, without fields that this version does not know. Raises ValueError, KeyError or TypeError
+    for anything else."""
     path = _PATH.search(text)
     if path is None:
         raise ValueError("a summary without a path")
@@ -507,7 +508,8 @@ _SHORT = 4096
 
 
 def _summary_of_text(text: str) -> SegmentSummary:
-    fields = json.loads(text)
+    known = SegmentSummary.__dataclass_fields__
+    fields = {name: value for name, value in json.loads(text).items() if name in known}
     for name, kind in _OBJECTS.items():
         fields[name] = tuple(kind(**one) for one in fields[name])
     for name in ("ended_producers", "first_sequences", "last_sequences"):

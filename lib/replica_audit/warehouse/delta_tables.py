@@ -90,7 +90,7 @@ _ROWS_AT_ONCE = 1 << 12
 #: Attempts to commit rows while other writers change the table; each does so only once, when it creates it or adds columns.
 _ATTEMPTS = 5
 
-#: Inode and time of change.
+#: Size and time of change, in ns.
 _Identity = tuple[int, int]
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
@@ -206,18 +206,17 @@ class StoredTables:
         return None if handle is None else open_at_this_version(f"{self.name}/{table}", handle, columns_of(table))
 
     def _newest(self, uri: str) -> DeltaTable | None:
-        """The table at its newest version. A kept handle reads later commits only; a look for some in a local log costs a hundredth."""
+        """The table at its newest version. A kept handle reads later commits only; a look for some costs a fraction of that."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        handle, last = self._handles.get(uri, (None, None))
-        if "://" not in uri:
-            if _is_missing(f"{uri}/_delta_log"):
-                return None
-            if handle is not None and _identity(uri, handle.version()) != last:
-                # Another table has taken its place.
+        handle, kept = self._handles.get(uri, (None, None))
+        if handle is not None:
+            own, next_one = _commits(uri, handle.version(), handle.version() + 1)
+            if own is None or own != kept:
+                # The table was deleted, or another has taken its place.
                 handle = None
-            if handle is not None and _identity(uri, handle.version() + 1) is None:
+            elif next_one is None:
                 return handle
         try:
             if handle is None:
@@ -229,7 +228,8 @@ class StoredTables:
         return self._keep(uri, handle)
 
     def _keep(self, uri: str, handle: DeltaTable) -> DeltaTable:
-        self._handles[uri] = handle, None if "://" in uri else _identity(uri, handle.version())
+        (own,) = _commits(uri, handle.version())
+        self._handles[uri] = handle, own
         return handle
 
     def _uri(self, table: str, make: bool = False) -> str | None:
@@ -415,22 +415,11 @@ class Warehouse(StoredTables):
         return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
 
 
-def _is_missing(path: str) -> bool:
-    """False where that cannot be seen: opening it says why."""
-    try:
-        os.stat(path)
-    except OSError as error:
-        return isinstance(error, FileNotFoundError)
-    return False
-
-
-def _identity(uri: str, version: int) -> _Identity | None:
-    """Identity of the file of a local table's commit; None if it cannot be looked at."""
-    try:
-        state = os.stat(f"{uri}/_delta_log/{version:020}.json")
-    except OSError:
-        return None
-    return state.st_ino, state.st_mtime_ns
+def _commits(uri: str, *versions: int) -> list[_Identity | None]:
+    """Identities of the files of a table's commits; None for one that is not there."""
+    filesystem, root = open_directory(uri)
+    found = filesystem.get_file_info([f"{root}/_delta_log/{version:020}.json" for version in versions])
+    return [(one.size, one.mtime_ns) if one.is_file else None for one in found]
 
 
 def _listed(value: str | Sequence[str | None] | None) -> list[str | None]:
