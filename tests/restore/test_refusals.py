@@ -59,7 +59,7 @@ def test_a_target_with_too_few_replicas_in_sync(records: SalvagedRecords) -> Non
 _ALL = {"min.insync.replicas": "2"}
 
 
-@pytest.mark.parametrize("protocol", ["", "3.9-IV0", "3.7-IV4"])
+@pytest.mark.parametrize("protocol", ["", "3.9-IV0", "3.7-IV4", "2.8.2.tiered"])
 def test_a_minimum_above_the_replicas_is_capped_since_3_7(protocol: str, records: SalvagedRecords) -> None:
     """X: 4.3.1 and 3.9.1 write to one replica with min.insync.replicas=2."""
     topic = Topic(2, 3, in_sync={0: 1, 1: 2}, replicas={0: 1, 1: 3})
@@ -73,7 +73,7 @@ def test_a_minimum_above_the_replicas_takes_no_records_before_3_7(records: Salva
     """X: 2.8.2 answers NotEnoughReplicas, and no broker that comes back changes it."""
     topic = Topic(2, 1, in_sync={0: 1, 1: 1}, replicas={0: 1, 1: 1})
     cluster = FakeCluster(topics={"orders.salvaged": topic}, settings={"orders.salvaged": _ALL}, protocol="3.6-IV2")
-    _refused(records, cluster, RestoreOptions(), "orders.salvaged-0 has 1 replica, and .* set that to 1 first$")
+    _refused(records, cluster, RestoreOptions(), "orders.salvaged-0 has 1 replica, .*version 3.6, .* set that to 1 first$")
 
 
 def test_a_minimum_above_the_replicas_is_no_obstacle_where_the_protocol_is_not_told(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
+from replica_audit.cached_property import cached_property
 from replica_audit.client_properties import ClientProperties
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.restore.cluster import ConsumedRecord, Produced, RestoreProgress, Topic
@@ -85,7 +86,11 @@ class Contact:
         return self._configs(self._admin_module.ResourceType.TOPIC, name, f"the configuration of topic {name}")
 
     def protocol_version(self) -> str:
-        """inter.broker.protocol.version of one broker; 4.0 and later have none."""
+        """inter.broker.protocol.version of one broker, asked once; 4.0 and later have none."""
+        return self._protocol_version
+
+    @cached_property
+    def _protocol_version(self) -> str:
         brokers = self._ask("the cluster", lambda: self._admin.list_topics(timeout=_REQUEST_SECONDS)).brokers
         broker = str(min(brokers))
         found = self._configs(self._admin_module.ResourceType.BROKER, broker, f"the configuration of broker {broker}")

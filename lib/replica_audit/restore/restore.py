@@ -230,10 +230,9 @@ def _check_topic(
         raise UsageError(
             f"topic {topic} has {count(found.partitions, 'partition')}, and records are of partition {missing[0]}"
         )
-    if unready := next(
-        filter(None, (_tell_unready(topic, place.partition, found, configs, cluster) for place in places)), None
-    ):
-        raise UsageError(unready)
+    for place in places:
+        if unready := _tell_unready(topic, place.partition, found, configs, cluster):
+            raise UsageError(unready)
     if "compact" in configs.get("cleanup.policy", "") and not options.to_original:
         raise UsageError(
             f"topic {topic} is compacted, which removes earlier records of a key: give it cleanup.policy=delete"
@@ -284,22 +283,22 @@ def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str
             f"{name} has {count(in_sync, 'replica')} in sync, and takes no records before it has {least} "
             "(min.insync.replicas): bring back the brokers of the others first"
         )
-    if replicas < wanted and _caps_min_isr(cluster) is False:
+    if replicas < wanted and (protocol := _uncapped_protocol(cluster)):
         return (
-            f"{name} has {count(replicas, 'replica')}, and before Kafka 3.7 brokers take no records where "
-            f"min.insync.replicas is more: set that to {replicas} first"
+            f"{name} has {count(replicas, 'replica')}, and brokers before Kafka 3.7, as these may be by their "
+            f"inter.broker.protocol.version {protocol}, take no records where min.insync.replicas is more: set that to {replicas} first"
         )
     return None
 
 
-def _caps_min_isr(cluster: Cluster) -> bool | None:
-    """`caps_min_isr` of the brokers; None if they do not tell their protocol."""
+def _uncapped_protocol(cluster: Cluster) -> str:
+    """The brokers' protocol, which may be older than they are, if by that they may not cap min.insync.replicas (`caps_min_isr`); else empty,
+    as where they do not tell it, or have none (4.0 and later)."""
     try:
-        version = cluster.protocol_version().partition("-")[0]
-    except EngineError:
-        return None
-    # Brokers that have no such setting are of 4.0 or later.
-    return caps_min_isr(parse_kafka_version(version)) if version else True
+        protocol = cluster.protocol_version().partition("-")[0]
+        return protocol if caps_min_isr(parse_kafka_version(protocol)) is False else ""
+    except (EngineError, ValueError):
+        return ""
 
 
 def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
