@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -691,12 +691,14 @@ def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_no
     assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")
 
 
-def _salvaging(*costs: Mapping[str, int], up: Iterable[int] = (1, 2)) -> dict[str, Step]:
-    """The steps that salvage and restore, of a partition for each of `costs`, which are those of its leader, broker 1."""
-    parts = [Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1) for topic in "abc"[: len(costs)]]
+def _salvaging(*costs: Mapping[str, int], topics: Sequence[str] = "abc", asked: Sequence[str] = ()) -> dict[str, Step]:
+    """The steps that salvage and restore, of a partition for each of `costs`, which are those of its leader, broker 1; `asked` are patterns of
+    --topic."""
+    parts = [Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1) for topic in topics[: len(costs)]]
     results = results_of(parts, "4.3.1", "metadata_log")
+    results.options["topics"] = asked
     none = {"lost_records": 0, "lost_committed": 0, "hidden_records": 0, "lost_held": 0}
-    own = dict(zip("abc", costs, strict=False))
+    own = dict(zip(topics, costs, strict=False))
     held = {topic: one.get("lost_records", 0) for topic, one in own.items()}
     change_rows(
         results,
@@ -707,7 +709,7 @@ def _salvaging(*costs: Mapping[str, int], up: Iterable[int] = (1, 2)) -> dict[st
             "lost_held": held[row.topic] if (row.candidate_id, row.broker_id) == (1, 2) else 0,
         },
     )
-    return {step.action: step for step in plan_elections(results, up=up).steps}
+    return {step.action: step for step in plan_elections(results, up=(1, 2)).steps}
 
 
 def test_records_that_another_replica_keeps_unseen_are_salvaged_too() -> None:
@@ -727,6 +729,14 @@ def test_what_salvage_takes_besides_is_named() -> None:
     assert both["restore"].partitions == (("a", 0), ("b", 0))
     assert not [one for one in both["restore"].before if "DIV-HIDDEN" in one]
     assert "salvage" not in _salvaging(acks_1)
+
+
+def test_kafkas_own_topics_which_salvage_passes_over_are_not_among_what_it_takes() -> None:
+    committed = {"lost_records": 5, "lost_committed": 5}
+    steps = _salvaging(committed, committed, topics=("a", "__b"))
+    assert steps["salvage"].partitions == steps["restore"].partitions == (("a", 0),)
+    assert _salvaging(committed, topics=("__b",)).keys().isdisjoint({"salvage", "restore"})
+    assert _salvaging(committed, topics=("__b",), asked=("__b",))["salvage"].partitions == (("__b", 0),)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,9 @@ def test_a_minimum_above_the_replicas_takes_no_records_before_3_7(records: Salva
     """X: 2.8.2 answers NotEnoughReplicas, and no broker that comes back changes it."""
     topic = Topic(2, 1, in_sync={0: 1, 1: 1}, replicas={0: 1, 1: 1})
     cluster = FakeCluster(topics={"orders.salvaged": topic}, settings={"orders.salvaged": _ALL}, protocol="3.6-IV2")
-    _refused(records, cluster, RestoreOptions(), "orders.salvaged-0 has 1 replica, .*version 3.6, .* set that to 1 first$")
+    _refused(
+        records, cluster, RestoreOptions(), "orders.salvaged-0 has 1 replica, .*version 3.6, .* set that to 1 first$"
+    )
 
 
 def test_a_minimum_above_the_replicas_is_no_obstacle_where_the_protocol_is_not_told(

@@ -21,7 +21,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import parse_plan, plan_object
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.snapshot_salvage import INTERNAL_PREFIX, PlannedLeaders, SalvageSearch
+from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvageSearch
 
 #: Nothing was lost in the others, or they take long to read.
 LOSSY = [name for name in PRODUCED if not name.startswith(("old-", "retention", "jbod", "healthy", "lagging"))]
@@ -84,7 +84,7 @@ def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
         assert len(found.partitions) + len(found.internal) == len(plan["decisions"])
         for partition in found.partitions:
             place = partition.audit.evidence.topic_partition
-            assert not place.topic.startswith(INTERNAL_PREFIX)
+            assert not place.topic.startswith("__")
             assert partition.planned is not None and partition.finds is not None
             costs = rows[place.topic, place.partition, partition.planned.candidate_id]
             # Hidden are those that another log keeps, where no consumer sees them: the candidate lacks them as well.

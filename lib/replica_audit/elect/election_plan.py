@@ -16,7 +16,7 @@ from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.hit_groups import committed_offsets
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import Search
-from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step
+from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step, is_salvaged
 from replica_audit.elect.premises import rests_on
 from replica_audit.elect.safeguards import CopiedAgain, copy_of_outrun, safeguard_steps, unread_records
 from replica_audit.elect.step_list import list_places
@@ -35,7 +35,7 @@ def salvage_steps(
     """A step that salvages everything a copy has and the plan's leaders lack, and one on what cannot be read in the given
     store. `made_with` are the options of `elect` that make this plan, `partitions` those that it was asked for."""
     store = results.remote_store
-    salvaged = _salvaged(decisions, store)
+    salvaged = _salvaged(results, decisions)
     if salvaged:
         places = tuple(map(place_of, salvaged))
         records = sum(_salvageable(one, store) for one in salvaged)
@@ -65,7 +65,7 @@ def restore_steps(
     results: Results, matrix: Matrix, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
 ) -> Iterator[Step]:
     """A step that produces the salvaged records again; none while one of their partitions has no plan."""
-    salvaged = _salvaged(decisions, results.remote_store)
+    salvaged = _salvaged(results, decisions)
     places = tuple(map(place_of, salvaged))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
@@ -120,10 +120,15 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
         )
 
 
-def _salvaged(decisions: Sequence[Decision], store: str | None) -> list[Decision]:
+def _salvaged(results: Results, decisions: Sequence[Decision]) -> list[Decision]:
     """Planned decisions of which salvage takes records out of copies, or of the given remote store; none unless some of these may have
     been acknowledged."""
-    held = [one for one in decisions if one.procedure != "unplanned" and _salvageable(one, store)]
+    topics = results.options.get("topics", ())
+    held = [
+        one
+        for one in decisions
+        if one.procedure != "unplanned" and is_salvaged(one.topic, topics) and _salvageable(one, results.remote_store)
+    ]
     return held if any(_is_losing(one) or one.chosen.hidden_records for one in held) else []
 
 

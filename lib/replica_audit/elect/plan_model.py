@@ -5,7 +5,7 @@ plan.json follows from these classes: a field is added here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -20,6 +20,15 @@ from replica_audit.typed_json import Names, Written, parse_written, read_written
 
 SCHEMA_VERSION = 1
 _WRITTEN = Written("elect", SCHEMA_VERSION, ("rests_on", "steps"))
+
+
+#: Prefix of Kafka's own topics: their owners rebuild them, and their records mean nothing elsewhere.
+_INTERNAL_PREFIX = "__"
+
+
+def is_salvaged(topic: str, patterns: Iterable[str]) -> bool:
+    """True if salvage takes records of a topic; of Kafka's own only where a pattern of --topic names them."""
+    return not topic.startswith(_INTERNAL_PREFIX) or any(one.startswith(_INTERNAL_PREFIX) for one in patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from replica_audit.auditing.snapshot_id import (
 )
 from replica_audit.config import Settings
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.plan_model import Decision, Plan, PlannedPartition
+from replica_audit.elect.plan_model import Decision, Plan, PlannedPartition, is_salvaged
 from replica_audit.elect.premises import ChangedPremise, moved_since, rests_on
 from replica_audit.errors import UsageError
 from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
@@ -79,10 +79,6 @@ def _say(change: ChangedPremise) -> str:
     place = f"{change.topic}-{change.partition}{of_broker}"
     is_missing = change.what in ("partition", "replica")
     return f"{place} is {change.now}" if is_missing else f"the {change.what} of {place} is not the same"
-
-
-#: Prefix of Kafka's own topics: their owners rebuild them, and their records mean nothing elsewhere.
-INTERNAL_PREFIX = "__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +201,7 @@ class SalvageSearch:
         return None if self._planned is None else self._planned.leaders[partition]
 
     def _is_passed_over(self, partition: TopicPartition) -> bool:
-        named = any(pattern.startswith(INTERNAL_PREFIX) for pattern in self._settings.topics)
-        return partition.topic.startswith(INTERNAL_PREFIX) and not named and self._is_decided(partition)
+        return not is_salvaged(partition.topic, self._settings.topics) and self._is_decided(partition)
 
     def _note(self, examined: Examined) -> None:
         digests = {
