@@ -72,6 +72,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     unchecked = list(_tell_unchecked(outcome.conditions))
     headline = [
         _tell_headline(outcome),
+        *_tell_unproven(outcome),
         *_tell_outranked(outcome),
         *_tell_gone(outcome),
         *_tell_needed(outcome.conditions),
@@ -226,6 +227,19 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
         still += f"; there {which} encrypted, and only the brokers' plugin can read {verb(number, 'it', 'them')}"
     log = "the leader" if outcome.kind == "lost" else "the log that the others are compared with"
     return say(f"{records} {are} missing from {log} in {where}; {still}.")
+
+
+def _tell_unproven(outcome: Outcome) -> Iterator[Sentence]:
+    """Sentence on the counted loss where findings call it less than proven that the records were committed."""
+    known = outcome.total.committed_places
+    unproven = [row for row in outcome.conditions.unproven if place_of(row) in known]
+    if not unproven:
+        return
+    places = list(dict.fromkeys(places_of(unproven)))
+    where = "" if len(places) == len(known) else f" in {name_partitions(places)}"
+    how = "likely" if all(row.confidence == "likely" for row in unproven) else "suspected"
+    were = verb(outcome.total.committed, "it was", "all of them were")
+    yield say(f"That {were} committed{where} is {how}, not proven.")
 
 
 def _tell_bases(bases: Collection[RemoteBasis], *, is_alone: bool) -> str:
@@ -453,8 +467,10 @@ def _tell_sums(outcome: Outcome) -> Iterator[Sentence]:
     if outcome.adds_up:
         records = _count_records(total, total.records, "record")
         are = verb(total.records, "is", "are")
-        committed = f"{total.committed or 'none'} of them {verb(total.committed, 'was', 'were')} proven committed"
-        yield say(f"In all, {records} that the leaders do not have {are} on other brokers; {committed}.")
+        committed = f"{total.committed or 'none'} of them {verb(total.committed, 'was', 'were')} committed"
+        yield say(
+            f"In all, {records} that the leaders do not have {are} on other brokers; {committed}, as far as is known."
+        )
     if outcome.uncounted:
         yield say(f"In {count(outcome.uncounted, 'partition')} it is not known how many records are lost.")
 

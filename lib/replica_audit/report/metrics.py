@@ -89,7 +89,7 @@ def _partition_families(partitions: Sequence[PartitionRow]) -> Iterable[Family]:
     )
     yield (
         "lost_committed_records",
-        "Those of them that were proven committed.",
+        "Those of them that were committed, as findings prove or call likely.",
         [({}, sum(row.lost_committed or 0 for row in partitions))],
     )
     unknown = sum(row.lost_records is None for row in partitions)

@@ -352,8 +352,8 @@ def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:
         )
         text += f", {count(row.record_count, 'record')}"
         if row.committed:
-            proven = row.committed_records
-            text += ", committed" if proven is None else f", {proven} of them proven committed"
+            known = row.committed_records
+            text += ", committed" if known is None else f", {known} of them committed"
         if row.first_timestamp_ms is not None:
             text += f", written {render_time(row.first_timestamp_ms)} to {render_time(row.last_timestamp_ms)}"
         lines += wrap(text, "  ", "    ")
@@ -371,7 +371,7 @@ def _truncations(rows: Sequence[TruncationRow]) -> list[str]:
             text += f", drops {count(row.dropped_records, 'record')}"
             text += f", {count(row.dropped_bytes, 'byte')}"
         if row.committed_dropped:
-            text += f", {row.committed_dropped} of them proven committed"
+            text += f", {row.committed_dropped} of them committed"
         if row.common_prefix_end != row.truncate_to:
             text += f"; common prefix ends at {clean(row.common_prefix_end)}"
         lines += wrap(text, "  ", "    ")

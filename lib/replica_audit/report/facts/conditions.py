@@ -171,6 +171,8 @@ class Conditions(NamedTuple):
 
     unseen_heads: tuple[FindingRow, ...]
     """Findings of logs that were compared from an offset after their start."""
+    unproven: tuple[FindingRow, ...]
+    """Findings of losses by which it is less than proven that the records were committed."""
 
     @property
     def is_peace(self) -> bool:
@@ -240,6 +242,11 @@ def find_conditions(results: Results) -> Conditions:
             if row.unchecked_batches
         ),
         unseen_heads=_slim(row for row in found if row.code in codes_with("unseen_head")),
+        unproven=_slim(
+            row
+            for row in found
+            if row.code in codes_with("held") and row.severity == "critical" and row.confidence != "proven"
+        ),
     )
 
 
