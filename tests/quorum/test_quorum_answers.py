@@ -814,6 +814,24 @@ def test_voters_that_did_not_change_are_not_said_to_have(tmp_path: Path) -> None
     assert only.verdict == "choose", only.reason
 
 
+def test_voters_of_before_that_every_configuration_names_anew_do_not_elect_by_their_logs(tmp_path: Path) -> None:
+    """Without KIP-853 a node takes the voters from controller.quorum.voters, whatever its log says."""
+    begin = write.leader_change(0, 100, (100,)) + write.batch(1, ONLY_T)
+    later = begin + write.leader_change(3, 100, VOTERS) + write.batch(4, [write.change(TOPIC_ID, leader=2)])
+    found = written(tmp_path, {100: begin, 101: later, 102: later, 1: later}, {1: APPLIED_T}, clean=(1,))
+    assert (found.verdict, found.steps) == ("agree", ())
+
+
+def test_what_one_of_three_voters_holds_is_proven_by_what_brokers_applied_not_by_a_majority(tmp_path: Path) -> None:
+    begin = write.leader_change(0, 100, (100,)) + write.voters_record(1, {100: IDS[100]}) + write.batch(2, ONLY_T)
+    created = [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 1)]
+    later = begin + write.voters_record(4, IDS) + write.batch(5, created)
+    logs = {node: log(one, 1, directory_id=IDS[node]) for node, one in {100: begin, 101: later}.items()}
+    found = written(tmp_path, logs | {1: later}, {1: APPLIED}, clean=(1,))
+    assert found.reason.startswith("Node 100 lacks what was committed: broker 1 has a directory of late-0")
+    assert "majority" not in found.reason
+
+
 def test_the_disk_of_a_voter_from_before_it_was_replaced_is_not_that_of_the_voter(tmp_path: Path) -> None:
     """By its own log it votes still; the one that took its place may hold more."""
     directory = make_uuid("new 102")

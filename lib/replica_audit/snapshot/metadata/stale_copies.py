@@ -74,35 +74,38 @@ def settle(
     A single voter behind a majority is not stale, unless it was the only one, nor are copies of a running cluster made before a record
     was written.
     """
-    settled, stale = _settle(snapshot, quorum, copies, epochs, moments)
-    return settled, stale or _elect_apart(snapshot, settled, copies, moments)
+    applied = _find_doubted(snapshot, quorum, copies, epochs, moments)
+    settled = quorum
+    if applied is not None and quorum.committed_end is not None:
+        settled = quorum._replace(committed_end=applied.end_offset)
+    stale = None if applied is None else _outvoting(quorum, copies, applied, moments)
+    return settled, stale or _electing_apart(snapshot, settled, copies, applied, moments)
 
 
-def _settle(
+def _find_doubted(
     snapshot: Snapshot,
     quorum: Quorum,
     copies: Sequence[MetadataCopy],
     epochs: EpochFiles | None,
     moments: CopyMoments,
-) -> tuple[Quorum, Stale | None]:
-    """`settle`, with voters as the newest log names them."""
+) -> Applied | None:
+    """Metadata that brokers applied beyond what enough voters hold."""
     voted = _doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
-        return quorum, None
+        return None
     everything = replay(snapshot, copies, quorum._replace(committed_end=None))
-    applied = find_applied(everything.leaderships(), epochs, voted) or _held_by_no_voter(
-        snapshot, quorum, copies, voted, moments
-    )
-    if applied is None:
-        return quorum, None
-    settled = quorum
-    if quorum.committed_end is not None:
-        settled = quorum._replace(committed_end=max(voted, applied.end_offset))
+    found = find_applied(everything.leaderships(), epochs, voted)
+    return found or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
+
+
+def _outvoting(quorum: Quorum, copies: Sequence[MetadataCopy], applied: Applied, moments: CopyMoments) -> Stale | None:
+    """Voters, as the newest log names them, that lack `applied` if without them there is no majority."""
+    voters = () if quorum.voters is None else quorum.voters.ids
     holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= applied.end_offset}
     lacking = [copy for copy in _of_voters(quorum, copies) if copy.node_id not in holding]
-    if len(quorum.voters.ids) - len({copy.node_id for copy in lacking}) > len(quorum.voters.ids) // 2:
-        return settled, None
-    return settled, _stale(quorum, lacking, applied, holding, moments)
+    if len(voters) - len({copy.node_id for copy in lacking}) > len(voters) // 2:
+        return None
+    return _stale(quorum, lacking, applied, holding, moments)
 
 
 def _stale(
@@ -115,24 +118,34 @@ def _stale(
     return Stale(stale, skewed, applied, holders)
 
 
-def _elect_apart(
-    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], moments: CopyMoments
+def _electing_apart(
+    snapshot: Snapshot,
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    applied: Applied | None,
+    moments: CopyMoments,
 ) -> Stale | None:
     """Nodes that lack what was committed and by their own logs are a majority of the voters (KIP-853): disks from before voters were
-    added or removed, or a backup of the only voter that there was. They elect one of themselves; a node that has more grants no vote."""
-    end = quorum.committed_end
-    if end is None or quorum.voters is None or quorum.forks:
+    added or removed, or a backup of the only voter that there was. They elect one of themselves; a node that has more grants no vote.
+
+    Voters without directories are those of everybody's configuration, not of a log.
+    """
+    end, voters = quorum.committed_end, quorum.voters
+    if end is None or voters is None or not voters.directories or quorum.forks:
         return None
     behind = [copy for copy in copies if copy.end_offset == quorum.agreed[copy.log.path] < end]
     for candidate in sorted(behind, key=lambda copy: copy.newness, reverse=True):
         own = candidate.voters(snapshot)
-        if own is None or (own.ids, own.directories) == (quorum.voters.ids, quorum.voters.directories):
+        if own is None or (own.ids, own.directories) == (voters.ids, voters.directories):
             continue
         granting = [copy for copy in votes(behind, own) if copy.newness <= candidate.newness]
         if own.admits(*_voter(candidate)) and len(granting) > len(own.ids) // 2:
             holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= end}
-            applied = Applied(end, _first_from(quorum.newest, candidate.end_offset), _proof(quorum, holding, end))
-            return _stale(quorum, granting, applied, holding, moments)._replace(elect_apart=True)
+            proof = (
+                applied.proof if applied is not None and applied.end_offset == end else _proof(quorum, voters, holding)
+            )
+            lacked = Applied(end, _first_from(quorum.newest, candidate.end_offset), proof)
+            return _stale(quorum, granting, lacked, holding, moments)._replace(elect_apart=True)
     return None
 
 
@@ -142,15 +155,12 @@ def _first_from(log: MetadataCopy, offset: int) -> int:
     return min((int(times[0]) for times in later if len(times)), default=log.last_time_ms)
 
 
-def _proof(quorum: Quorum, holding: Set[int | None], end: int) -> str:
-    """Clause on what shows that the log is committed to `end`."""
-    taken = [one for one in quorum.snapshots if one.end_offset == end]
-    voters = quorum.voters.ids if quorum.voters is not None else ()
-    return (
-        f"{taken[-1].path} was taken of it, and snapshots are of committed records only"
-        if taken
-        else tell_majority(holding & frozenset(voters), quorum.voters)
-    )
+def _proof(quorum: Quorum, voters: Voters, holding: Set[int | None]) -> str:
+    """Clause on what shows that the log is committed to where it is."""
+    taken = [one for one in quorum.snapshots if one.end_offset == quorum.committed_end]
+    if taken:
+        return f"{taken[-1].path} was taken of it, and snapshots are of committed records only"
+    return tell_majority(holding & frozenset(voters.ids), voters)
 
 
 def tell_majority(nodes: Iterable[int | None], voters: Voters | None) -> str:
