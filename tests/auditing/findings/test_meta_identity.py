@@ -55,7 +55,7 @@ def _failed(tmp_path: Path, replicas: tuple[int, ...] = (1, 2), left: int = 1, *
 
 
 _TOLD = (
-    "of broker 1 its log directory with it is offline: what is there is not brought up to date before the log directory is back in its "
+    "the log directory of broker 1 that has it is offline: what is there is not brought up to date before the directory is back in its "
     "place, and the broker is started again"
 )
 

@@ -338,8 +338,8 @@ def _offline(leadership: Leadership | None) -> Iterator[Finding]:
     state = leadership.history[-1]
     for broker in leadership.offline:
         text = (
-            f"of broker {broker} {say_offline([broker])}: what is there is not brought up to date before the log directory is back in its "
-            "place, and the broker is started again"
+            f"the log directory of broker {broker} that has it is offline: what is there is not brought up to date before the directory is "
+            "back in its place, and the broker is started again"
         )
         if broker in state.adding:
             text = f"{text}; until then the reassignment that adds broker {broker} does not end"
