@@ -718,7 +718,8 @@ def test_records_that_another_replica_keeps_unseen_are_salvaged_too() -> None:
     assert steps["salvage"].text == "Salvage what the plan's leaders of a-0 do not have (4 records at most)"
     assert steps["restore"].partitions == (("a", 0),)
     (decided,) = [one for one in steps["restore"].before if "DIV-HIDDEN" in one]
-    assert decided.startswith("Of a-0 it is decided")
+    assert decided.startswith("It is decided which side of a-0 is right")
+    assert "copied directories of brokers 1 and 2 in place of a text" in steps["salvage"].before[0]
 
 
 def test_what_salvage_takes_besides_is_named() -> None:

@@ -98,7 +98,7 @@ def _is_decided(hidden: Sequence[TopicPartition]) -> Iterator[str]:
     """A condition for partitions of which another replica keeps what is put back."""
     if hidden:
         yield (
-            f"Of {list_places(hidden)} it is decided which side is right (replica-audit explain DIV-HIDDEN): another replica keeps what is "
+            f"It is decided which side of {list_places(hidden)} is right (replica-audit explain DIV-HIDDEN): another replica keeps what is "
             "put back, so that consumers see it twice once that one leads, unless it is rebuilt. Where the leader's side is right, "
             "restore the other topics alone (--topic)"
         )
@@ -111,8 +111,16 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
         for one in decisions
         for broker in (one.candidate_id, *(source.broker_id for source in one.salvage))
     }
+    # Any replica may keep hidden records.
+    hidden = {place_of(one) for one in decisions if one.chosen.hidden_records}
     told = [row for row in results.replicas if row.clean_shutdown is None]
-    brokers = sorted({row.broker_id for row in told if (row.topic, row.partition, row.broker_id) in needed})
+    brokers = sorted(
+        {
+            row.broker_id
+            for row in told
+            if place_of(row) in hidden or (row.topic, row.partition, row.broker_id) in needed
+        }
+    )
     if brokers:
         yield (
             f"The snapshot has the copied directories of {name_brokers(brokers)} in place of a text or table, and was audited "
