@@ -1,4 +1,4 @@
-"""TXN-HANGING and TXN-MARKER-LOST, and transactions that are simply in progress."""
+"""TXN-HANGING, TXN-MARKER-LOST and TXN-ABORTED, and transactions that are simply in progress."""
 
 from __future__ import annotations
 
@@ -175,3 +175,34 @@ def test_no_other_real_cluster_has_one_the_open_one_of_healthy_included(capture)
         assert not [row for row in results.rows("findings") if row["code"].startswith("TXN-")], (
             f"{partition}\n{told(results)}"
         )
+
+
+def _marker(base: int, outcome: str, leader_epoch: int = 1, epoch: int = 0) -> bytes:
+    return encode_marker(base, outcome, leader_epoch, producer_id=PRODUCER, producer_epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_told"),
+    [
+        ([_marker(15, "ABORT")], [_marker(15, "COMMIT", 0)], True),
+        ([*written(15, 20, 1), _marker(20, "ABORT", epoch=1)], [_marker(15, "COMMIT", 0)], True),
+        ([sent(15, leader_epoch=1), _marker(20, "ABORT")], [_marker(15, "COMMIT", 0)], True),
+        ([_marker(15, "COMMIT"), sent(16, leader_epoch=1), _marker(21, "ABORT")], [_marker(15, "COMMIT", 0)], False),
+        ([_marker(15, "COMMIT")], [_marker(15, "ABORT", 0)], False),
+        ([_marker(15, "ABORT")], [_marker(15, "ABORT", 0)], False),
+        ([_marker(15, "ABORT")], written(15, 20, 0, "old "), False),
+        (written(15, 20, 1), [_marker(15, "COMMIT", 0)], False),
+    ],
+    ids=["marker", "KIP-890", "with the next one", "the next one", "the other way", "both abort", "no end", "open"],
+)
+def test_what_the_leader_aborts_and_another_log_commits_is_told(
+    tmp_path: Path, ours: list[bytes], theirs: list[bytes], is_told: bool
+) -> None:
+    brokers = {number: Replica([*SHARED_OPEN, *log], high_watermark=15) for number, log in ((1, ours), (2, theirs))}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert [row["broker_id"] for row in answer.found("TXN-ABORTED")] == [2] * is_told, answer
+    if is_told:
+        (row,) = answer.found("TXN-ABORTED")
+        assert (row["severity"], row["confidence"], row["start_offset"]) == ("medium", "proven", 15)
+        assert "the transaction of producer 7 with offsets 10 to 14 is aborted on broker 1 at offset " in row["message"]
+        assert not answer.found("TXN-MARKER-LOST") and not answer.found("HWM-LOSS"), answer

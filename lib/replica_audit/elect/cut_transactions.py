@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.ended_apart import ended_in_both, open_below
 from replica_audit.auditing.compare.record_comparison import RecordSource, record_requests
 from replica_audit.auditing.findings.txn import is_ended, is_marker_due
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import Batch
 from replica_audit.elect.held_records import ReplicaRecords, TransactionPart
 from replica_audit.model import OpenTransaction
-from replica_audit.segments.batch_rows import Batches
-from replica_audit.segments.open_transactions import TransactionFinder, marker_of, open_at_end
+from replica_audit.segments.open_transactions import open_at_end
 from replica_audit.segments.records import ABORT, COMMIT
 
 
@@ -60,7 +57,7 @@ class CandidateTransactions:
         cls, case: Case, candidate: ReplicaFacts, own: ReplicaRecords, end: int, markers: MarkerReader
     ) -> CandidateTransactions:
         is_whole = end >= candidate.log_end_offset
-        left_open = open_at_end(candidate.segments) if is_whole else _open_below(candidate, own.batches, end)
+        left_open = open_at_end(candidate.segments) if is_whole else open_below(candidate, own.batches, end)
         return cls(case, candidate, own, end, left_open, markers)
 
     def cut_in(self, holding: ReplicaRecords, cut: int, may_be_newer: bool) -> Iterator[int]:
@@ -92,15 +89,7 @@ class CandidateTransactions:
         if not (has_markers and self.markers.can_read(self.candidate, holding.facts)):
             return
         ours, theirs = ours.where((ours.starts >= cut) & (ours.ends <= self.end)), theirs.where(theirs.ends > cut)
-        both = np.intersect1d(_ended_producers(ours), _ended_producers(theirs))
-        if not len(both):
-            return
-        for producer, transaction in _open_below(self.candidate, self.own.batches, cut, both).items():
-            mine, other = (
-                marker_of(transaction, part.where(part.rows["producer_id"] == producer)) for part in (ours, theirs)
-            )
-            if mine is None or other is None:
-                continue
+        for transaction, mine, other in ended_in_both(self.candidate, self.own.batches, cut, ours, theirs):
             is_kept = self.markers.outcome(self.candidate, mine) == COMMIT
             if not (is_kept or self.markers.outcome(holding.facts, other) == ABORT):
                 yield transaction
@@ -108,28 +97,3 @@ class CandidateTransactions:
 
 def _may_be_lost(part: TransactionPart, may_be_newer: bool) -> bool:
     return part.is_possible and not (part.is_ahead and may_be_newer)
-
-
-def _ended_producers(batches: Batches) -> NDArray[np.int64]:
-    return np.unique(batches.rows["producer_id"][batches.control])
-
-
-def _open_below(
-    facts: ReplicaFacts, batches: Batches, end: int, producers: NDArray[np.int64] | None = None
-) -> dict[int, OpenTransaction]:
-    """The transactions that a log would leave open if it ended at `end`, restricted to `producers` if given. The segment that
-    contains `end` is known as far as its `batches` were read."""
-    bases = [segment.base_offset for segment in facts.segments]
-    whole = [
-        segment
-        for segment, following in zip(facts.segments, [*bases[1:], facts.log_end_offset], strict=False)
-        if following <= end
-    ]
-    start = bases[len(whole)] if len(whole) < len(bases) else end
-    rows = batches.rows[(batches.starts >= start) & (batches.ends <= end)]
-    rest = TransactionFinder(open_at_end(whole))
-    rest.watch(rows if producers is None else rows[np.isin(rows["producer_id"], producers)])
-    found = {one.producer_id: one for one in rest.open_transactions()}
-    # Transactions that the whole log leaves open were open at `end`, too, if they had begun.
-    found |= {key: one for key, one in open_at_end(facts.segments).items() if one.first_offset < end}
-    return found if producers is None else {key: one for key, one in found.items() if key in producers}

@@ -13,6 +13,7 @@ import numpy as np
 
 from replica_audit.auditing.compare.alignment import Alignment, Difference, align
 from replica_audit.auditing.compare.compacted import Compaction, compare_compacted
+from replica_audit.auditing.compare.ended_apart import with_aborted
 from replica_audit.auditing.compare.record_comparison import (
     RecordComparison,
     RecordProblem,
@@ -158,6 +159,7 @@ def align_pair(
     resent = None if records is None else RecordComparison(records.read)
     alignment = with_resent(leader, follower, alignment, resent)
     if records is not None and resent is not None:
+        alignment = with_aborted(leader, follower, alignment, resent)
         reading = RecordComparison(records.read)
         if leader.compacted or follower.compacted:
             alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
+    from replica_audit.model import OpenTransaction
 
 
 _GREATEST_MAGIC = 2
@@ -197,6 +198,15 @@ def in_order(differences: Iterable[Difference]) -> tuple[Difference, ...]:
     return tuple(sorted(differences, key=lambda item: (item.start_offset, item.end_offset)))
 
 
+class EndedApart(NamedTuple):
+    """A transaction that the reference aborts and the follower commits."""
+
+    transaction: OpenTransaction
+    """As open where the two logs part."""
+    reference_marker: Batch
+    marker: Batch
+
+
 class Alignment(NamedTuple):
     """Outcome of aligning one follower."""
 
@@ -211,6 +221,7 @@ class Alignment(NamedTuple):
     """Batches that only the follower has and whose checksums were never computed: they may differ by damage only."""
     reference_unchecked: Batches = NO_BATCHES
     """Unchecked batches of the reference below the follower's end that the follower lacks."""
+    aborted: tuple[EndedApart, ...] = ()
 
     def with_differences(self, differences: Iterable[Difference]) -> Alignment:
         """The alignment with these differences, in order, instead of its own."""

@@ -108,6 +108,11 @@ class RecordComparison:
         self.problems += problems
         return outcome.rows, [OffsetRange(problem.start_offset, problem.end_offset) for problem in problems]
 
+    def outcome(self, facts: ReplicaFacts, marker: Batch) -> int | None:
+        """`COMMIT` or `ABORT` by a marker's record; None if it cannot be read."""
+        found, _ = self.rows(facts, [marker])
+        return int(found["marker"][0]) if len(found) else None
+
     def windows(
         self, reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
     ) -> Iterator[Window]:

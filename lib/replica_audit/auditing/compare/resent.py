@@ -102,7 +102,11 @@ def _twins_of_markers(
     found = {}
     for producer, batches in sides[0].items():
         for one, other in zip(batches, sides[1].get(producer, ())):
-            if one.is_control and other.is_control and _says(one, own, reading) == _says(other, reference, reading):
+            if (
+                one.is_control
+                and other.is_control
+                and reading.outcome(own.facts, one) == reading.outcome(reference.facts, other)
+            ):
                 found[one] = other
             elif twins.get(one) != other:
                 break
@@ -116,12 +120,6 @@ def _by_producer(batches: Batches) -> dict[int, list[Batch]]:
         if batch.attributes & TRANSACTIONAL:
             found[batch.producer_id].append(batch)
     return found
-
-
-def _says(marker: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
-    """Outcome in a marker's record; None if unreadable."""
-    found, _ = reading.rows(side.facts, [marker])
-    return int(found["marker"][0]) if len(found) else None
 
 
 def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch]) -> Iterator[Difference]:
@@ -193,4 +191,4 @@ def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | 
     rows = own.rows
     ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
     marker = own.first(ends & (own.starts > batch.base_offset))
-    return None if marker is None else _says(marker, side, reading)
+    return None if marker is None else reading.outcome(side.facts, marker)

@@ -1,4 +1,4 @@
-"""Hanging transactions (F.5): open on the reference, and never to be ended by a coordinator."""
+"""Transactions (F.5) that are open on the reference, and never to be ended by a coordinator, or that it aborts and another log commits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from replica_audit.text import name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.alignment import EndedApart
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 TXN_HANGING = Code("TXN-HANGING", ("medium",), traits=("own_step",))
 TXN_MARKER_LOST = Code("TXN-MARKER-LOST", ("medium",))
+TXN_ABORTED = Code("TXN-ABORTED", ("medium",))
 
 
 #: States in which the coordinator will still write markers.
@@ -28,7 +30,7 @@ _PENDING = ("Ongoing", *_PREPARED)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """TXN-HANGING and TXN-MARKER-LOST of the reference's open transactions."""
+    """TXN-HANGING and TXN-MARKER-LOST of the reference's open transactions, and TXN-ABORTED of those that it aborts."""
     facts = case.reference.facts
     for transaction in open_at_end(facts.segments).values():
         if transaction.last_offset < facts.local_start_offset or _is_damaged_after(facts, transaction):
@@ -40,6 +42,8 @@ def judge(case: Case) -> Iterator[Finding]:
             yield from _hanging(case, transaction, state)
         for item in (*case.comparisons, *case.beside):
             yield from _marker_lost(case, item, transaction, state)
+    for item in (*case.comparisons, *case.beside):
+        yield from (_aborted(case, item, one) for one in item.alignment.aborted)
 
 
 def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
@@ -159,6 +163,35 @@ def _marker_lost(
             Evidence("batch", text=f"marker of {producer}", broker_id=follower, position=marker.position),
             Evidence("batch", text=f"records of {producer} without a marker after them", broker_id=leader),
             considered("in progress: no, the coordinator had it ended, and the conflicting records will be cut"),
+        ],
+    )
+
+
+def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
+    transaction, marker = apart.transaction, apart.marker
+    follower = item.follower.broker_id
+    leader = case.reference.facts.broker_id
+    where = name_offsets(transaction.first_offset, transaction.last_offset + 1)
+    producer = f"producer {transaction.producer_id}"
+    return finding(
+        TXN_ABORTED,
+        f"the transaction of {_owner(transaction, case.transactions.get(transaction.producer_id))} with {where} is aborted on broker "
+        f"{leader} at offset {apart.reference_marker.base_offset} and committed on {name_holder(case, item)} at offset "
+        f"{marker.base_offset}, among records that broker {leader} does not have: read_committed consumers see nothing of it on broker "
+        f"{leader}, and may have seen it before",
+        broker_id=follower,
+        offsets=(marker.base_offset, marker.end_offset),
+        evidence=[
+            Evidence("batch", text=f"COMMIT marker of {producer}", broker_id=follower, position=marker.position),
+            Evidence(
+                "batch",
+                text=f"ABORT marker of {producer}, its next one",
+                broker_id=leader,
+                position=apart.reference_marker.position,
+            ),
+            considered(
+                "two transactions: no, both logs have its records, and no other marker of its producer after them"
+            ),
         ],
     )
 
