@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: The group coordinator's log.
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 
+#: The topic config that allows unclean elections.
+UNCLEAN = "unclean.leader.election.enable"
+
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
 
@@ -587,6 +590,8 @@ class Leadership:
     topic_id: str | None = None
     configs: Mapping[str, str] = field(default_factory=lambda: _NO_CONFIGS)
     """Topic configs in the source; a missing key is unknown, not the default."""
+    inherits_unclean: bool | None = None
+    """True if ZooKeeper has configs of the topic, without unclean.leader.election.enable; false if with it; None if it has none."""
     history: tuple[PartitionState, ...] = ()
     """Every state since the metadata log begins, oldest first, tentative ones last; empty from any other source."""
     fenced: tuple[int, ...] | None = None

@@ -308,7 +308,8 @@ class PartitionStateRow(NamedTuple):
     offline: Sequence[Int] | None
     """brokers whose log dir with the partition is offline or lost, so that they are not elected (KIP-858); in the last state only"""
     inherits_unclean: bool | None
-    """true if unclean.leader.election.enable in `configs` is the cluster's, and the topic has no value of its own"""
+    """true if unclean.leader.election.enable in `configs` is the cluster's, and the topic has no value of its own; from ZooKeeper false if it
+    has one, and null if nothing says"""
 
 
 class HighWatermarkTimelineRow(NamedTuple):

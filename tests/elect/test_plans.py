@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.elect.clusters import Part, captured, outline, plan_of, results_of
 from tests.support import metadata_log as write
-from tests.support.fixtures import FIXTURES
+from tests.support.fixtures import FIXTURES, truth
 from tests.support.report_rows import change_rows, objects
 from tests.support.scenario import written
 from tests.support.scenes import change, scene
@@ -993,6 +994,35 @@ def test_without_a_plan_no_salvage_is_announced_that_it_does_not_have() -> None:
         assert ("salvage [10, 11) from broker 1 first" in told.sentence) == is_planned
         assert ("broker 2 lacks [10, 11) from broker 1" in told.sentence) != is_planned
         assert any(step.action == "salvage" and step.commands for step in plan.steps) == is_planned
+
+
+@pytest.mark.parametrize(
+    ("config", "change"),
+    [
+        ({"unclean.leader.election.enable": "true"}, "--add-config unclean.leader.election.enable=true"),
+        ({}, "--delete-config unclean.leader.election.enable"),
+        (None, None),
+    ],
+    ids=["its own", "inherited", "unknown"],
+)
+def test_zookeepers_config_of_a_topic_shows_whether_its_value_was_its_own(
+    tmp_path: Path, config: dict[str, str] | None, change: str | None
+) -> None:
+    """The listing shows what is in force, inherited or not."""
+    capture = tmp_path / "capture"
+    shutil.copytree(FIXTURES / "zk-2.8-diverged-unclean", capture)
+    states = truth("zk-2.8-diverged-unclean")["zookeeper_partition_states"]
+    znodes: dict[str, object] = {}
+    for name, state in states.items():
+        topic, _, number = name.rpartition("-")
+        znodes[f"/brokers/topics/{topic}/partitions/{number}/state"] = state
+        if config is not None:
+            znodes[f"/config/topics/{topic}"] = {"version": 1, "config": config}
+    (capture / "zookeeper.json").write_text(json.dumps(znodes))
+    plan = plan_elections(audit_all(str(capture), Settings(kafka_version="2.8.2")), up=())
+    (step,) = [one for one in plan.steps if one.action == "restore_config"]
+    assert ("nothing shows whether it was the topic's own" in step.text) == (change is None)
+    assert change is None or all(change in command for command in step.commands), step.commands
 
 
 class Compared(int):

@@ -50,6 +50,7 @@ def test_topics_and_configs_complete_the_state():
     names = {"/brokers/topics/t/partitions/0/state": STATE, "/brokers/topics/t": TOPIC, "/config/topics/t": CONFIG}
     (found,) = parse(names)
     assert (found.replicas, found.topic_id, found.configs) == ((1, 2, 3), "abc", {"min.insync.replicas": "2"})
+    assert found.inherits_unclean is True and parse({"t-0": STATE})[0].inherits_unclean is None
     assert leadership_of_rows(state_rows(found)) == found
 
 

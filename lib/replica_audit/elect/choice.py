@@ -18,11 +18,10 @@ from replica_audit.auditing.findings.meta import may_have_lost_unseen
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
-from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged, rank_loss, say_damage, say_loss, say_unseen_tails
 from replica_audit.elect.costs import CandidateCost, candidate_costs
 from replica_audit.literals import CALM, STANDINGS, Standing
-from replica_audit.model import TopicPartition
+from replica_audit.model import UNCLEAN, TopicPartition
 from replica_audit.schema import BesideRow, ElectionRow, RemoteShareRow, ReportRows
 from replica_audit.text import name_brokers
 

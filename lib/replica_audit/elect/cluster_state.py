@@ -14,7 +14,7 @@ from replica_audit.auditing.catalogue import codes_with
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
-from replica_audit.model import TopicPartition
+from replica_audit.model import UNCLEAN, TopicPartition
 from replica_audit.protocol.controller import NextLeader, Registration, next_leader
 from replica_audit.protocol.versions import (
     Version,
@@ -28,7 +28,6 @@ from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.text import count, listed
 
-UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
 
 #: Clause on why the controller's behaviour is unknown.
@@ -355,6 +354,8 @@ def _is_own_unclean(state: KnownState) -> bool | None:
     is_said = UNCLEAN in state.configs
     if state.source == "metadata_log":
         return is_said and not state.inherits_unclean
+    if state.source == "zookeeper" and state.inherits_unclean is not None:
+        return not state.inherits_unclean
     return None if is_said or state.source != "topics_describe" else False
 
 

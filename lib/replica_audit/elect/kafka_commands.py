@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from replica_audit.elect.cluster_state import UNCLEAN
-from replica_audit.model import TopicPartition
+from replica_audit.model import UNCLEAN, TopicPartition
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
 
 #: First version whose clusters may run in KRaft mode.

@@ -52,6 +52,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
             last_known_elr=leadership.last_known_elr,
             replicas=leadership.replicas,
             configs=dict(sorted(leadership.configs.items())),
+            inherits_unclean=leadership.inherits_unclean,
             # Null if false, so that snapshot ids stay stable.
             overtaken=leadership.overtaken or None,
         )
@@ -83,6 +84,7 @@ def _of_row(row: PartitionStateRow) -> Leadership:
         replicas=None if row.replicas is None else tuple(row.replicas),
         topic_id=row.topic_id,
         configs=dict(row.configs),
+        inherits_unclean=row.inherits_unclean,
         overtaken=bool(row.overtaken),
     )
 

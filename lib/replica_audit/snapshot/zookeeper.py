@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, TopicPartition
+from replica_audit.model import UNCLEAN, Leadership, TopicPartition
 from replica_audit.parsing import INT32, is_whole, parse_json, parse_whole, show_value
 
 #: Files at the snapshot's root.
@@ -30,6 +30,7 @@ class _RegisteredTopic:
     replicas: dict[int, tuple[int, ...]] = field(default_factory=dict)
     topic_id: str | None = None
     configs: dict[str, str] = field(default_factory=dict)
+    has_configs: bool = False
 
 
 def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
@@ -46,9 +47,9 @@ def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
         elif found := _CONFIG.search(place):
             config = _object(value, place, path).get("config")
             configs = _object({} if config is None else config, place, path)
-            topics.setdefault(found[1], _RegisteredTopic()).configs.update(
-                {str(key): str(one) for key, one in configs.items()}
-            )
+            topic = topics.setdefault(found[1], _RegisteredTopic())
+            topic.configs.update({str(key): str(one) for key, one in configs.items()})
+            topic.has_configs = True
         elif not place.startswith("/"):
             try:
                 at = TopicPartition.parse(place)
@@ -125,6 +126,7 @@ def _leadership(at: TopicPartition, state: Mapping[str, object], topic: _Registe
         replicas=topic.replicas.get(at.partition),
         topic_id=topic.topic_id,
         configs=topic.configs,
+        inherits_unclean=UNCLEAN not in topic.configs if topic.has_configs else None,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.model import UNCLEAN, Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import ZERO_UUID, MessageError
 from replica_audit.snapshot.metadata.kraft_records import (
@@ -41,11 +41,10 @@ from replica_audit.snapshot.metadata.quorum import Quorum
 from replica_audit.snapshot.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.snapshot.storage import Snapshot
 
-_UNCLEAN = "unclean.leader.election.enable"
 #: Broker configs that are topic defaults, with the topic config's name. Others are not kept: they may be secret.
 _DEFAULTS = {
     "min.insync.replicas": "min.insync.replicas",
-    _UNCLEAN: _UNCLEAN,
+    UNCLEAN: UNCLEAN,
     "log.cleanup.policy": "cleanup.policy",
     "log.message.timestamp.type": "message.timestamp.type",
 }
@@ -319,7 +318,7 @@ class MetadataImage:
             of_resource.pop(message.name, None)
         else:
             of_resource[message.name] = message.value
-        if not is_topic and message.name == _UNCLEAN and message.resource != _CLUSTER:
+        if not is_topic and message.name == UNCLEAN and message.resource != _CLUSTER:
             if message.value is None:
                 self._nodes_with_unclean.discard(message.resource)
             else:
@@ -376,13 +375,13 @@ class MetadataImage:
         for layer in layers:
             found.update({_DEFAULTS[name]: value for name, value in self._configs.get(layer, {}).items()})
         if self._nodes_with_unclean:
-            found.pop(_UNCLEAN, None)
+            found.pop(UNCLEAN, None)
         return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}
 
     def _inherits_unclean(self, topic: str) -> bool:
         of_cluster = self._configs.get((BROKER_RESOURCE, _CLUSTER), {})
         own = self._configs.get((TOPIC_RESOURCE, topic), {})
-        return _UNCLEAN in of_cluster and _UNCLEAN not in own and not self._nodes_with_unclean
+        return UNCLEAN in of_cluster and UNCLEAN not in own and not self._nodes_with_unclean
 
 
 _Value = TypeVar("_Value")
