@@ -65,9 +65,9 @@ $(STAMPS)/venv:
 # The locks give every package with its hash; pyspark is published as source only and is built with the locked build tools.
 $(STAMPS)/packages: $(STAMPS)/venv .locks/build.txt $(wildcard .locks/py3*.txt)
 	@lock=$$($(RUN) -c 'import sys; print(".locks/py%d%d.txt" % sys.version_info[:2])'); \
-	echo "installing $$lock" >&2; \
+	echo "installing $$lock: a few minutes" >&2; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
+	$(RUN) -m pip install -qq --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
 	touch $@
 
 $(STAMPS)/project: $(STAMPS)/packages pyproject.toml

@@ -44,7 +44,7 @@ def parse_json(data: bytes | str, path: str, hint: str, read: Callable[[dict[str
     except RecursionError:
         raise FormatError(path, None, f"JSON that is nested at most {_DEEPEST} deep", "more", hint) from None
     except ValueError as error:
-        raise FormatError(path, getattr(error, "pos", None), "JSON", str(error), hint) from None
+        raise FormatError(path, getattr(error, "pos", None), "JSON", f"something else ({error})", hint) from None
     _check(value, path, hint)
     return value
 

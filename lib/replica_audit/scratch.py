@@ -78,6 +78,8 @@ def new_directory(target: Path) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"--to {target}: a directory above it is a file: give a directory that can be made") from None
     except OSError as error:
         raise UsageError(f"--to {target}: cannot be written: {error.strerror}") from error
     begin_result(made)

@@ -93,7 +93,10 @@ def read_written(path: str, option: str, parse: Callable[[object], _Object], wri
             return parse(parse_json(file.read(), path, f"give the plan of replica-audit {written.command}"))
     except FormatError as error:
         raise UsageError(f"{option} {error}") from error
-    except (OSError, ValueError, UsageError) as error:
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}; give the plan of replica-audit {written.command}"
+        raise UsageError(f"{option} {path}: {why}") from error
+    except (ValueError, UsageError) as error:
         raise UsageError(f"{option} {path}: {error}") from error
 
 

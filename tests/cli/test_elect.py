@@ -65,10 +65,18 @@ def test_what_has_moved_is_told_and_makes_1(tmp_path: Path, capsys: pytest.Captu
     ("more", "said"),
     [
         (["ledger-9"], "ledger-9 is not in"),
+        (["ledger-9"], "; of that topic there are ledger-0, ledger-1, ledger-2"),
+        (["nothing-0"], "; topics there: __consumer_offsets, ledger"),
         (["ledger"], "give a partition such as orders-0"),
-        (["ledger-0", "--candidate", "7"], "has no such replica in the snapshot, but 0, 1, 2"),
+        (
+            ["ledger-0", "--candidate", "7"],
+            "broker 7 has no replica of ledger-0 in the snapshot; brokers 0, 1 and 2 have one",
+        ),
         (["--up", "1,x"], "'x' is not a broker id"),
-        (["--check", "/nowhere.json"], "--check /nowhere.json"),
+        (
+            ["--check", "/nowhere.json"],
+            "--check /nowhere.json: cannot be read: No such file or directory; give the plan",
+        ),
         (["--plan", f"{UNCLEAN}/plan.json"], "lies inside the snapshot"),
     ],
 )

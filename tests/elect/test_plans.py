@@ -315,7 +315,7 @@ def test_nothing_needs_to_be_done_where_the_leader_is_best() -> None:
 
 
 def test_a_replica_that_is_not_there_is_a_mistake() -> None:
-    with pytest.raises(UsageError, match="has no such replica in the snapshot, but 0, 1, 2"):
+    with pytest.raises(UsageError, match="brokers 0, 1 and 2 have one"):
         plan_elections(audited("diverged-unclean"), candidate_id=7)
 
 

@@ -108,7 +108,7 @@ def test_a_listener_that_closes_a_connection_by_tls_without_a_login_asks_for_no_
 
 
 def test_a_port_that_nobody_listens_on_is_told() -> None:
-    with pytest.raises(EngineError, match="ECONNREFUSED"):
+    with pytest.raises(EngineError, match="ECONNREFUSED; check --bootstrap-servers and --command-config"):
         connect("127.0.0.1:1", read_client_properties(None))
 
 

@@ -167,7 +167,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
                    for _, number, offset, phase, *_ in t["produced"]) == 52
      and t["phases"]["A only"]["conf"]["acks"] == "1"),
     ("lagging",
-     "What 1 replica of __consumer_offsets-0 holds is not known: the files are missing or could not be read.",
+     "The files of 1 replica of __consumer_offsets-0 are missing or could not be read: what it holds is not known.",
      lambda t: not (FIXTURES / "lagging" / "broker-2" / "__consumer_offsets-0").exists()),
     ("diverged-unclean",
      "45 committed records at offsets 34 to 78 are not on the leader, broker 1; broker 0 still has them.",

@@ -101,6 +101,13 @@ def test_a_result_is_never_written_over(tmp_path: Path, capsys: Any) -> None:
     assert [path.name for path in target.iterdir()] == ["mine"]
 
 
+def test_a_result_below_a_file_is_a_mistake(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "file").touch()
+    target = tmp_path / "file" / "out"
+    assert main(["salvage", str(_secret_snapshot(tmp_path / "s")), "--to", str(target)]) == 2
+    assert f"--to {target}: a directory above it is a file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("place", ["s/out", "s", "s/../s/broker-1/out"])
 def test_nothing_is_written_into_the_snapshot(place: str, tmp_path: Path, capsys: Any) -> None:
     snapshot = _secret_snapshot(tmp_path / "s")

@@ -11,7 +11,7 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_log_dir
 
-from replica_audit.errors import ReplicaAuditError
+from replica_audit.errors import InputError, ReplicaAuditError
 from replica_audit.snapshot.opening import open_snapshot
 
 
@@ -126,3 +126,12 @@ def test_a_data_directory_of_redpanda_is_refused_by_name(given, tmp_path):
     (tmp_path / "broker-1/redpanda/controller/0_0").mkdir(parents=True)
     text = told(tmp_path / given)
     assert "segments of Redpanda" in text and "-v1.log" in text and "only log directories of Kafka" in text
+
+
+def test_a_snapshot_that_may_not_be_read(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr("replica_audit.snapshot.opening.discover", refuse)
+    with pytest.raises(InputError, match="cannot be read: Permission denied; run this as a user that can"):
+        open_snapshot(str(tmp_path), (), None)

@@ -11,6 +11,7 @@ from tests.support.scanned import batches_of, scan_file
 from tests.support.some import some
 
 from replica_audit.config import Settings
+from replica_audit.report.verify_text import render_verification
 from replica_audit.verify.verification import Verification, verify_snapshots
 
 FETCH = (
@@ -91,6 +92,16 @@ def _by_place(found: Verification) -> dict[tuple[str, int], dict]:
 
 def test_the_pairs_are_there() -> None:
     assert {name for pair in PAIRS for name in pair[:2]} <= set(CAPTURES)
+
+
+@pytest.mark.parametrize(("before", "after", "protocol"), PAIRS)
+def test_partitions_go_back_only_the_wrong_way_round(before: str, after: str, protocol: str) -> None:
+    text = "is older after than before: give the earlier snapshot first"
+    found = verified(before, after, protocol)
+    assert found.inputs["went_back"] == 0 and text not in " ".join(render_verification(found).split())
+    if (before, after) == ("retention-passed-1-down", "retention-passed-2-back"):
+        swapped = verified(after, before, protocol)
+        assert swapped.inputs["went_back"] > 0 and text in " ".join(render_verification(swapped).split())
 
 
 @pytest.mark.parametrize(("before", "after", "protocol"), PAIRS)

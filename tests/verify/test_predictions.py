@@ -14,6 +14,7 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, Prediction, Step
+from replica_audit.errors import UsageError
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.verify.verification import Verification, outcomes_of, verify_snapshots, with_plan
 from replica_audit.verify.verified_partition import PartitionVerification
@@ -175,3 +176,9 @@ def test_records_written_since_are_no_surprise() -> None:
 def test_a_loss_that_the_plan_did_not_predict_is_1() -> None:
     assert _verified(_row(1, **{**CUT, "kept_to": 18, "expected": 18}), _row(2)).exit_status == 1
     assert _verified(_row(1, **CUT), _row(2), _row(3, verdict="not_yet", kept_to=30)).exit_status == 1
+
+
+def test_the_plan_of_another_cluster_is_a_mistake() -> None:
+    path = str(FIXTURES / "diverged-unclean")
+    with pytest.raises(UsageError, match="the plan is of cluster X and .*diverged-unclean of cluster 2RmL7"):
+        verify_snapshots(path, path, Settings(), plan=replace(PLAN, cluster_id="X"))

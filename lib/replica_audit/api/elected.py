@@ -23,7 +23,7 @@ from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
 from replica_audit.report.whole_files import write_file
 from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_all
+from replica_audit.runner.in_process import audit_all, not_in
 from replica_audit.schema import REPORT_ROWS
 
 
@@ -137,7 +137,7 @@ def elect_snapshot(
     results = audit_all(path, settings, progress, asked, choices.up)
     missing = [one for one in asked if one not in results.partition_of]
     if missing and before is None:
-        raise UsageError(f"{missing[0]} is not in {path}")
+        raise not_in(path, missing[0], results.partition_of)
     plan = plan_elections(
         results,
         asked=[one for one in asked if one in results.partition_of],

@@ -42,7 +42,7 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
                 "archives": [one._asdict() for one in archives],
                 "unreadable": [{"path": path, "reason": reason} for path, reason in sorted(problems.items())],
             }
-            print_object(content, _render_archives(archives, problems, None if days else now), settings)
+            print_object(content, _render_archives(directory, archives, problems, None if days else now), settings)
             gone = [one for one in archives if not one.needed]
             left = delete_archives(directory, gone) if deletes else {}
     except OSError as error:
@@ -56,7 +56,9 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None) -> str:
+def _render_archives(
+    directory: str, archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None
+) -> str:
     """Render a table of the archives, and a line for each unreadable one; `now_ms` is given if no age limit for deletion was."""
     rows = [
         [
@@ -69,7 +71,7 @@ def _render_archives(archives: Sequence[Archive], problems: Mapping[str, str], n
         ]
         for one in archives
     ]
-    lines = align_columns(rows) if rows else ["no evidence"]
+    lines = align_columns(rows) if rows else [f"{clean(directory)} has no archive of evidence"]
     lines += [f"{clean(path)}: kept, since it cannot be read: {clean(reason)}" for path, reason in problems.items()]
     return "\n".join(lines)
 

@@ -136,8 +136,11 @@ def _check_candidate(matrix: Matrix, asked: Collection[TopicPartition], candidat
     lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
     if lacking or (places and not any(candidate_id in matrix.rows.get(place, ()) for place in places)):
         place = (lacking or places)[0]
-        known = ", ".join(map(str, sorted(matrix.rows.get(place, ())))) or "none"
-        raise UsageError(f"--candidate {candidate_id}: {place} has no such replica in the snapshot, but {known}")
+        held = matrix.rows.get(place)
+        known = f"; {name_brokers(sorted(held))} {verb(len(held), 'has', 'have')} one" if held else ""
+        raise UsageError(
+            f"--candidate {candidate_id}: broker {candidate_id} has no replica of {place} in the snapshot{known}"
+        )
 
 
 def _why_undecided(matrix: Matrix, state: PresentState, place: TopicPartition, candidate_id: int | None) -> str | None:

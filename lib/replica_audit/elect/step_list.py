@@ -400,7 +400,8 @@ class StepTexts:
     def verify(self) -> Step:
         return Step(
             action="verify",
-            text="Copy the log directories again and compare: what every follower kept, with what this plan predicts",
+            text="Copy the log directories again and compare what every follower kept with what this plan predicts: BEFORE is this snapshot, "
+            "AFTER the new one, and plan.json this plan, which elect with --plan plan.json writes",
             commands=("replica-audit verify BEFORE AFTER --plan plan.json",),
         )
 

@@ -113,7 +113,8 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
         known = sorted(one.node_id for one in client.cluster.brokers())
     except Exception as error:
         kind = UsageError if isinstance(error, (ValueError, AssertionError, OSError)) else EngineError
-        raise kind(f"the cluster at {bootstrap}: {properties.hide(_words(error))}") from None
+        why = properties.hide(_words(error))
+        raise kind(f"the cluster at {bootstrap}: {why}; check --bootstrap-servers and --command-config") from None
     return KafkaBrokers(client, known, properties, timeout)
 
 

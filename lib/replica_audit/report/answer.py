@@ -366,8 +366,8 @@ def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
     if conditions.no_files:
         number = len({(*place_of(row), row.broker_id) for row in conditions.no_files})
         replicas = f"{count(number, 'replica')} of {name_partitions(places_of(conditions.no_files))}"
-        hold = verb(number, "holds", "hold")
-        yield say(f"What {replicas} {hold} is not known: the files are missing or could not be read.")
+        it, holds = verb(number, "it", "they"), verb(number, "holds", "hold")
+        yield say(f"The files of {replicas} are missing or could not be read: what {it} {holds} is not known.")
 
 
 def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:

@@ -253,7 +253,10 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
         for told in table:
             del told[3]
     lines = fit_columns(table, right=(0, *range(2, 9 + is_tiered)), indent="  ")
-    note = "* leads; end as found, loaded at the next start, recovered after a full recovery"
+    note = (
+        "* leads; end as found, loaded at the next start, recovered after a full recovery; checkpoint: its high watermark on disk; prefix: "
+        "end of what it has in common with the reference; tail: bytes after its last sound batch; stopped: by its clean-shutdown flag"
+    )
     return [*lines, *wrap(note + ("; below local its files have nothing" if is_tiered else ""), "  ")]
 
 

@@ -44,6 +44,11 @@ def render_verification(found: Verification) -> str:
     lines = wrap(
         f"Before: {inputs['before']}; after: {inputs['after']}{cluster}; truncation as by {inputs['protocol']}"
     )
+    if went_back := inputs["went_back"]:
+        lines += wrap(
+            f"By the metadata log the state of {count(went_back, 'partition')} is older after than before: give the earlier snapshot first, "
+            "unless the later one has an older copy of that log"
+        )
     told = [row for row in found.verifications if _is_told(row)]
     if told:
         lines += ["", *_table(told[:ROW_LIMIT]), *render_rest(len(told) - ROW_LIMIT)]

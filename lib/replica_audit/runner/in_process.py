@@ -36,10 +36,18 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
     opened = OpenedSnapshot.open(uri, replace(settings, topics=(topic_partition.topic,)), topic_partition)
     if not opened.partitions:
-        known = sorted({str(one.topic_partition) for one in opened.inventory.replicas})
-        raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
+        raise not_in(uri, topic_partition, (one.topic_partition for one in opened.inventory.replicas))
     source = SnapshotSource(opened)
     return audit(InProcess(), source, InMemory(source, settings, started), Progress())
+
+
+def not_in(uri: str, missing: TopicPartition, found: Iterable[TopicPartition]) -> UsageError:
+    """Error for a partition that the snapshot at `uri` lacks, with those of its topic, else the topics, that it has."""
+    held = sorted(set(found))
+    if of_topic := [str(one) for one in held if one.topic == missing.topic]:
+        return UsageError(f"{missing} is not in {uri}; of that topic there are {', '.join(of_topic[:10])}")
+    topics = dict.fromkeys(one.topic for one in held)
+    return UsageError(f"{missing} is not in {uri}; topics there: {', '.join(list(topics)[:10])}")
 
 
 def audit_all(

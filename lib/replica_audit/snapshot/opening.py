@@ -142,7 +142,10 @@ def _open_with_leadership(
     uri: str, topics: tuple[str, ...], leadership: str | None, spreading: Spreading | None
 ) -> tuple[Snapshot, Inventory]:
     snapshot = open_location(uri)
-    inventory = discover(snapshot, topics, spreading)
+    try:
+        inventory = discover(snapshot, topics, spreading)
+    except PermissionError as error:
+        raise InputError(f"{uri} cannot be read: {error.strerror}; run this as a user that can") from error
     named = inventory.replica_count or inventory.leaderships or inventory.progress_files
     if topics and inventory.topics and not named:
         known = ", ".join(inventory.topics[:10]) or "none"

@@ -12,7 +12,7 @@ from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
-from replica_audit.errors import InputError
+from replica_audit.errors import InputError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.progress import Progress
 from replica_audit.results import place_of
@@ -40,6 +40,9 @@ class VerifiedInputs(TypedDict):
     protocol: str
     partitions: int
     """Number of partitions in both."""
+    went_back: int
+    """Number of them that the metadata log of `after` has in an older state: the snapshots were given the wrong way round, or `after` has an
+    older copy of that log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,8 @@ def verify_snapshots(
     """Verify what every replica in the snapshot `before` kept until `after`, for the topics in `settings`.
 
     `plan` was carried out in between; `settings.leadership` belongs to the later snapshot. Raises UsageError and InputError
-    like `open_snapshot`, and InputError if the two are of different clusters or have no partition in common.
+    like `open_snapshot`, InputError if the two are of different clusters or have no partition in common, and UsageError for the
+    plan of another cluster.
     """
     progress = progress or Progress()
     earlier = _open(before, replace(settings, leadership=None))
@@ -229,6 +233,10 @@ def verify_snapshots(
     if None not in ids and ids[0] != ids[1]:
         raise InputError(
             f"{before} is of cluster {ids[0]} and {after} of cluster {ids[1]}: give two snapshots of one cluster"
+        )
+    if plan is not None and None not in (plan.cluster_id, ids[0]) and plan.cluster_id != ids[0]:
+        raise UsageError(
+            f"the plan is of cluster {plan.cluster_id} and {before} of cluster {ids[0]}: give the plan that was made from it"
         )
     held = {one.topic_partition for one in earlier.inventory.replicas}
     held |= {partition for partition in earlier.partitions if earlier.is_led(partition)}
@@ -249,6 +257,7 @@ def verify_snapshots(
             "cluster_id": later.inventory.cluster_id or earlier.inventory.cluster_id,
             "protocol": later.options.protocol,
             "partitions": len(both),
+            "went_back": sum(one.went_back for one in results.values()),
         },
         tuple(sort_rows([row for one in results.values() for row in one.verifications])),
         tuple(sort_rows([row for one in results.values() for row in one.gone])),

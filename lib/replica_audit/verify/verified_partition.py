@@ -22,7 +22,7 @@ from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
-from replica_audit.batch_header import or_absent
+from replica_audit.batch_header import ABSENT, or_absent
 from replica_audit.literals import FollowerVerdict, RecordProblemKind
 from replica_audit.model import CHUNK_OFFSETS, PartitionState
 from replica_audit.schema import GoneRecordsRow, VerificationRow
@@ -267,12 +267,19 @@ class PartitionVerification:
     recreated: bool = False
     leader: tuple[int | None, int | None] = (None, None)
     """(leader id, leader epoch) in the later snapshot."""
+    went_back: bool = False
+    """True if the metadata log of the later snapshot has the partition in an older state."""
     is_moving: bool = False
     """True if it is being reassigned there."""
     adding: frozenset[int] = frozenset()
     """Brokers that a reassignment adds there and that are not in sync yet: their fetching may be throttled."""
     floors: Mapping[int, int] = field(default_factory=dict)
     """By broker, the offset below which nothing shows how far its log was kept (`Kept.floor`)."""
+
+
+def _partition_epoch(case: Case) -> int:
+    """Partition epoch of the last committed state, which each change raises; ABSENT without history."""
+    return max((state.partition_epoch for state in case.reference.history if not state.uncommitted), default=ABSENT)
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
@@ -337,6 +344,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         tuple(dict.fromkeys(unjudged)),
         frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
+        went_back=_partition_epoch(before) > _partition_epoch(after) != ABSENT,
         is_moving=any(state.adding or state.removing for state in after.reference.history[-1:]),
         adding=frozenset().union(*({*one.adding}.difference(one.isr) for one in after.reference.history[-1:])),
         floors=floors,
