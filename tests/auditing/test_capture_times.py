@@ -315,13 +315,25 @@ def test_what_such_a_leader_has_lost_goes_with_the_next_cut_of_a_follower(tmp_pa
     """Broker 3 went on in epoch 0. Below its high watermark it has what the leader had when its own copy was begun, as broker 2's
     copy shows; where that is of no earlier moment nothing shows it."""
     cut = log(70, 55)
-    late = ends_before_its_epoch(tmp_path / "late", of_kinds("live", ((5, 9), (0, 4), (0, 4))), third=cut)
-    assert late.one("TRN-BELOW-HW", 3) == ("critical", "proven", 40, 55) and late.verdict == "COMMITTED_LOSS", late
-    assert not late.found("TRN-OVER-TRUNCATE"), late
+    told = "log at 40, below its own high watermark 55: 30 records {}go with it, and what lies below 55 had been committed; copy"
+    for name, manifest, confidence in (
+        ("late", of_kinds("live", ((5, 9), (0, 4), (0, 4))), "proven"),
+        ("at rest", {"quiesced": True}, "proven"),
+        ("killed", of_kinds("killed"), "likely"),
+    ):
+        late = ends_before_its_epoch(tmp_path / name, manifest, third=cut)
+        assert late.one("TRN-BELOW-HW", 3) == ("critical", confidence, 40, 55) and late.verdict == "COMMITTED_LOSS", (
+            late
+        )
+        assert f"will cut its {told.format('')}" in late.messages("TRN-BELOW-HW")[0]
+        assert not late.found("TRN-OVER-TRUNCATE"), late
     for name, times in {"early": ((5, 9), (5, 9), (0, 4)), "first": ((0, 4), (5, 9), (5, 9))}.items():
         may_be_older = ends_before_its_epoch(tmp_path / name, of_kinds("live", times), third=cut)
         assert may_be_older.one("TRN-BELOW-HW", 3) == ("high", "suspect", 40, 55), may_be_older
-        assert "may have been copied before it had them" in may_be_older.found("TRN-BELOW-HW", 3)[0]["message"]
+        (message,) = may_be_older.messages("TRN-BELOW-HW")
+        assert (
+            f"would cut its {told.format('would ')}" in message and "may have been copied before it had them" in message
+        )
 
 
 def test_what_parts_from_the_epochs_of_that_file_conflicts_all_the_same(tmp_path):

@@ -134,7 +134,6 @@ def choose(
     def rank(cost: CandidateCost) -> tuple:
         broker = cost.broker_id
         facts = cost.facts
-        place = order.index(broker) if broker in order else len(order)
         leads = standings[broker] == "leader" and not (damaged.get(broker) and is_down)
         return (
             *rank_loss(cost)[:3],
@@ -147,7 +146,7 @@ def choose(
             -facts.log_epoch,
             -facts.following_end_offset,
             facts.log_start_offset,
-            place,
+            _place(order, broker),
             broker,
         )
 
@@ -161,7 +160,7 @@ def choose(
     is_all_known = is_seen and not may_have_lost_unseen(case) and not _may_have_lost_its_end(case, best.facts, up)
     said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
-    reason = _reason(case, best, ranked[1:], standings, said)
+    reason = _reason(best, ranked[1:], standings, order, damaged, said)
     if unseen:
         reason = f"{reason}. More may be lost: {say_unseen_tails(unseen)}"
     if codes := damaged.get(best.broker_id):
@@ -175,13 +174,14 @@ def choose(
 
 
 def _reason(
-    case: Case,
     best: CandidateCost,
     others: Sequence[CandidateCost],
     standings: Mapping[int, Standing],
+    order: Sequence[int],
+    damaged: Container[int],
     said: Callable[[CandidateCost], str],
 ) -> str:
-    """The reason for the choice, in one or two sentences; `said` words a loss."""
+    """The reason for the choice, in one or two sentences; `order` is the assignment, and `said` words a loss."""
     name = f"broker {best.broker_id}"
     if not others:
         return f"{name} has the only log that is known"
@@ -194,7 +194,7 @@ def _reason(
         too = f"so would {same}" if loses else f"neither would {same}"
         if best.hidden_records:
             too = f"it is the same with {same}"
-        reason = f"{reason}; {too}. Broker {best.broker_id} {_advantage(case, best, equals, standings)}"
+        reason = f"{reason}; {too}. Broker {best.broker_id} {_advantage(best, equals, standings, order, damaged)}"
     if rest:
         least = min(rest, key=rank_loss)
         next_best = ", the next best," if len(rest) > 1 and not equals else ""
@@ -202,23 +202,47 @@ def _reason(
     return reason
 
 
+#: What is said of the candidate with the better right.
+_RIGHTS: Mapping[Standing, str] = {"isr": "is in sync", "elr": "is eligible", "last_known": "led last"}
+
+
 def _advantage(
-    case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: Mapping[int, Standing]
+    best: CandidateCost,
+    equals: Sequence[CandidateCost],
+    standings: Mapping[int, Standing],
+    order: Sequence[int],
+    damaged: Container[int],
 ) -> str:
-    """The advantage of `best` over candidates that lose the same."""
+    """The advantage of `best` over candidates that lose the same: the first that it has over all of them, or else one after the other, each
+    over some of those that are left."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"
-    if all(STANDINGS.index(standings[cost.broker_id]) > STANDINGS.index(own) for cost in equals) and own in CLEAN:
-        return "is in sync" if own == "isr" else "is eligible"
-    if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
-        return "led last"
-    if all(cost.facts.log_epoch < best.facts.log_epoch for cost in equals):
-        return "has the later leader epoch"
-    end = best.facts.following_end_offset
-    if all((cost.facts.log_epoch, cost.facts.following_end_offset) < (best.facts.log_epoch, end) for cost in equals):
-        return "has the longer log of that epoch"
-    return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
+    advantages: list[tuple[str, Callable[[CandidateCost], tuple[int, ...]]]] = [
+        ("has no damaged file", lambda one: (one.broker_id in damaged,)),
+        (_RIGHTS.get(own, ""), lambda one: (STANDINGS.index(standings[one.broker_id]),)),
+        ("has the later leader epoch", lambda one: (-one.facts.log_epoch,)),
+        ("has the longer log of that epoch", lambda one: (-one.facts.log_epoch, -one.facts.following_end_offset)),
+        ("has the earlier log start", lambda one: (one.facts.log_start_offset,)),
+        ("comes first in the assignment", lambda one: (_place(order, one.broker_id),)),
+        ("has the lowest id", lambda one: (one.broker_id,)),
+    ]
+    for words, value in advantages:
+        if all(value(one) > value(best) for one in equals):
+            return words
+    told: list[str] = []
+    left = list(equals)
+    for words, value in advantages:
+        like = [one for one in left if value(one) <= value(best)]
+        if len(like) < len(left):
+            told.append(words)
+        left = like
+    return ", and of those like it ".join(told)
+
+
+def _place(order: Sequence[int], broker_id: int) -> int:
+    """Place of a broker in the assignment; behind all where it has none."""
+    return order.index(broker_id) if broker_id in order else len(order)
 
 
 def decided_rows(

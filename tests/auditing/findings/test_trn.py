@@ -272,6 +272,24 @@ def test_a_cut_below_the_leaders_start_empties_a_log_that_ends_above_it(tmp_path
     ]
 
 
+@pytest.mark.parametrize(
+    ("own", "kept", "more"),
+    [((12, 20), 12, " at offsets 12 to 14, and the difference below"), ((20,), 10, " at offsets 10 to 14")],
+    ids=["beside what it keeps", "in all of it"],
+)
+def test_a_hole_that_a_cut_inside_a_batch_leaves_is_told_beside_what_differs_below_it(tmp_path, own, kept, more):
+    """KIP-101 asks once: the leader's epoch 1 ends at 15, inside a batch of what broker 2 alone has from 10 on."""
+    shared = written(0, 10, 0)
+    bounds = zip((10, *own), own)
+    brokers = {
+        1: Replica([*shared, *written(10, 15, 1), *written(15, 25, 3)], high_watermark=10),
+        2: Replica([*shared, *(encode_batch(one, end - one, 2, mark="x") for one, end in bounds)], high_watermark=10),
+    }
+    assert audit(tmp_path, brokers, isr=(1,), protocol="kip-101").messages("TRN-REPLAY-GAP") == [
+        f"broker 2 keeps everything below {kept} under kip-101, but agrees with broker 1 only up to 10: a hole stays{more}"
+    ]
+
+
 @pytest.mark.parametrize("parted", [10, 20], ids=["other records", "the same records"])
 def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted):
     """The leader can answer for no epoch as late as 5."""

@@ -88,10 +88,10 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     in_runs = sum(run.batches.records_between(cut, run.end_offset) for run in cut_runs)
     dropped = max(in_runs, item.drops[item.protocol].record_count - max(0, shared_to - cut))
     gone = f"the end of a committed transaction {goes} with it"
-    if lost:
-        gone = f"{count(lost, 'committed record')} {goes if lost == 1 else go} with it"
-    elif any(not run.batches.control.all() for run in cut_runs):
-        gone = f"{count(dropped, 'record')} {goes if dropped == 1 else go} with it, and what lies below {checkpoint} had been committed"
+    if lost or any(not run.batches.control.all() for run in cut_runs):
+        number, what = (lost, "committed record") if lost else (dropped, "record")
+        gone = f"{count(number, what)} {goes if number == 1 else go} with it"
+        gone += "" if lost else f", and what lies below {checkpoint} had been committed"
     found = finding(
         TRN_BELOW_HW,
         f"broker {follower.broker_id} {'will' if is_known else 'would'} cut its log at {cut}, below its own high watermark {checkpoint}: "
