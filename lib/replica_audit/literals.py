@@ -24,7 +24,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: Verdicts of partitions that lost nothing and whose replicas do not differ.
 CALM: tuple[Verdict, ...] = ("LAGGING", "CONSISTENT")
 
-#: How sure a finding is, surest first.
+#: Confidence of a finding, surest first.
 Confidence = Literal["proven", "likely", "suspect"]
 
 #: State of a finding or a failed expectation relative to an earlier audit.
@@ -58,14 +58,14 @@ IrregularityKind = Literal[
     "crc", "gap", "regression", "duplicate", "epoch_regression", "segment_name", "field", "producer_duplicate"
 ]
 
-#: Why records of a batch cannot be compared; lost: the file is gone or has changed, or the batch is too large to expand,
+#: Reasons for which records of a batch cannot be compared; lost: the file is gone or has changed, or the batch is too large to expand,
 #: not_captured: they are not part of the evidence, undecodable: Kafka could not read them either.
 RecordProblemKind = Literal["lost", "not_captured", "unchecked", "undecodable"]
 
 #: Source of a log; evidence: a segment of which evidence lacks bytes that an audit needs.
 SegmentSource = Literal["segment", "evidence", "dump_text", "batch_table", "record_table"]
 
-#: How two logs differ (`Difference`).
+#: Kinds of difference between two logs (`Difference`).
 DifferenceKind = Literal["epoch", "content", "hole_here", "hole_there", "batching", "format"]
 
 #: Proof that records were committed: a high watermark in a checkpoint, or a leader alone in the ISR.
@@ -88,10 +88,10 @@ CaptureState = Literal["whole", "partial", "awaited", "named", "absent"]
 #: records differ and which are right is unknown; stale, it lacks committed records; refused, its whole history does or is spliced.
 MetadataStanding = Literal["used", "agrees", "apart", "stale", "refused", "empty", "unreadable"]
 
-#: What names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
+#: Sources that name a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
 NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
 
-#: Why an answer depends on a replica that was not captured.
+#: Reasons for which an answer depends on a replica that was not captured.
 Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "isr_before_crash", "no_history"]
 
 #: Verdict of `verify` on a follower.
@@ -125,7 +125,7 @@ RemoteLineage = Literal["own", "left", "past_end", "below_start", "other_topic",
 #: State of a segment in a remote store that was read.
 StoredForm = Literal["readable", "encrypted", "unknown", "incomplete", "absent"]
 
-#: What shows that remote storage has records, weakest first. log: its leader's files begin above them, and no segment of them is
+#: Evidence that remote storage has records, weakest first. log: its leader's files begin above them, and no segment of them is
 #: known; metadata: `__remote_log_metadata` names a copied segment, and no object of it was seen; differs: one was, and its size or
 #: content is not as told there; listing: one was, and nobody read it; content: it was read, and every batch is sound.
 RemoteBasis = Literal["log", "metadata", "differs", "listing", "content"]

@@ -566,7 +566,7 @@ class PartitionState(NamedTuple):
         return self.min_isr is not None and len(self.isr) < self.min_isr
 
 
-#: Of a million leaderships most have neither configs nor a fenced broker: they share these.
+#: Shared by leaderships without configs or a fenced broker, which most of a million are.
 _NO_CONFIGS: Mapping[str, str] = {}
 _NOT_FENCED: Mapping[int, int] = {}
 

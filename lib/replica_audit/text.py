@@ -63,7 +63,7 @@ def name_remote_lineage(lineage: str, parted_at: int | None) -> str:
     }[lineage]
 
 
-#: What shows that remote storage has records (`RemoteBasis`).
+#: Clauses on the evidence that remote storage has records (`RemoteBasis`).
 _BASES: dict[RemoteBasis, str] = {
     "log": "no segment of them is known, only where the leader's files begin",
     "metadata": "only __remote_log_metadata says so, and no object was seen",

@@ -30,7 +30,7 @@ from replica_audit.results import OptionsObject
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.remote_log_metadata import DELETE_FINISHED
 
-#: Of a topic: it is tiered, or not; None where nothing decides it.
+#: True if a topic is tiered; None where nothing decides it.
 Tiering = bool | None
 
 

@@ -54,7 +54,7 @@ _other_log = attrgetter(*OtherLog._fields)
 #: A row of `elections` as a `Cut`.
 _cut = attrgetter(*Cut._fields)
 
-#: Of a partition: the cuts by candidate and broker, the candidate's own included; empty for other candidates.
+#: Cuts of a partition by candidate and broker, the candidate's own included; empty for other candidates.
 _Cuts = defaultdict[int, dict[int, Cut]]
 
 
@@ -198,11 +198,11 @@ class Matrix:
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
         self.other_logs: set[tuple[TopicPartition, int]] = set()
-        """Those of `needed` of which another log than the one with which they led last was captured."""
+        """Brokers of `needed` of which another log than the one with which they led last was captured."""
         self.left: set[tuple[TopicPartition, int]] = set()
-        """Those of `needed` of which only a disk that they left was captured."""
+        """Brokers of `needed` of which only a disk that they left was captured."""
         self._absent: set[tuple[TopicPartition, int]] = set()
-        """Those of `needed` whose broker has log dirs here, without the partition."""
+        """Brokers of `needed` that have log dirs here, without the partition."""
         self.unmarked: dict[int, list[TopicPartition]] = defaultdict(list)
         """By broker, partitions of which neither the epoch file nor a checkpoint of the high watermark is here."""
         self.awaited: set[TopicPartition] = set()

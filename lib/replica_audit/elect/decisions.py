@@ -22,7 +22,7 @@ from replica_audit.text import count, name_brokers, verb
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 _UNREAD = "no log of it can be read, so that nothing tells what an election costs"
 
-#: What was not captured of logs, by trait; no choice may rest on these.
+#: Parts of logs that were not captured, by trait; no choice may rest on these.
 _NOT_CAPTURED = {
     "unseen_tail": "what {brokers} may have above the high watermark",
     "unseen_head": "what {brokers} may have below the first offset that was read",
@@ -89,7 +89,7 @@ def _say_awaited(wanted: Mapping[int, int]) -> str:
     )
 
 
-#: What each choice for a partition costs, and the sources of what the best one loses.
+#: Cost of each choice for a partition, and the sources of what the best one loses.
 _Costs = tuple[tuple[Candidate, ...], tuple[SalvageSource, ...]]
 
 

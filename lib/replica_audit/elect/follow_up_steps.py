@@ -48,7 +48,7 @@ def mending_steps(
     yield from _remedies(captured, results, decided, moving)
 
 
-#: What follows from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
+#: Conclusion from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
 _OUTCOMES = {
     "CompleteAbort": ", before its application starts again: the next transaction that it commits there would commit this one, too",
     "CompleteCommit": "; its coordinator says that it was committed, so what abort hides has to be produced again. Where its application "

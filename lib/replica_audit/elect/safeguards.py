@@ -28,7 +28,7 @@ from replica_audit.text import count, listed, name_brokers, name_source, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 
-#: What happens to a directory that Kafka does not serve from (docs/semantics.md H8, H15).
+#: Fate of a directory that Kafka does not serve from (docs/semantics.md H8, H15).
 _FATE = {
     "future": "Kafka cuts it to the current log as the broker starts",
     "delete": "Kafka deletes it",

@@ -71,7 +71,7 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
-#: How often an address is tried that kafka-python is still waiting for.
+#: Number of tries of an address that kafka-python is still waiting for.
 _ATTEMPTS = 3
 _CLOSED = "the connection was closed: the listener wants another security.protocol, or the login was refused"
 _CLOSED_AT_LOGIN = (

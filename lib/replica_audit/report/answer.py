@@ -104,7 +104,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     )
 
 
-#: What is gone where no record is, as the subject of a sentence.
+#: Things that are gone where no record is, as the subject of a sentence.
 _ENDS = "Ends of transactions, or empty batches, but no records,"
 #: Number of partitions that a headline names.
 _NAMED = 3

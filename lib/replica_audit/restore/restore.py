@@ -44,7 +44,7 @@ _NO_LIMIT = (1 << 63) - 1
 _OFFSETS = "__consumer_offsets"
 #: Kafka's own topics that transactions with progress are written to, in one of their partitions each.
 _WRITTEN_BY_TRANSACTIONS = (_OFFSETS, "__transaction_state")
-#: What comes before 0.11 has message format 0 or 1, without transactions and headers.
+#: Versions before 0.11 have message format 0 or 1, without transactions and headers.
 _OLD_FORMATS = ("0.8.", "0.9.", "0.10.")
 
 

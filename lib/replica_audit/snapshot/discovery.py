@@ -395,7 +395,7 @@ class _Discovery:
                 yield folder
 
     def _duplicates(self, log_dirs: Iterable[LogDir]) -> tuple[DuplicateReplica, ...]:
-        """If each broker has one log dir, tasks have found no duplicates."""
+        """Replicas that a broker has twice; those that tasks read only where a broker has several log dirs."""
         of_brokers = Counter(one.broker_id for one in log_dirs)
         several = max(of_brokers.values(), default=0) > 1
         return find_duplicates(chain(self._replicas, self._spread if several else ()))

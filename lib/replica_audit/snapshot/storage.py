@@ -193,7 +193,7 @@ OPENED_AHEAD = 8
 GREATEST_AHEAD = 1 << 20
 #: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
-#: The same limit for lists of all partitions: there may be a million, each with some 100 to 400 bytes.
+#: That limit for lists of all partitions: there may be a million, each with some 100 to 400 bytes.
 GREATEST_LIST = 512 << 20
 #: Bytes that are read of a small file at first.
 _STEP = 64 << 10

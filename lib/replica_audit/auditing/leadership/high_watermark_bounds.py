@@ -356,7 +356,7 @@ class HighWatermark(NamedTuple):
     lowest_suffix: tuple[int, int] | None = None
     """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
     earlier_suffix: tuple[int, int] | None = None
-    """The same of one whose copy may be of before it was cut, and came in sync."""
+    """Such a suffix on a replica whose copy may be older than the cut after which it came in sync."""
     bounding_brokers: frozenset[int] = frozenset()
     """Brokers whose log ends bound it if they are as they were (`bounding_ends`)."""
 

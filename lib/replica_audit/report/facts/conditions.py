@@ -137,7 +137,7 @@ class Conditions(NamedTuple):
     """Times (ms) of the elections in `past`, as far as the history has them."""
     gone: tuple[FindingRow, ...]
     gone_ends: tuple[FindingRow, ...]
-    """The same of which no record is gone, but ends of transactions or empty batches."""
+    """Findings as in `gone`, where no record is gone but ends of transactions or empty batches."""
     no_files: tuple[FindingRow, ...]
     loud: bool
     """True if a finding is of medium severity or more."""
