@@ -17,8 +17,8 @@ from replica_audit.text import listed
 def check_disks(
     results: Results, matrix: Matrix, decisions: Sequence[Decision], controllers: Collection[int]
 ) -> Iterator[Step]:
-    """A step that says whose the log dirs are whose directory in the snapshot is named for another node: those of brokers with
-    decided partitions, and of the plan's `controllers`, of which too few would start."""
+    """A step that says to which node log dirs belong that the snapshot has under the name of another: those of brokers with decided
+    partitions, and of the plan's `controllers`, of which too few would start."""
     named = [row for row in present(results.findings) if row.code == META_FOREIGN_DIR.code]
     misnamed = {item.path for row in named for item in row.evidence}
     if not misnamed:

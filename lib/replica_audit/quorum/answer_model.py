@@ -15,7 +15,7 @@ from replica_audit.typed_json import Names, Written, parse_written, read_written
 SCHEMA_VERSION = 1
 _WRITTEN = Written("quorum", SCHEMA_VERSION, ("copies", "rests_on"))
 
-#: agree: nothing to decide. rejoin: nor here, but voters have other directories than the log names and cannot vote. choose: one copy
+#: agree: nothing to decide. rejoin: likewise, but voters have other directories than the log names and cannot vote. choose: one copy
 #: is the best. keep_both: each of two histories holds what the other lacks and brokers applied. none: no copy here can
 #: be the right one.
 Verdict = Literal["agree", "rejoin", "choose", "keep_both", "none"]

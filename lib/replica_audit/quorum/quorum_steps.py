@@ -81,7 +81,7 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | N
 
 
 def _check_disks(held: HeldMetadata) -> Iterator[Step]:
-    """A step that says whose the log dirs are whose directory in the snapshot is named for another node."""
+    """A step that says to which node log dirs belong that the snapshot has under the name of another."""
     misnamed = {row.path for row in held.inventory.quarantine if row.code == META_FOREIGN_DIR.code}
     wrong = [
         (one.path or ".", one.broker_id, one.kind)
