@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.made_cases import LINEAGE, batch, case, compared, divergent, found, leadership, log
+from tests.support.made_cases import LINEAGE, batch, case, compared, divergent, found, leadership, log, texts
 
+from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergence_cause import Cause
+from replica_audit.auditing.compare.divergent_ranges import CommitProof
 from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
 from replica_audit.auditing.compare.remote_storage import RemoteOrphan
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import meta
-from replica_audit.model import PartitionState
+from replica_audit.model import OffsetRange, PartitionState
 from replica_audit.protocol.election import elections
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.log_dir_names import deleted_in
 
 
@@ -31,17 +34,32 @@ HISTORY = (state(0, 1, 0, (1, 2)), state(1, 1, 0, (1,)), state(2, None, 1, (1,))
 LEFT = divergent(
     replica=0, cause=Cause(ELECTION, clean=False, promised_records=None, elections=(ELECTION,)), batches=[batch(30, 39)]
 )
-#: The log of broker 1 as it was when it went.
-AT_THE_END = log(1, (0, 0), end=20, high_watermark_checkpoint=20, clean_shutdown=True, was_down=True)
-AS_IT_WAS = compared(AT_THE_END, common_prefix_end=20)
+_AS_IT_WAS = {"end": 20, "high_watermark_checkpoint": 20, "clean_shutdown": True, "was_down": True}
+
+
+def as_it_was(*lineage: tuple[int, int], broker: int = 1, shared_to: int = 20, **changes: Any) -> Any:
+    """The log of a broker as it was when it went."""
+    return compared(log(broker, *(lineage or ((0, 0),)), **{**_AS_IT_WAS, **changes}), common_prefix_end=shared_to)
+
+
 ABOUT_TO_GO = compared(log(1, (0, 0), log_dir=deleted_in("broker-1/orders-0")), LEFT)
+PROOF = CommitProof("sole_isr", 1, "broker 1 was alone in the ISR", "0")
 ORPHAN = RemoteOrphan(20, 30, 0, ("a segment",))
+#: As above, and broker 3 led.
+FROM_3 = tuple(one._replace(leader_id=3 if one.leader_id == 1 else one.leader_id) for one in HISTORY)
 
 
-def elected(*comparisons: Any, fenced: tuple[int, ...] = (1,), **changes: Any) -> Finding:
-    """The finding of the election of broker 2, the reference."""
-    said = leadership(leader_id=2, isr=(2,), history=HISTORY, fenced=fenced)
-    (told,) = found(meta.judge(case(log(2, *LINEAGE), *comparisons, said=said, **changes)), "META-UNCLEAN-ELECTION")
+def made(
+    *comparisons: Any, fenced: tuple[int, ...] = (1, 3), history: Any = HISTORY, lineage: Any = LINEAGE, **changes: Any
+) -> Case:
+    """Broker 2, the reference, was elected uncleanly."""
+    said = leadership(leader_id=2, isr=(2,), history=history, fenced=fenced)
+    return case(log(2, *lineage), *comparisons, said=said, **changes)
+
+
+def elected(*comparisons: Any, **changes: Any) -> Finding:
+    """The finding of that election."""
+    (told,) = found(meta.judge(made(*comparisons, **changes)), "META-UNCLEAN-ELECTION")
     return told
 
 
@@ -54,17 +72,35 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
     [
         ([compared(log(1, (0, 0)), LEFT)], {}, "high", "WILL_LOSE_ON_TRUNCATION", STILL),
         ([FOLLOWED], {"beside": (ABOUT_TO_GO,)}, "info", None, "it may have lost more, and these files cannot tell"),
-        ([AS_IT_WAS], {}, "info", None, "it lost nothing: broker 1, which led before, has followed nobody"),
+        ([as_it_was()], {}, "info", None, "it lost nothing: broker 1, which led before, has followed nobody"),
         (
             [FOLLOWED],
             {"remote": RemoteFacts(other=OtherHistory((ORPHAN,)))},
             "info",
             None,
-            "it lost records: by __remote_log_metadata remote storage still has segments",
+            "it lost records: by __remote_log_metadata remote storage still has segments of an earlier epoch from 20 to 29; it may",
+        ),
+        (
+            [FOLLOWED],
+            {"remote": RemoteFacts(other=OtherHistory(begun=(ORPHAN,)))},
+            "info",
+            None,
+            "it lost records: __remote_log_metadata names segments of an earlier epoch from 20 to 29; it may",
+        ),
+        (
+            [FOLLOWED],
+            {
+                "remote": RemoteFacts(
+                    other=OtherHistory((ORPHAN._replace(leader_epoch=2),), begun=(ORPHAN._replace(leader_epoch=3),))
+                )
+            },
+            "info",
+            None,
+            "it may have lost records, and these files cannot tell",
         ),
         ([FOLLOWED], {}, "info", None, "it may have lost records, and these files cannot tell"),
     ],
-    ids=["to be cut", "about to go", "as it was", "remote storage", "nothing"],
+    ids=["to be cut", "about to go", "as it was", "remote storage", "once there", "of its own epoch there", "nothing"],
 )
 def test_what_is_here_of_what_an_unclean_election_left_behind(
     comparisons: list[Any], changes: dict[str, Any], severity: str, verdict: str | None, told: str
@@ -75,21 +111,131 @@ def test_what_is_here_of_what_an_unclean_election_left_behind(
     assert one.message.startswith("at 1970-01-01T00:00:00.003Z broker 2 took over from broker 1 uncleanly")
 
 
+GONE = "no replica here still holds any that it left behind"
+UNSURE = "broker 2 has all records of broker 1, which led before, but nothing shows that this was stopped in order"
+STOPPED = "it lost nothing: broker 1, which led before, has followed nobody since"
+
+
 @pytest.mark.parametrize(
-    ("comparison", "fenced"),
+    ("comparison", "changes", "why"),
     [
-        (AS_IT_WAS, ()),
-        (compared(log(1, (0, 0), end=20, high_watermark_checkpoint=30), common_prefix_end=20), (1,)),
-        (compared(AT_THE_END, common_prefix_end=10), (1,)),
-        (FOLLOWED, (1,)),
+        (as_it_was(), {}, STOPPED),
+        (as_it_was(high_watermark_checkpoint=10, recovery_point_checkpoint=20), {}, STOPPED),
+        (as_it_was(high_watermark_checkpoint=None), {}, STOPPED),
+        (as_it_was(clean_shutdown=False), {}, UNSURE),
+        (as_it_was(was_down=False), {}, UNSURE),
+        (as_it_was(high_watermark_checkpoint=21), {}, GONE),
+        (as_it_was(recovery_point_checkpoint=21), {}, GONE),
+        (as_it_was(tail_kind="truncated"), {}, GONE),
+        (as_it_was(tail_kind="zero_filled"), {}, GONE),
+        (as_it_was(unreadable=(OffsetRange(5, 10),)), {}, GONE),
+        (as_it_was(shared_to=10), {}, GONE),
+        (as_it_was((0, 0), (2, 15)), {}, GONE),
+        (as_it_was((0, 0), (3, 15)), {}, GONE),
+        (as_it_was(checkpoint_epochs=(), lineage=Lineage()), {}, GONE),
+        (as_it_was(), {"fenced": ()}, GONE),
+        (as_it_was(), {"history": (*HISTORY, state(4, 2, 2, (1, 2)), state(5, 2, 2, (2,)))}, GONE),
     ],
-    ids=["up", "end lost", "other records", "followed since"],
+    ids=[
+        *("stopped", "marks below its end", "no mark", "killed", "perhaps up", "end lost", "flushed end lost", "cut off"),
+        *("zeros", "unreadable", "other records", "followed", "followed a later leader", "no epochs", "up", "back in sync"),
+    ],
+)  # fmt: skip
+def test_only_a_log_that_is_as_it_was_shows_what_was_lost(comparison: Any, changes: dict[str, Any], why: str) -> None:
+    assert why in elected(comparison, **changes).message
+
+
+@pytest.mark.parametrize(("other", "before"), [(0, 1), (3, 1), (1, 3), (4, 3)])
+def test_the_log_that_counts_is_that_of_the_leader_before(other: int, before: int) -> None:
+    bystander = compared(log(other, *LINEAGE), common_prefix_end=40)
+    told = elected(bystander, as_it_was(broker=before), history=HISTORY if before == 1 else FROM_3).message
+    assert f"it lost nothing: broker {before}, which led before" in told
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "changes", "more"),
+    [
+        ([compared(log(1, (0, 0)), LEFT)], {}, False),
+        ([compared(log(3, (0, 0)), LEFT)], {}, True),
+        ([compared(log(3, (0, 0)), LEFT), as_it_was()], {}, False),
+        ([compared(log(3, (0, 0)), LEFT), as_it_was(clean_shutdown=False)], {}, True),
+        ([FOLLOWED], {}, False),
+    ],
+    ids=["who led", "another", "another beside who led and was stopped", "beside who led and was killed", "nobody"],
 )
-def test_what_does_not_show_that_nothing_was_lost(comparison: Any, fenced: tuple[int, ...]) -> None:
-    assert "it may have lost records" in elected(comparison, fenced=fenced).message
+def test_whoever_was_out_of_sync_may_lack_some_of_what_was_left_behind(
+    comparisons: list[Any], changes: dict[str, Any], more: bool
+) -> None:
+    assert meta.may_have_lost_unseen(made(*comparisons, **changes)) is more
+    told = elected(*comparisons, **changes).message
+    assert ("it may have lost more, and these files cannot tell: no log of a replica that was in sync" in told) is more
+
+
+@pytest.mark.parametrize("winner", [1, 2, 3])
+def test_a_log_that_was_copied_before_its_own_election_tells_nothing_of_that(winner: int) -> None:
+    history = (
+        *(one._replace(leader_id=one.leader_id and 4, isr=(4,)) for one in HISTORY[:3]),
+        state(3, winner, 2, (winner,)),
+    )
+    told = elected(FOLLOWED, history=history, predates=True).message
+    assert ("the log of broker 2 was copied before it was elected" in told) is (winner == 2)
+    assert (GONE in told) is (winner != 2)
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "changes", "open_since"),
+    [
+        ([FOLLOWED], {}, "what was above that offset on the leader before was cut since, or never was; nothing tells how much"),
+        ([], {}, "open, broker 1, which led before, is not in the snapshot"),
+        ([], {"history": FROM_3}, "open, broker 3, which led before, is not in the snapshot"),
+        ([], {"set_aside": (log(1, (0, 0)),)}, "open, the log of broker 1, which led before, was not compared"),
+        ([FOLLOWED], {"set_aside": (log(1, (0, 0)),)}, "what was above that offset on the leader before was cut since"),
+        ([], {"set_aside": (log(3, (0, 0)),)}, "open, broker 1, which led before, is not in the snapshot"),
+    ],
+    ids=["here", "not here", "not here, of a greater id", "set aside", "here and set aside", "another set aside"],
+)  # fmt: skip
+def test_what_is_open_names_the_leader_before(comparisons: list[Any], changes: dict[str, Any], open_since: str) -> None:
+    (why,) = texts(elected(*comparisons, **changes), "considered")
+    assert why.startswith(f"loss: {open_since}")
+
+
+@pytest.mark.parametrize(
+    ("run", "lineage", "offsets"),
+    [
+        (LEFT, LINEAGE, (20, 40)),
+        (LEFT._replace(start_offset=10, end_offset=20), LINEAGE, (20, None)),
+        (LEFT._replace(start_offset=10, end_offset=19), LINEAGE, (20, None)),
+        (LEFT, ((0, 0),), (None, None)),
+    ],
+    ids=["above its start", "up to its start", "below its start", "no start"],
+)
+def test_the_offsets_of_an_election_begin_where_it_leads_from(run: Any, lineage: Any, offsets: tuple) -> None:
+    told = elected(compared(log(1, (0, 0)), run), lineage=lineage)
+    assert (told.start_offset, told.end_offset) == offsets
+    assert (f"; it leads from offset {offsets[0]}" in told.message) is (offsets[0] is not None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "held"),
+    [
+        ({"committed_records": 10, "proof": PROOF}, "10 records from 30 on, all proven committed"),
+        ({"committed_records": 4, "proof": PROOF}, "10 records from 30 on (4 proven committed)"),
+        ({"committed_records": 10, "proof": PROOF._replace(certain=False)}, "10 records from 30 on, all likely committed"),
+        ({"batches": [batch(30, 39, control=True)]}, "only ends of transactions or empty batches from 30 on"),
+        ({"batches": []}, None),
+        ({"cause": Cause(None, clean=False, promised_records=None)}, None),
+        ({"cause": None}, None),
+    ],
+    ids=["all", "some", "likely", "no record", "no batch", "of another election", "of none"],
+)  # fmt: skip
+def test_of_what_it_left_behind_is_told_how_much_was_committed(changes: dict[str, Any], held: str | None) -> None:
+    cause = Cause(ELECTION, clean=False, promised_records=None, elections=(ELECTION,))
+    run = divergent(replica=0, **{"cause": cause, "batches": [batch(30, 39)], **changes})
+    told = elected(compared(log(1, (0, 0)), run)).message
+    assert f"; broker 1 still has {held}; broker 2 has none of them" in told if held else "still has" not in told
 
 
 def test_a_clean_election_has_no_finding() -> None:
     history = (state(0, 1, 0, (1, 2)), state(1, 2, 2, (2,)))
-    made = case(log(2, *LINEAGE), FOLLOWED, said=leadership(leader_id=2, isr=(2,), history=history))
-    assert not found(meta.judge(made), "META-UNCLEAN-ELECTION")
+    clean = case(log(2, *LINEAGE), FOLLOWED, said=leadership(leader_id=2, isr=(2,), history=history))
+    assert not found(meta.judge(clean), "META-UNCLEAN-ELECTION")
