@@ -143,6 +143,60 @@ def test_what_a_replica_of_a_cluster_at_rest_lost_and_nobody_has_is_gone(lost, q
     )
 
 
+OTHER_EPOCH = {"held": ((0, 0), (1, 20)), "epochs": ((0, 0), (1, 20))}
+
+
+@pytest.mark.parametrize(
+    ("leader", "lost", "named", "is_gone"),
+    [
+        (copy(1, 39), {}, {}, True),
+        (copy(1, 35, unproven=("rest",)), {}, {}, False),
+        (copy(1, 39), {}, {"kafka_version": (3, 4)}, False),
+        (copy(1, 39), {}, {"is_replaced": True}, False),
+        (copy(1, 39), {}, {"is_leaders": False}, False),
+        (copy(1, 39), {}, {"leader_id": None}, True),
+        (copy(1, 39), {}, {"leader_id": None, "said": leadership(leader_id=None, replicas=(1, 2, 3))}, False),
+        (copy(1, 39), OTHER_EPOCH, {}, True),
+        (copy(1, 40), OTHER_EPOCH, {}, False),
+        (copy(1, 45), OTHER_EPOCH, {}, False),
+        (copy(1, 45), OTHER_EPOCH, {"stretches": [OffsetRange(20, 29)]}, False),
+        (copy(1, 45), OTHER_EPOCH, {"stretches": [OffsetRange(20, 30)]}, True),
+        (copy(1, 45), OTHER_EPOCH, {"stretches": [OffsetRange(20, 31)]}, True),
+        (copy(1, 45), OTHER_EPOCH, {"stretches": [OffsetRange(20, 30)], "kafka_version": (3, 4)}, False),
+    ],
+    ids=[
+        *("the leader ends below", "may go on", "a mark over a tail", "may have been cut", "not the leader", "no leader"),
+        *("no leader, and one unread", "other epochs, and ends below", "ends there", "ends above", "differs below its end"),
+        *("differs at its end", "differs past its end", "differs, a mark over a tail"),
+    ],
+)  # fmt: skip
+def test_what_a_follower_lost_is_gone_where_the_leader_is_known_to_lack_it(leader, lost, named, is_gone) -> None:
+    (one,) = found(leader, copy(2, 30, 40, **lost), quiesced=True, **named)
+    assert one.code == "HWM-CP-ABOVE-LEO" and "no replica here has" in one.message
+    assert (one.severity == "critical") is is_gone
+
+
+def test_what_the_leader_itself_lost_is_gone_in_every_version() -> None:
+    (one,) = found(copy(1, 30, 40), copy(2, 30), quiesced=True, kafka_version=(3, 4))
+    assert one.severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("others", "may_be_there"),
+    [
+        ([copy(3, 31)], True),
+        ([copy(3, 30)], False),
+        ([copy(3, 20, unproven=("left_out",))], True),
+        ([copy(3, 30), copy(4, 45)], True),
+    ],
+    ids=["ends above", "ends there", "may go on", "one of two"],
+)
+def test_what_no_compared_log_has_may_be_on_one_that_was_set_aside(others, may_be_there) -> None:
+    (one,) = found(copy(1, 30, 40), copy(2, 30), quiesced=True, set_aside=tuple(others))
+    assert ("; the records between may be on broker" in one.message) is may_be_there
+    assert (one.severity == "critical") is not may_be_there
+
+
 @pytest.mark.parametrize(("mark", "told"), [(None, False), (29, False), (30, False), (31, True)])
 def test_a_checkpoint_within_the_log_is_none_of_it(mark: int | None, told: bool) -> None:
     assert bool(found(copy(1, 30, mark), copy(2))) is told
