@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from tests.support.made_cases import case, compared, leadership, log, segment
 
+from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import hwm
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange
+from replica_audit.snapshot.log_dir_names import deleted_in
 
 
 def copy(
@@ -195,6 +197,55 @@ def test_what_no_compared_log_has_may_be_on_one_that_was_set_aside(others, may_b
     (one,) = found(copy(1, 30, 40), copy(2, 30), quiesced=True, set_aside=tuple(others))
     assert ("; the records between may be on broker" in one.message) is may_be_there
     assert (one.severity == "critical") is not may_be_there
+
+
+def left_over(start: int, end: int, broker: int = 1, **changes: Any) -> ReplicaFacts:
+    """A log of epoch 0 with these offsets."""
+    return log(broker, (0, start), end=end, **changes)
+
+
+def going(start: int, end: int, broker: int = 1) -> Comparison:
+    """`.deleted` segments."""
+    return compared(left_over(start, end, broker, log_dir=deleted_in(f"broker-{broker}/orders-0")))
+
+
+ONLY_THERE = "; {} between are only in broker-1/orders-0/*.deleted of broker 1: Kafka is about to delete these files"
+THERE = ONLY_THERE.format("the records")
+SOME_THERE = ONLY_THERE.format("some of the records")
+
+
+@pytest.mark.parametrize(
+    ("beside", "others", "text"),
+    [
+        ([going(30, 40)], [copy(2, 30)], THERE),
+        ([going(20, 45)], [copy(2, 30)], THERE),
+        ([going(35, 40)], [copy(2, 30)], "; no replica here has offsets 30 to 34" + SOME_THERE),
+        ([going(30, 36)], [copy(2, 30)], "; no replica here has the records from 36 on" + SOME_THERE),
+        ([going(30, 40)], [copy(2, 33)], SOME_THERE),
+        ([going(30, 40)], [copy(2, 30), left_over(33, 36, 3, high_watermark_checkpoint=None)], SOME_THERE),
+        ([going(30, 40)], [copy(2, 40)], ""),
+        ([going(20, 30)], [copy(2, 30)], "; no replica here has the records between"),
+        (
+            [going(30, 35), going(35, 40, 2)],
+            [copy(2, 30)],
+            THERE.replace("broker 1:", "broker 1 and broker-2/orders-0/*.deleted of broker 2:"),
+        ),
+    ],
+    ids=["all", "and more", "the end", "the begin", "but the begin", "but the middle", "a replica, too", "what is below", "two"],
+)  # fmt: skip
+def test_what_only_files_about_to_go_have_of_a_lost_end_is_told(beside, others, text) -> None:
+    (one,) = found(copy(1, 30, 40), *others, beside=tuple(beside))
+    assert one.message == f"broker 1: its high watermark was 40, its log ends at 30{text}"
+
+
+@pytest.mark.parametrize("broker", [2, 3, 4])
+def test_a_member_that_perhaps_differs_below_what_is_committed_is_told_as_skew(broker: int) -> None:
+    made = case(copy(1), *(compared(copy(number)) for number in (2, 3, 4)))
+    mark = made.high_watermark._replace(proven_lower=35, earlier_suffix=(broker, 20))
+    (one,) = hwm.judge(replace(made, leadership=None, high_watermark=mark))
+    assert (one.code, one.verdict, one.broker_id) == ("CAP-SKEW", "INCONCLUSIVE", broker)
+    assert (one.start_offset, one.end_offset) == (20, 35)
+    assert one.message.startswith(f"broker {broker} counts as in sync but has other records from 20 on")
 
 
 @pytest.mark.parametrize(("mark", "told"), [(None, False), (29, False), (30, False), (31, True)])

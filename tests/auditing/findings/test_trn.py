@@ -290,6 +290,19 @@ def test_a_hole_that_a_cut_inside_a_batch_leaves_is_told_beside_what_differs_bel
     ]
 
 
+@pytest.mark.parametrize(("mark", "told"), [(11, False), (15, False), (16, True)])
+def test_a_mark_up_to_the_cut_loses_nothing_by_it_whatever_differs_below(tmp_path, mark, told):
+    """As above."""
+    shared = written(0, 10, 0)
+    brokers = {
+        1: Replica([*shared, *written(10, 15, 1), *written(15, 25, 3)], high_watermark=10),
+        2: Replica([*shared, encode_batch(10, 2, 2, mark="x"), encode_batch(12, 8, 2, mark="x")], high_watermark=mark),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,), protocol="kip-101")
+    assert answer.cut(2, "kip-101")["truncate_to"] == 15
+    assert bool(answer.found("TRN-BELOW-HW")) is told, answer
+
+
 @pytest.mark.parametrize("parted", [10, 20], ids=["other records", "the same records"])
 def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted):
     """The leader can answer for no epoch as late as 5."""

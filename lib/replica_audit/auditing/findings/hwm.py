@@ -565,7 +565,8 @@ def _only_about_to_go(case: Case, facts: ReplicaFacts, left: Sequence[OffsetRang
     kept = _held_nowhere(case, facts, mark, (one for one in case.copies if not one.is_about_to_go))
     if not going or kept == left:
         return ""
-    them = "some of the records" if left or kept[0].start_offset > facts.log_end_offset else "the records"
+    is_all = not left and kept == _held_nowhere(case, facts, mark, ())
+    them = "the records" if is_all else "some of the records"
     return f"; {them} between are only in {' and '.join(map(name_copy, going))}: {fate_of_copy(going[0])}"
 
 
