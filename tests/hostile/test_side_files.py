@@ -81,6 +81,17 @@ def test_a_side_file_of_anything_leaves_the_others_answered(name, content, tmp_p
     assert name in SILENT or without_voters or any(path and name in path for path in told), answer
 
 
+def test_a_manifest_that_is_cut_off_is_named_once_with_what_to_do(tmp_path):
+    def spoil():
+        (tmp_path / "manifest.json").write_text('{"schema_version": 1, "brok')
+
+    log = written(0, 20, 1)
+    answer = audit(tmp_path, {1: Replica(log), 2: Replica(log)}, before_audit=spoil)
+    (said,) = [row["message"] for row in answer.tables["findings"] if row["code"] == "CAP-UNREADABLE"]
+    assert said.startswith("manifest.json at byte 22: expected JSON, found something else (Unterminated string")
+    assert said.count("manifest.json") == 2 and said.endswith("or leave the file out")
+
+
 NUMBERS = (LONG, HUGE, "-" + HUGE, str(2**63), str(2**31), "0x10", "1e3", "٣", "1_000", "", "--1", "1.0")
 
 

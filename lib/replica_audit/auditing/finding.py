@@ -478,7 +478,9 @@ def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
 def unusable_input(code: Code, row: QuarantineRow) -> Finding:
     """Finding on input that belongs to no partition, from its row of `quarantine`."""
     place = Evidence("file", text=row.reason, broker_id=row.broker_id, path=row.path, position=row.position)
-    return finding(code, f"{row.path}: {row.reason}", broker_id=row.broker_id, evidence=[place])
+    # The reason of a file that breaks its format begins with its path (`FormatError`).
+    message = row.reason if row.reason.startswith(row.path) else f"{row.path}: {row.reason}"
+    return finding(code, message, broker_id=row.broker_id, evidence=[place])
 
 
 def replay_evidence(item: Comparison) -> Evidence:
