@@ -56,6 +56,22 @@ def test_a_target_with_too_few_replicas_in_sync(records: SalvagedRecords) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("replicas", "wanted", "set_to"),
+    [(1, None, None), (1, "1", "1"), (1, "2", "1"), (3, "2", "2"), (2, "3", "2")],
+    ids=["unknown", "as the original", "capped to one", "less than the original's", "capped"],
+)
+def test_a_new_topic_takes_records_as_its_original_does(
+    records: SalvagedRecords, replicas: int, wanted: str | None, set_to: str | None
+) -> None:
+    """The brokers' own min.insync.replicas may be more than a topic with few replicas can have: before 3.7 nothing could be written."""
+    settings = {} if wanted is None else {"orders": {"min.insync.replicas": wanted}}
+    (new,) = plan_restore(
+        records, FakeCluster(topics={"orders": Topic(2, replicas)}, settings=settings), RestoreOptions()
+    ).new_topics
+    assert (new.replication_factor, new.configs.get("min.insync.replicas")) == (replicas, set_to)
+
+
 _ALL = {"min.insync.replicas": "2"}
 
 

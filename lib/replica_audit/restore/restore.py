@@ -40,6 +40,7 @@ _LIMITS_OF_TIMESTAMPS = {
     "later": ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms"),
 }
 _NO_LIMIT = (1 << 63) - 1
+_MIN_ISR = "min.insync.replicas"
 #: Its message format is the brokers' default, as a new topic's; each transaction writes its progress there.
 _OFFSETS = "__consumer_offsets"
 #: Kafka's own topics that transactions with progress are written to, in one of their partitions each.
@@ -118,7 +119,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
         if found is None:
             if options.to_original:
                 raise UsageError(f"--to-original: topic {topic} is not there")
-            new_topics.append(_new_topic(topic, own, extreme.greatest, cluster))
+            new_topics.append(_new_topic(topic, own, extreme.greatest, cluster, notes))
             continue
         configs = cluster.configs(topic)
         _check_topic(topic, found, configs, own, extreme, options, notes, cluster)
@@ -198,9 +199,12 @@ def _check_records(records: Iterable[SalvagedRecord]) -> _Extremes:
     return _Extremes(largest + _OVERHEAD_BYTES, earliest, latest)
 
 
-def _new_topic(topic: str, places: Iterable[TopicPartition], greatest: int, cluster: Cluster) -> NewTopic:
-    """A topic with as many partitions as the records' own, without retention: the records keep their old timestamps."""
-    original = cluster.topic(topic.removesuffix(SUFFIX))
+def _new_topic(
+    topic: str, places: Iterable[TopicPartition], greatest: int, cluster: Cluster, notes: list[str]
+) -> NewTopic:
+    """A topic with as many partitions and replicas as the records' own, without retention: the records keep their old timestamps."""
+    name = topic.removesuffix(SUFFIX)
+    original = cluster.topic(name)
     least = max(place.partition for place in places) + 1
     configs = {
         "cleanup.policy": "delete",
@@ -212,6 +216,14 @@ def _new_topic(topic: str, places: Iterable[TopicPartition], greatest: int, clus
         configs["max.message.bytes"] = str(greatest)
     if original is None:
         return NewTopic(topic, least, -1, configs)
+    try:
+        wanted = int(cluster.configs(name).get(_MIN_ISR, 0))
+    except EngineError as error:
+        wanted = 0
+        notes.append(f"{topic} gets the brokers' own {_MIN_ISR}, since nothing tells that of {name}: {error}.")
+    if wanted:
+        # The brokers' own may be more than there are replicas.
+        configs[_MIN_ISR] = str(min(wanted, original.replication_factor))
     return NewTopic(topic, max(least, original.partitions), original.replication_factor, configs)
 
 
@@ -274,7 +286,7 @@ def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str
     name = f"{topic}-{partition}"
     if partition in found.leaderless:
         return f"nobody leads {name}, and it takes no records before it has a leader"
-    wanted = int(configs.get("min.insync.replicas", 1))
+    wanted = int(configs.get(_MIN_ISR, 1))
     replicas = found.replicas.get(partition, wanted)
     least = min(wanted, replicas)
     in_sync = found.in_sync.get(partition, least)
