@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.elect.clusters import Part, outline, results_of
+from tests.support.report_rows import row
 
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
+from replica_audit.schema import Evidence, FindingRow
 from replica_audit.snapshot.transaction_log import TOPIC as _STATE
 
 
@@ -72,6 +74,30 @@ def test_partitions_that_nobody_leads_when_it_begins_are_named() -> None:
     plan = _plan(state, Part("a", (1, 2, 3), None, (2,), choice=1), Part("b", (1, 2, 3), None, (2,), choice=2), up=())
     told = _unmarked(plan)
     assert told and {names for _, _, names in told} <= {"a-0 and b-0", "b-0"}, told
+
+
+def test_the_transactions_that_are_about_to_end_there_are_named() -> None:
+    """As the copy of their coordinator's log has them."""
+    state = Part(_STATE, (1, 2, 3), None, (2,), choice=3)
+    parts = state, Part("a", (1, 2, 3), None, (2,), choice=1), Part("b", (1, 2, 3), None, (2,), choice=2)
+    results = results_of(parts, "4.3.1", "metadata_log")
+    said = {
+        "topic": "b",
+        "partition": 0,
+        "code": "TXN-PENDING",
+        "severity": "info",
+        "confidence": "proven",
+        "broker_id": 2,
+    }
+    pending = FindingRow(**row("findings", **said))._replace(
+        evidence=[Evidence("transaction", text="", value="payments (PrepareCommit)")]
+    )
+    plan = plan_elections(replace(results, findings=[pending]), up=(), stopped_cleanly=())
+    (told,) = {one for step in plan.steps for one in step.before if "transaction-log" in one}
+    assert (
+        "with their partitions; by the copies here these are payments (PrepareCommit) in b-0, which kafka-transactions.sh describe "
+        "--transactional-id shows later. Where there is one" in told
+    )
 
 
 def test_nor_is_one_forgotten_that_takes_its_partition_by_itself() -> None:

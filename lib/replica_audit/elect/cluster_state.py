@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.findings.txn import TXN_PENDING
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
@@ -184,6 +185,8 @@ class PresentState:
     up, their log dirs are offline (H19), or the source is older than their start."""
     refused: Mapping[int, Mapping[str, tuple[str, str | None]]] = field(default_factory=dict)
     """Files that brokers cannot read, by broker: path, code of the finding, and the lines that belong in it; None if unknown."""
+    pending: Mapping[TopicPartition, Sequence[str]] = field(default_factory=dict)
+    """Transactions that their coordinator has yet to end, with its word on them, by partition."""
     controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""
@@ -328,6 +331,7 @@ def present_state(
         contradicted=frozenset(one for one in brokers & silent & _cut_short(results) if registered.get(one)),
         blank=_blank(results),
         refused=_refused(results),
+        pending=_pending(results),
         kept_out=kept_out,
         controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
@@ -357,6 +361,13 @@ def _is_own_unclean(state: KnownState) -> bool | None:
     if state.source == "zookeeper" and state.inherits_unclean is not None:
         return not state.inherits_unclean
     return None if is_said or state.source != "topics_describe" else False
+
+
+def _pending(results: Results) -> dict[TopicPartition, list[str]]:
+    found: dict[TopicPartition, list[str]] = defaultdict(list)
+    for place, row in with_places(row for row in present(results.findings) if row.code == TXN_PENDING.code):
+        found[place] += [str(item.value) for item in row.evidence if item.kind == "transaction"]
+    return found
 
 
 def _blank(results: Results) -> dict[int, list[str]]:

@@ -230,9 +230,17 @@ class StepTexts:
                 f"{list_places(unled)} may have no leader yet: a coordinator of transactions takes {them} for deleted then (4.3.1), and "
                 "writes no marker there, so that a transaction that was about to end hangs, and read_committed consumers see nothing of it. "
                 f"kafka-dump-log.sh --transaction-log-decoder shows such transactions in {list_places(coordinated)} (PrepareCommit, PrepareAbort), "
-                "with their partitions. Where there is one, go on; after the last step audit again, and replica-audit explain TXN-HANGING says "
-                "what brings its records back"
+                f"with their partitions{self._pending(unled)}. Where there is one, go on; after the last step audit again, and replica-audit "
+                "explain TXN-HANGING says what brings its records back"
             )
+
+    def _pending(self, unled: Sequence[TopicPartition]) -> str:
+        """A clause on transactions that the copies here show to be open in some partitions, and how to look at them again."""
+        pending = self._state.pending
+        found = [f"{one} in {list_places([place])}" for place in unled for one in pending.get(place, ())]
+        if not found:
+            return ""
+        return f"; by the copies here these are {list_names(found)}, which kafka-transactions.sh describe --transactional-id shows later"
 
     def is_coordinated(self, place: TopicPartition) -> bool:
         """True for a partition whose leader coordinates transactions, and skips markers where it finds no leader (H22)."""

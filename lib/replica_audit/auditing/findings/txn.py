@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TXN_HANGING = Code("TXN-HANGING", ("medium",), traits=("own_step",))
 TXN_MARKER_LOST = Code("TXN-MARKER-LOST", ("medium",))
 TXN_ABORTED = Code("TXN-ABORTED", ("medium",))
+TXN_PENDING = Code("TXN-PENDING", ("info",))
 
 
 #: States in which the coordinator will still write markers.
@@ -30,13 +31,15 @@ _PENDING = ("Ongoing", *_PREPARED)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """TXN-HANGING and TXN-MARKER-LOST of the reference's open transactions, and TXN-ABORTED of those that it aborts."""
+    """TXN-HANGING, TXN-MARKER-LOST and TXN-PENDING of the reference's open transactions, and TXN-ABORTED of those that it aborts."""
     facts = case.reference.facts
     for transaction in open_at_end(facts.segments).values():
         if transaction.last_offset < facts.local_start_offset or _is_damaged_after(facts, transaction):
             continue
         state = case.transactions.get(transaction.producer_id)
         if state is not None and _is_pending(case, transaction, state):
+            if state.state in _PREPARED or case.reference.leader_id is None or case.evidence.was_at_rest:
+                yield _pending(case, transaction, state)
             continue
         if state is None or not _will_write_marker(case, state):
             yield from _hanging(case, transaction, state)
@@ -44,6 +47,26 @@ def judge(case: Case) -> Iterator[Finding]:
             yield from _marker_lost(case, item, transaction, state)
     for item in (*case.comparisons, *case.beside):
         yield from (_aborted(case, item, one) for one in item.alignment.aborted)
+
+
+def _pending(case: Case, transaction: OpenTransaction, state: TransactionState) -> Finding:
+    facts = case.reference.facts
+    name = f"producer {transaction.producer_id}" if state.transactional_id is None else state.transactional_id
+    return finding(
+        TXN_PENDING,
+        f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has no marker on broker "
+        f"{facts.broker_id} yet: its coordinator says {state.state}, and has yet to write it",
+        broker_id=facts.broker_id,
+        offsets=(transaction.first_offset, transaction.last_offset + 1),
+        evidence=[
+            Evidence(
+                "transaction",
+                text=f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}",
+                value=f"{name} ({state.state})",
+            ),
+            considered("over: no, its coordinator has this partition among those of the transaction"),
+        ],
+    )
 
 
 def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
