@@ -996,6 +996,22 @@ def test_without_a_plan_no_salvage_is_announced_that_it_does_not_have() -> None:
         assert any(step.action == "salvage" and step.commands for step in plan.steps) == is_planned
 
 
+def test_a_leader_that_was_stopped_is_copied_from_each_of_its_log_dirs() -> None:
+    """4.3.1, two disks: tar found half of the partitions, and the plan ended there."""
+    parts = [Part(topic, (2, 1), leader=2, isr=(2,), choice=1) for topic in ("a", "b", "c")]
+    results = results_of(parts, "4.3.1", "metadata_log")
+    disks = {"a": "x", "b": "y", "c": "x"}
+    change_rows(results, "replicas", lambda row: {"clean_shutdown": False, "log_dir": f"broker-2/{disks[row.topic]}"})
+    (step,) = [one for one in plan_elections(results, up=(1, 2)).steps if one.action == "recopy"]
+    assert step.commands[:5] == (
+        "tar -czf broker-2-after-its-stop.tgz -C LOG_DIR_OF_2 -- ./a-0 ./c-0",
+        "tar -czf broker-2-after-its-stop-2.tgz -C LOG_DIR_OF_2 -- ./b-0",
+        "mkdir -p after-its-stop/broker-2",
+        "tar -xzf broker-2-after-its-stop.tgz -C after-its-stop/broker-2",
+        "tar -xzf broker-2-after-its-stop-2.tgz -C after-its-stop/broker-2",
+    )
+
+
 @pytest.mark.parametrize(
     ("config", "change"),
     [

@@ -299,6 +299,11 @@ class Matrix:
         rows = (self.replicas.get(place, {}).get(broker_id) for place in places)
         return {row.log_dir for row in rows if row is not None}
 
+    def log_dir(self, place: TopicPartition, broker_id: int) -> str | None:
+        """The log dir of a broker that has a partition, as far as the snapshot shows it."""
+        row = self.replicas.get(place, {}).get(broker_id)
+        return None if row is None or row.clean_shutdown is None else row.log_dir
+
     def row(self, place: TopicPartition, candidate_id: int | None) -> ElectionRow | None:
         """The candidate's own row; None if there is none."""
         return None if candidate_id is None else self.rows.get(place, {}).get(candidate_id)

@@ -206,7 +206,7 @@ def plan_elections(
                 results, matrix, state, outcome.decisions, tools, copies, about, candidate_id, again
             )
         ),
-        *copy_of_outrun(outcome.outrun),
+        *copy_of_outrun(matrix, outcome.outrun),
         *salvage_steps(results, outcome.decisions, made_with, names),
     ]
     if first or outcome.steps:

@@ -17,7 +17,7 @@ from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import hold_until_brought, name_unseen, say_uncaptured, say_unread, say_unseen_tails
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
-from replica_audit.elect.step_list import list_names, list_places
+from replica_audit.elect.step_list import copy_commands, list_names, list_places
 from replica_audit.literals import CaptureKind
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import keeps_strays
@@ -399,7 +399,7 @@ def _capture(
         others = tuple(place for place in places if is_blank or (place, broker) in matrix.other_logs)
         if others:
             old = {one.log_dir for place in others for one in matrix.other_disks(place, broker)}
-            left = (_log_dir(matrix, broker, place) for place in others if (place, broker) in matrix.left)
+            left = (matrix.log_dir(place, broker) for place in others if (place, broker) in matrix.left)
             old |= set(filter(None, left))
             if is_blank and old:
                 yield _leave_new_disk(broker, others, state.blank[broker], list_names(sorted(old)), copies)
@@ -504,7 +504,7 @@ def _copy(
             text=f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix, state)}",
             brokers=tuple(sorted(brokers)),
             partitions=tuple(places),
-            commands=tuple(_copy_commands(copies, min(brokers), [(one.log_dir, one.place) for one in held])),
+            commands=tuple(copy_commands(matrix, copies, min(brokers), places)),
             snapshot=tuple(f"{one.log_dir}/{one.place[0]}-{one.place[1]}" for one in held if one.log_dir is not None),
         )
     copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
@@ -574,29 +574,12 @@ def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[TopicPartition]], 
         brokers=tuple(sorted(wanted)),
         partitions=tuple(sorted({place for places in wanted.values() for place in places})),
         commands=tuple(
-            one
-            for broker, places in sorted(wanted.items())
-            for one in _copy_commands(copies, broker, [(_log_dir(matrix, broker, place), place) for place in places])
+            one for broker, places in sorted(wanted.items()) for one in copy_commands(matrix, copies, broker, places)
         ),
     )
 
 
-def _log_dir(matrix: Matrix, broker: int, place: TopicPartition) -> str | None:
-    """The log dir of a broker that has a partition, as far as the snapshot shows it."""
-    row = matrix.replicas.get(place, {}).get(broker)
-    return None if row is None or row.clean_shutdown is None else row.log_dir
-
-
-def _copy_commands(copies: Copies, broker: int, placed: Iterable[tuple[str | None, TopicPartition]]) -> Iterator[str]:
-    """A command for each log dir of the broker that has any of the partitions."""
-    in_log_dir: dict[str, list[TopicPartition]] = defaultdict(list)
-    for log_dir, place in placed:
-        in_log_dir[log_dir or ""].append(place)
-    for _, some in sorted(in_log_dir.items()):
-        yield copies.of_partitions(broker, some)
-
-
-def copy_of_outrun(outrun: Sequence[tuple[int, TopicPartition]]) -> list[Step]:
+def copy_of_outrun(matrix: Matrix, outrun: Sequence[tuple[int, TopicPartition]]) -> list[Step]:
     """Steps that copy leaders stopped for other partitions, in whose place one with fewer records may lead meanwhile."""
     wanted: dict[int, list[TopicPartition]] = defaultdict(list)
     for broker, place in outrun:
@@ -609,11 +592,11 @@ def copy_of_outrun(outrun: Sequence[tuple[int, TopicPartition]]) -> list[Step]:
             f"before it may lead {list_places(places)} and lacks the end of its log",
             brokers=(broker,),
             partitions=tuple(places),
-            commands=(command,),
-            files=copies.files_of([command]),
+            commands=commands,
+            files=copies.files_of(commands),
         )
         for broker, places in sorted(wanted.items())
-        for command in [copies.of_partitions(broker, places)]
+        for commands in [tuple(copy_commands(matrix, copies, broker, places))]
     ]
 
 

@@ -125,8 +125,7 @@ class StepTexts:
     def copy_again(self, broker: int, places: Sequence[TopicPartition], copies: Copies) -> Step:
         """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
         ends = [f"{place} at {self._matrix.replicas[place][broker].log_end_offset}" for place in places]
-        command = copies.of_partitions(broker, places)
-        archive = shlex.split(command)[2]
+        copied = tuple(copy_commands(self._matrix, copies, broker, places))
         directory = f"{AFTER_STOP}/broker-{broker}"
         return Step(
             action="recopy",
@@ -137,12 +136,12 @@ class StepTexts:
             brokers=(broker,),
             partitions=tuple(places),
             commands=(
-                command,
+                *copied,
                 f"mkdir -p {directory}",
-                f"tar -xzf {archive} -C {directory}",
+                *(f"tar -xzf {shlex.split(one)[2]} -C {directory}" for one in copied),
                 f"replica-audit show {AFTER_STOP} --table replicas --columns {_ENDS} || true",
             ),
-            files=copies.files_of([command]),
+            files=copies.files_of(copied),
         )
 
     def start_controllers(self, *, are_enough: bool) -> Iterator[Step]:
@@ -478,6 +477,15 @@ def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> 
         return irreversible
     removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
     return f"{irreversible}; {removed[:1].lower()}{removed[1:]}" if irreversible else removed
+
+
+def copy_commands(matrix: Matrix, copies: Copies, broker: int, places: Iterable[TopicPartition]) -> Iterator[str]:
+    """A command for each log dir of the broker that has any of the partitions, as far as the snapshot shows which."""
+    in_log_dir: dict[str, list[TopicPartition]] = defaultdict(list)
+    for place in places:
+        in_log_dir[matrix.log_dir(place, broker) or ""].append(place)
+    for _, some in sorted(in_log_dir.items()):
+        yield copies.of_partitions(broker, some)
 
 
 def list_names(names: Iterable[str], limit: int = 5) -> str:
