@@ -10,7 +10,7 @@ import pytest
 from tests.support.made_cases import case, compared, leadership, log, segment
 
 from replica_audit.auditing.compare.comparison import Comparison
-from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.finding import UNSEEN_TAIL, Finding
 from replica_audit.auditing.findings import hwm
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange
@@ -236,6 +236,43 @@ SOME_THERE = ONLY_THERE.format("some of the records")
 def test_what_only_files_about_to_go_have_of_a_lost_end_is_told(beside, others, text) -> None:
     (one,) = found(copy(1, 30, 40), *others, beside=tuple(beside))
     assert one.message == f"broker 1: its high watermark was 40, its log ends at 30{text}"
+
+
+DECIDES = "copy it again {}its checkpoints first and with begin and end in manifest.json{}"
+ORDER_UNKNOWN = f"nothing shows in which order its files were copied; {DECIDES.format('', '')}"
+IF_DOWN = DECIDES.format("while it is down, or ", "; if it was down, give its kind there")
+STATE_UNKNOWN = f"that broker 1 was down, or in which order its files were copied; {IF_DOWN}"
+
+
+@pytest.mark.parametrize(
+    ("leader", "facts", "severity", "verdict", "more", "held_to"),
+    [
+        (copy(2, 35), {"in_any_order": False}, "high", "LATENT_CORRUPTION", None, None),
+        (copy(2, 35, mark=35), {}, "medium", "INCONCLUSIVE", STATE_UNKNOWN, 35),
+        (copy(2, 40), {}, "medium", "INCONCLUSIVE", STATE_UNKNOWN, 40),
+        (copy(2, 35), {"found_end_offset": 40}, "medium", "INCONCLUSIVE", IF_DOWN, None),
+        (copy(2, 35), {"found_end_offset": 39}, "medium", "INCONCLUSIVE", IF_DOWN, 35),
+        (copy(2, 35), {"is_live": True}, "medium", "INCONCLUSIVE", ORDER_UNKNOWN, 35),
+        (copy(2, 40), {"is_live": True}, "info", None, "; the broker ran, and its log was copied before its checkpoints", None),
+        (left_over(40, 45, 2), {}, "info", None, "; the records between have been deleted since, broker 2 begins at 40", None),
+        (left_over(39, 45, 2), {"is_live": True}, "info", None, "; the broker ran, and its log was copied before its checkpoints", None),
+    ],
+    ids=[
+        *("in order", "nobody has the end", "the leader has all", "damaged to the mark", "damaged below it"),
+        *("live, and nobody has the end", "live, and the leader has all", "deleted since", "live, and the leader has the last"),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_past_the_end_of_files_in_any_order_may_be_the_later_file(
+    leader, facts, severity, verdict, more, held_to
+) -> None:
+    """Broker 1 follows broker 2, and ends at 30 with a high watermark of 40."""
+    lost = replace(copy(1, 30, 40), **{"in_any_order": True, **facts})
+    (one,) = found(leader, lost)
+    assert (one.severity, one.verdict) == (severity, verdict)
+    assert more is None or one.message.endswith(more)
+    assert [found.value for found in one.evidence if found.kind == UNSEEN_TAIL] == (
+        [] if held_to is None else [str(held_to)]
+    )
 
 
 @pytest.mark.parametrize("broker", [2, 3, 4])
