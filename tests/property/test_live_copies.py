@@ -225,6 +225,20 @@ def test_a_broker_that_went_down_between_the_copies_of_its_log_and_its_epoch_fil
     assert found.went_down_midway and (told.severity, told.verdict) == ("medium", "INCONCLUSIVE"), found.story
 
 
+@pytest.mark.parametrize("any_order", [False, True], ids=["in order", "any order"])
+def test_what_a_broker_that_went_down_while_it_was_copied_leaves_is_no_proof_of_damage(any_order: bool):
+    """Nothing tells it from one that was down before, unless the manifest does (C.2); the finding says so, and asks for it."""
+    told = Counter()
+    for seed in range(COUNT if not any_order else 10 * COUNT):
+        found = _clean(seed, any_order=any_order)
+        for one in found.audit.findings:
+            if one.code.endswith("-ABOVE-LEO") or one.code in ("EPO-FILE-CORRUPT", "EPO-CACHE-MISSING"):
+                assert one.severity in ("medium", "info") or one.confidence == "likely", found.story
+                assert ("gone down while it was copied" in one.message) == (one.confidence == "likely"), found.story
+                told[one.confidence] += 1
+    assert told["likely"] or not any_order, told
+
+
 def test_a_checkpoint_proves_a_loss_only_where_its_file_is_not_perhaps_later_than_the_log():
     """Else it is likely, in every finding that rests on it, and each says why; the verdict stays."""
     told = Counter()

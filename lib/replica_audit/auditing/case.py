@@ -272,6 +272,16 @@ class Case:
             "and fetched again meanwhile"
         )
 
+    def why_gone_down(self, facts: ReplicaFacts) -> str | None:
+        """Clause on how a replica's files could be of two moments though its broker is known to have been down; None if they cannot (C.2, "Down
+        when copied")."""
+        if self.evidence.was_at_rest or not self.options.times.may_have_gone_down(facts):
+            return None
+        return (
+            f"likely, not proven: broker {facts.broker_id} may have gone down while it was copied; give the kind of its copy, or begin and end, "
+            "in manifest.json"
+        )
+
     def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
         """Clause on how a replica's segments at `offset` may be left of an older copy, over which this one was made; None if none begins in an
         earlier epoch than the one before ends in, or the manifest tells of the copy (C.2, "A copy over an older one")."""

@@ -339,6 +339,14 @@ def test_a_file_of_a_later_moment_that_cuts_the_log_below_what_was_committed_is_
     assert "copy broker 2 again" in told["message"]
 
 
+@pytest.mark.parametrize("epochs", [[(0, 1), (2, 20), (9, 25)], [(0, 0), (9, 30), (10, 25)]])
+def test_a_file_that_no_moment_explains_is_damaged_whatever_was_committed(tmp_path, epochs):
+    """Its first epoch begins where the log has none, or its offsets go back."""
+    brokers = {1: Replica(LOG, log_start=0), 2: Replica(LOG, epochs=epochs, log_start=0)}
+    answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact"})
+    assert answer.one("EPO-CACHE-MISSING", 2)[:2] == ("high", "proven"), answer
+
+
 def test_a_log_start_that_cannot_have_moved_makes_no_file_of_another_moment(tmp_path):
     """Nothing but the cleaner deletes."""
     brokers = {1: Replica(LOG, log_start=0), 2: Replica(LOG, epochs=[(3, 30)], log_start=0)}

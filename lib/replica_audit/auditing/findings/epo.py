@@ -102,10 +102,9 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
-        is_open = facts.in_any_order or (
-            _may_have_gone_down(case, facts) and passed_by(facts, case.replicas) is not None
-        )
-        yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
+        gone_down = case.why_gone_down(facts)
+        is_open = facts.in_any_order or (gone_down and passed_by(facts, case.replicas))
+        yield undecided(found, _of_two_moments(facts), "medium") if is_open else likely(found, gone_down)
         return
     entries = facts.file_entries
     for one, two in zip(entries, entries[1:]):
@@ -179,25 +178,29 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             ),
         ],
     )
-    cut = below_committed(facts, (*wrong, *claimed), case.replicas) if facts.in_any_order and excuse is None else None
-    if cut is not None:
-        offset, other = cut
-        yield likely(
-            found,
-            f"likely, not proven: were the file of a later moment, the log would have been cut at {offset} since, below the high watermark "
-            f"{other.directory.high_watermark_checkpoint} of broker {other.broker_id}; {_copied_again(facts)}",
-        )
+    if excuse is not None:
+        # A broker that was stopped, before or while it was copied, can be copied again as it is: no excuse is needed.
+        is_open = facts.in_any_order and facts.directory.clean_shutdown is True
+        yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
         return
-    # A broker that was stopped, before or while it was copied, can be copied again as it is: no excuse is needed.
-    is_open = facts.in_any_order and (
-        _may_be_of_other_moment(case, facts, written, [*wrong, *claimed])
-        if excuse is None
-        else facts.directory.clean_shutdown is True
+    gone_down = case.why_gone_down(facts)
+    contradicted = [*wrong, *claimed]
+    if facts.in_any_order and _may_be_of_other_moment(case, facts, written, contradicted):
+        cut = below_committed(facts, contradicted, case.replicas)
+        yield undecided(found, _of_two_moments(facts), "medium") if cut is None else likely(found, _cut_since(facts, *cut))
+    elif gone_down and entry_of_other(facts, case.replicas):
+        yield undecided(found, _of_two_moments(facts), "medium")
+    else:
+        yield likely(found, gone_down)
+
+
+def _cut_since(facts: ReplicaFacts, offset: int, other: ReplicaFacts) -> str:
+    """Clause on what an epoch file says that is `below_committed`, and on how to find out."""
+    mark = f"the high watermark {other.directory.high_watermark_checkpoint} of broker {other.broker_id}"
+    return (
+        f"likely, not proven: were the file of a later moment, the log would have been cut at {offset} since, below {mark}; "
+        f"{_copied_again(facts)}"
     )
-    is_open = is_open or (
-        excuse is None and _may_have_gone_down(case, facts) and entry_of_other(facts, case.replicas) is not None
-    )
-    yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
 
 
 def _not_given(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
@@ -251,11 +254,6 @@ def _why_copied_apart(
     if claimed and _are_of_later_leaders(case, facts, claimed):
         return f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
     return None if claimed else _excuse(case, facts, written, wrong)
-
-
-def _may_have_gone_down(case: Case, facts: ReplicaFacts) -> bool:
-    """True if a replica's broker may have gone down while it was copied (`CaptureTimes.may_have_gone_down`)."""
-    return not case.evidence.was_at_rest and case.options.times.may_have_gone_down(facts)
 
 
 def _may_be_of_other_moment(

@@ -479,7 +479,7 @@ def _unless_older(
 
     | the log | finding |
     |---|---|
-    | is of no earlier moment than the checkpoint | as it is |
+    | is of no earlier moment than the checkpoint | as it is; likely if its broker may have gone down while it was copied |
     | lacks what the reference has deleted since | info: nothing depends on it |
     | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
     | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
@@ -487,7 +487,7 @@ def _unless_older(
     A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     if not facts.in_any_order:
-        return found
+        return likely(found, case.why_gone_down(facts))
     if _deleted_since(case.reference.facts, mark):
         return found._replace(severity="info", verdict=None, confidence="suspect")
     left = _held_nowhere(case, facts, mark, case.copies)
