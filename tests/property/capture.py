@@ -19,6 +19,13 @@ from replica_audit.segments.summary import Summariser
 
 TOPIC = "simulated"
 TOPIC_ID = make_uuid("simulated topic")
+
+
+def topic_id(life: int) -> str:
+    """The id of the topic as it was created the first time, or anew."""
+    return TOPIC_ID if not life else make_uuid(f"simulated topic {life}")
+
+
 SEGMENT_BATCHES = 7
 
 
@@ -63,7 +70,7 @@ def _directory(replica: Replica) -> ReplicaDir:
         topic=TOPIC,
         partition=0,
         path=path,
-        topic_id=TOPIC_ID,
+        topic_id=topic_id(replica.life),
         clean_shutdown=replica.clean_shutdown,
         directory_id=None,
         epoch_file=CheckpointFile("present" if replica.cache else "empty", f"{path}/leader-epoch-checkpoint"),
@@ -93,12 +100,13 @@ def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
         leader_epoch=None if source == "topics_describe" else cluster.leader_epoch,
         isr=tuple(sorted(cluster.isr)),
         replicas=None if by_user else tuple(sorted(cluster.replicas)),
-        topic_id=None if by_user else TOPIC_ID,
+        topic_id=None if by_user else topic_id(cluster.life),
         configs={} if by_user else {"min.insync.replicas": str(cluster.min_insync_replicas)},
         history=tuple(cluster.history) if source == "metadata_log" else (),
-        fenced=tuple(one.broker_id for one in cluster.replicas.values() if not one.alive)
+        fenced=tuple(one.broker_id for one in cluster.replicas.values() if not one.alive and not one.offline)
         if source == "metadata_log"
         else None,
+        fenced_since=cluster.fenced_since if source == "metadata_log" else {},
     )
 
 

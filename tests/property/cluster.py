@@ -47,6 +47,10 @@ class Cluster:
     history: list[PartitionState] = field(default_factory=list)
     """Records that a controller would have written."""
     elected: list[Elected] = field(default_factory=list)
+    life: int = 0
+    """How often the topic was created anew."""
+    fenced_since: dict[int, int] = field(default_factory=dict)
+    """Number of the first state since a broker went down, by its id."""
     killed: set[int] = field(default_factory=set)
     """Brokers that came back from a crash since the last state."""
 
@@ -158,6 +162,25 @@ class Cluster:
         self.lost_tails += any(batch.content in self.committed for batch in lost)
         self._leave(broker_id, f"crashes, ends at {replica.log_end}")
 
+    def fail_disk(self, broker_id: int) -> None:
+        """A broker's log directory fails: the broker runs on, and the replica is offline until it starts again with the directory."""
+        replica = self.replicas[broker_id]
+        replica.alive, replica.offline = False, True
+        self._leave(broker_id, f"has an offline log directory, which ends at {replica.log_end}")
+
+    def create_anew(self) -> None:
+        """The topic is deleted and created again under its name. A broker that is down, or whose disk failed, keeps the old directory."""
+        self.life += 1
+        alive = {one.broker_id for one in self.replicas.values() if one.alive}
+        for broker_id in alive:
+            self.replicas[broker_id].replace_disk()
+            self.replicas[broker_id].life = self.life
+        self.fenced_since = dict.fromkeys(self.fenced_since, 0)
+        self.isr, self.committed, self.history, self.elected, self.killed = set(alive), {}, [], [], set()
+        self._log(f"the topic is created anew, isr {sorted(alive)}")
+        self._lead(min(alive), 0)
+        self._note("created")
+
     def stop(self, broker_id: int) -> None:
         """A broker stops cleanly. A leader gives its partition to another member of the ISR first, if there is one."""
         others = sorted(one for one in self.isr if one != broker_id and self.replicas[one].alive)
@@ -168,6 +191,8 @@ class Cluster:
 
     def _leave(self, broker_id: int, how: str, in_order: bool = False) -> None:
         """What the others do once a broker is down."""
+        if not self.replicas[broker_id].offline:
+            self.fenced_since[broker_id] = len(self.history)
         if len(self.isr) > 1:
             self.isr.discard(broker_id)
         if broker_id != self.leader_id:
@@ -181,9 +206,13 @@ class Cluster:
             self._advance_high_watermark()
 
     def restart(self, broker_id: int) -> None:
+        if self.replicas[broker_id].life < self.life:  # a stray, which is put aside
+            self.replicas[broker_id].replace_disk()
+            self.replicas[broker_id].life = self.life
         if not self.replicas[broker_id].clean_shutdown:
             self.killed.add(broker_id)
         self.replicas[broker_id].restart()
+        self.fenced_since.pop(broker_id, None)
         self._log(f"broker {broker_id} restarts at {self.replicas[broker_id].log_end}")
 
     def _lead(self, broker_id: int, leader_epoch: int) -> None:

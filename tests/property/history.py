@@ -38,6 +38,8 @@ def play(
     zombies: bool = False,
     deletions: bool = False,
     new_disks: bool = False,
+    failed_disks: bool = False,
+    anew: bool = False,
     watch: Callable[[Cluster], object] | None = None,
 ) -> Cluster:
     """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge.
@@ -57,6 +59,10 @@ def play(
         weights["delete_records"] = 1
     if new_disks:
         weights["new_disk"] = 3
+    if failed_disks:
+        weights["fail_disk"] = 3
+    if anew:
+        weights["create_anew"] = 1
     length = chance.randint(20, 120)
     opening = chance.choice((None, None, _divide, _alternate)) if unclean else None
     if opening is not None:
@@ -240,6 +246,25 @@ def _new_disk(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None
         cluster.events.append(f"broker {replica.broker_id} has a new disk")
 
 
+def _fail_disk(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """That of a follower, or of the leader, whom a member of the ISR follows if there is one."""
+    living = [one for one in cluster.replicas.values() if one.alive]
+    if len(living) < 2:
+        return
+    replica = chance.choice(living)
+    candidates = sorted(cluster.isr - {replica.broker_id})
+    if replica.broker_id != cluster.leader_id:
+        cluster.fail_disk(replica.broker_id)
+    elif candidates:
+        cluster.fail_disk(replica.broker_id)
+        cluster.elect(chance.choice(candidates))
+
+
+def _create_anew(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    if any(one.alive for one in cluster.replicas.values()):
+        cluster.create_anew()
+
+
 _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "produce": _produce,
     "fetch": _fetch,
@@ -255,4 +280,6 @@ _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "retention": _retention,
     "delete_records": _delete_records,
     "new_disk": _new_disk,
+    "fail_disk": _fail_disk,
+    "create_anew": _create_anew,
 }

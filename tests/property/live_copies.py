@@ -83,12 +83,13 @@ def copy_live(
             checkpoint=marks.checkpoint,
             recovery_point=flushed.recovery_point,
             deleted_to=starts.deleted_to,
-            cache=epochs.cache,
+            # A directory of another life has another name by then.
+            cache=(epochs if epochs.life == log.life else log).cache,
             clean_shutdown=flagged and moments[-1].replicas[broker_id].clean_shutdown,
         )
         times.append(f"broker {broker_id} at {of}")
         last = max(last, of[2])
-        if not metadata.alive:
+        if not metadata.alive and not metadata.offline:
             down.append((broker_id, of[3]))
             within = moments[min(of) : max(of) + 1]
             midway += [broker_id] if any(one.replicas[broker_id].alive for one in within) else []
@@ -116,7 +117,7 @@ def _as_now(cluster: Cluster) -> Cluster:
         for number, one in cluster.replicas.items()
     }
     now.isr, now.history, now.committed = set(cluster.isr), list(cluster.history), dict(cluster.committed)
-    now.killed = set(cluster.killed)
+    now.killed, now.fenced_since = set(cluster.killed), dict(cluster.fenced_since)
     cluster.events.append(f"-- {len(cluster.events)}")
     return now
 

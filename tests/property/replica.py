@@ -33,6 +33,10 @@ class Replica:
     """Content of replication-offset-checkpoint: a high watermark that this replica once had."""
     recovery_point: int = 0
     alive: bool = True
+    offline: bool = False
+    """True if its log directory failed under a broker that runs on: it serves nothing, and is not written any more."""
+    life: int = 0
+    """How often the topic had been created anew when its directory was made."""
     clean_shutdown: bool = False
     """True if `.kafka_cleanshutdown` is there: from a clean stop to the next start."""
     deleted_to: int | None = None
@@ -150,7 +154,7 @@ class Replica:
 
     def restart(self) -> None:
         """Restart as the loader does: end by the files, epoch entries past it dropped, high watermark by the checkpoint."""
-        self.alive, self.clean_shutdown = True, False
+        self.alive, self.offline, self.clean_shutdown = True, False, False
         self.follows_epoch = -1
         self.log_end = self.disk_end
         self.cache = [(epoch, start) for epoch, start in self.cache if start < self.log_end]

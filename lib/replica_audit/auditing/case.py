@@ -20,6 +20,7 @@ from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.cached_property import cached_property
 from replica_audit.model import OffsetRange
+from replica_audit.protocol.election import elections
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.text import name_source
@@ -264,9 +265,13 @@ class Case:
                 f"likely, not proven: broker {proof.broker_id} may have followed a leader meanwhile that nothing here names, and have these records "
                 "from that"
             )
-        marked = self._apart(holder.broker_id if proof is None else proof.broker_id)
-        if marked is None or (proof is not None and proof.kind == "sole_isr"):
+        if proof is not None and proof.kind == "sole_isr":
             return None
+        marker = holder.broker_id if proof is None else proof.broker_id
+        marked = self._apart(marker)
+        if marked is None:
+            gone = (self.why_gone_down(one) for one in self.replicas if one.broker_id == marker)
+            return next(gone, None) if self._may_have_followed_since(marker, run.replica_epoch) else None
         return (
             f"likely, not proven: nothing shows in which order the files of broker {marked.broker_id} were copied, and its log may have been cut "
             "and fetched again meanwhile"
@@ -281,6 +286,15 @@ class Case:
             f"likely, not proven: broker {facts.broker_id} may have gone down while it was copied; give the kind of its copy, or begin and end, "
             "in manifest.json"
         )
+
+    def _may_have_followed_since(self, broker_id: int, leader_epoch: int | None) -> bool:
+        """False if by the metadata log a broker was fenced before anybody was elected after a leader whose records it has: that nobody else can
+        have cut them while it was copied."""
+        now = self.leadership
+        fenced_at = None if now is None else now.fenced_since.get(broker_id)
+        if now is None or fenced_at is None or leader_epoch is None:
+            return True
+        return any(one.leader_epoch > leader_epoch and one.metadata_offset < fenced_at for one in elections(now.history))
 
     def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
         """Clause on how a replica's segments at `offset` may be left of an older copy, over which this one was made; None if none begins in an
