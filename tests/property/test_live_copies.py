@@ -239,6 +239,15 @@ def test_what_a_broker_that_went_down_while_it_was_copied_leaves_is_no_proof_of_
     assert told["likely"] or not any_order, told
 
 
+@pytest.mark.parametrize("seed", [401212, 401663])
+def test_a_flag_that_was_copied_after_the_broker_had_gone_down_proves_no_damage(seed: int):
+    """All brokers were stopped in the end, and by the metadata log; one was while it was copied."""
+    how = {"any_order": True, "stopped": True, "failed_disks": True}
+    found = _clean(seed, **how)
+    told = [one for one in found.audit.findings if one.code == "HWM-RP-ABOVE-LEO"]
+    assert {(one.severity, one.confidence) for one in told} == {("high", "likely")}, found.story
+
+
 def test_a_checkpoint_proves_a_loss_only_where_its_file_is_not_perhaps_later_than_the_log():
     """Else it is likely, in every finding that rests on it, and each says why; the verdict stays."""
     told = Counter()

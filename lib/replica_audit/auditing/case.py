@@ -280,7 +280,7 @@ class Case:
     def why_gone_down(self, facts: ReplicaFacts) -> str | None:
         """Clause on how a replica's files could be of two moments though its broker is known to have been down; None if they cannot (C.2, "Down
         when copied")."""
-        if self.evidence.was_at_rest or not self.options.times.may_have_gone_down(facts):
+        if self.options.quiesced or facts.is_as_stopped or not self.options.times.may_have_gone_down(facts):
             return None
         return (
             f"likely, not proven: broker {facts.broker_id} may have gone down while it was copied; give the kind of its copy, or begin and end, "
@@ -294,7 +294,9 @@ class Case:
         fenced_at = None if now is None else now.fenced_since.get(broker_id)
         if now is None or fenced_at is None or leader_epoch is None:
             return True
-        return any(one.leader_epoch > leader_epoch and one.metadata_offset < fenced_at for one in elections(now.history))
+        return any(
+            one.leader_epoch > leader_epoch and one.metadata_offset < fenced_at for one in elections(now.history)
+        )
 
     def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
         """Clause on how a replica's segments at `offset` may be left of an older copy, over which this one was made; None if none begins in an

@@ -187,7 +187,11 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     contradicted = [*wrong, *claimed]
     if facts.in_any_order and _may_be_of_other_moment(case, facts, written, contradicted):
         cut = below_committed(facts, contradicted, case.replicas)
-        yield undecided(found, _of_two_moments(facts), "medium") if cut is None else likely(found, _cut_since(facts, *cut))
+        yield (
+            undecided(found, _of_two_moments(facts), "medium")
+            if cut is None
+            else likely(found, _cut_since(facts, *cut))
+        )
     elif gone_down and entry_of_other(facts, case.replicas):
         yield undecided(found, _of_two_moments(facts), "medium")
     else:
