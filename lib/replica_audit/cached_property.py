@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     class cached_property:  # noqa: N801
-        """A property that is computed once, and an attribute of its object from then on."""
+        """A property that is computed once, and an attribute of its object from then on; threads that ask at once each compute it."""
 
         def __init__(self, compute: Callable[[Any], object]) -> None:
             self._compute = compute

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
 from replica_audit.errors import FormatError
-from replica_audit.snapshot.manifest import parse_manifest
+from replica_audit.snapshot import storage
+from replica_audit.snapshot.manifest import CopiedFiles, parse_manifest
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -87,3 +91,26 @@ def test_a_manifest_that_says_it_otherwise_is_an_error_and_hides_nothing(snapsho
     with pytest.raises(FormatError, match=r"manifest.json: expected .* at brokers\[0\]"):
         parse_manifest(text, "manifest.json")
     assert snapshot(text, a=b"x").read_bytes("broker-1/a") == b"x"
+
+
+def test_threads_that_open_files_read_the_manifest_once(tmp_path, monkeypatch):
+    """As tasks open segments of a store ahead; so is all evidence, which may be large."""
+    (tmp_path / "manifest.json").write_text('{"schema_version": 1}')
+    read = []
+
+    def find(data):
+        read.append(data)
+        time.sleep(0.05)
+        return CopiedFiles()
+
+    monkeypatch.setattr(storage, "find_copied_files", find)
+    snapshot, start = Snapshot.open(str(tmp_path)), Barrier(4)
+
+    def open_one(_):
+        start.wait()
+        with snapshot.open_file("manifest.json") as file:
+            return file.read()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(open_one, range(4))]
+    assert found == read * 4 and len(read) == 1

@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from replica_audit.cached_property import cached_property
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
 from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
@@ -222,6 +222,10 @@ class Snapshot:
         self._times: dict[str, int | None] = {}
         self._small: dict[str, bytes | BaseException] = {}
         self._checked: set[str] = set()
+        # Threads open files, and each would read all evidence and the manifest.
+        self._lock = threading.RLock()
+        self._found_evidence: EvidenceFiles | None = None
+        self._found_copied: CopiedFiles | None = None
         self.remote_store: OpensFiles | None = None
         """The remote store of its tiered topics, from which paths that begin with `IN_STORE` are read."""
 
@@ -279,8 +283,14 @@ class Snapshot:
         that cannot be read is a problem, not an error."""
         return self._copied.complete(self.evidence.overlay(self.list_below("")))
 
-    @cached_property
+    @property
     def evidence(self) -> EvidenceFiles:
+        with self._lock:
+            if self._found_evidence is None:
+                self._found_evidence = self._find_evidence()
+            return self._found_evidence
+
+    def _find_evidence(self) -> EvidenceFiles:
         try:
             found = self._list_directory("", PREFIX)
         except OSError:  # a root that cannot be listed is a problem of the tree
@@ -342,8 +352,14 @@ class Snapshot:
                         pending.append(entry.path)
         return Tree(tuple(sorted(entries)), (), unlisted)
 
-    @cached_property
+    @property
     def _copied(self) -> CopiedFiles:
+        with self._lock:
+            if self._found_copied is None:
+                self._found_copied = self._find_copied()
+            return self._found_copied
+
+    def _find_copied(self) -> CopiedFiles:
         try:
             with self._open(MANIFEST) as file:
                 copied = find_copied_files(file.read(GREATEST_LIST))
