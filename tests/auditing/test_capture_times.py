@@ -330,6 +330,9 @@ def test_what_such_a_leader_has_lost_goes_with_the_next_cut_of_a_follower(tmp_pa
     for name, times in {"early": ((5, 9), (5, 9), (0, 4)), "first": ((0, 4), (5, 9), (5, 9))}.items():
         may_be_older = ends_before_its_epoch(tmp_path / name, of_kinds("live", times), third=cut)
         assert may_be_older.one("TRN-BELOW-HW", 3) == ("high", "suspect", 40, 55), may_be_older
+        # Nor of what begins at its mark.
+        up_to_it = ends_before_its_epoch(tmp_path / f"{name} up to it", of_kinds("live", times), third=log(70, 60))
+        assert up_to_it.one("TRN-BELOW-HW", 3) == ("high", "suspect", 40, 60), up_to_it
         (message,) = may_be_older.messages("TRN-BELOW-HW")
         assert (
             f"would cut its {told.format('would ')}" in message and "may have been copied before it had them" in message

@@ -246,6 +246,10 @@ def test_a_follower_that_ends_below_its_own_start_begins_anew_there(tmp_path):
     assert audit(tmp_path / "later", {1: leader, 2: follower}, isr=(1,)).messages("TRN-FULL") == [
         "broker 2 ends at 60, below its own start, and begins anew at 80, below the leader's start: it empties its log and begins at 90"
     ]
+    ends_there = Replica(written(0, 80, 0), log_start=80)
+    assert audit(tmp_path / "there", {1: leader, 2: ends_there}, isr=(1,)).messages("TRN-FULL") == [
+        "broker 2 ends at 80, below the leader's start: it empties its log and begins at 90"
+    ]
     leader = Replica(written(70, 100, 0), first_base_offset=70)
     assert not audit(tmp_path / "earlier", {1: leader, 2: follower}, isr=(1,)).messages("TRN-FULL")
 
@@ -261,14 +265,16 @@ def test_a_leader_that_ends_below_its_own_start_begins_anew_there(tmp_path, end)
     )
 
 
-def test_a_cut_below_the_leaders_start_empties_a_log_that_ends_above_it(tmp_path):
+@pytest.mark.parametrize("start", [50, 60], ids=["above it", "at it"])
+def test_a_cut_below_the_leaders_start_empties_a_log_that_does_not_end_below_it(tmp_path, start):
+    own, later = written(start, start + 5, 0), written(start + 5, 100, 2)
     brokers = {
-        1: Replica([*written(50, 55, 0), *written(55, 100, 2)], first_base_offset=50, epochs=[(0, 50), (2, 55)]),
+        1: Replica([*own, *later], first_base_offset=start, epochs=[(0, start), (2, start + 5)]),
         2: Replica([*written(0, 20, 0), *written(20, 60, 1)], high_watermark=20),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.messages("TRN-FULL") == [
-        "broker 2 ends at 60, but agrees with the leader only below the leader's start: it empties its log and begins at 50"
+        f"broker 2 ends at 60, but agrees with the leader only below the leader's start: it empties its log and begins at {start}"
     ]
 
 
@@ -338,7 +344,12 @@ def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_off
 
 @pytest.mark.parametrize(
     ("protocol", "cut", "reason"),
-    [("kip-101", 12, "none"), ("kip-279", 10, "stepped_back"), ("fetch", 10, "stepped_back")],
+    [
+        ("kip-101", 12, "none"),
+        ("kip-279", 10, "stepped_back"),
+        ("fetch", 10, "stepped_back"),
+        ("high-watermark", 10, "hw_fallback"),
+    ],
 )
 def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path, protocol, cut, reason):
     brokers = {
