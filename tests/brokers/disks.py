@@ -16,15 +16,34 @@ from tests.support.salvaged_captures import short_hash
 def cut_tail(directory: Path, records: int) -> None:
     """Cut whole batches with at least so many records off a partition's last segment, as a loss of power does."""
     last = max(directory.glob("*.log"))
-    content, starts = last.read_bytes(), [0]
-    while starts[-1] < len(content):
-        starts.append(starts[-1] + 12 + int.from_bytes(content[starts[-1] + 8 : starts[-1] + 12]))
+    content = last.read_bytes()
+    starts = _bounds(content)
     cut = 0
     while cut < records:
         start = starts[len(starts) - 2]
         cut += int.from_bytes(content[start + 57 : start + 61])
         starts.pop()
     os.truncate(last, starts[-1])
+
+
+def cut_middle(directory: Path, batches: int) -> None:
+    """Cut so many whole batches out of the middle of a partition's last segment, with its indexes."""
+    last = max(directory.glob("*.log"))
+    content = last.read_bytes()
+    starts = _bounds(content)
+    first = (len(starts) - 1 - batches) // 2
+    assert first > 0
+    last.write_bytes(content[: starts[first]] + content[starts[first + batches] :])
+    for index in directory.glob(f"{last.stem}.*index"):
+        index.unlink()
+
+
+def _bounds(content: bytes) -> list[int]:
+    """Positions at which the batches of a segment begin, and its end."""
+    starts = [0]
+    while starts[-1] < len(content):
+        starts.append(starts[-1] + 12 + int.from_bytes(content[starts[-1] + 8 : starts[-1] + 12]))
+    return starts
 
 
 def values_of(directories: Iterable[Path]) -> Counter[str | None]:

@@ -74,6 +74,17 @@ class SteeredZooKeeper(SteeredCluster):
                 raise RuntimeError(f"ZooKeeper did not take everything:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
             time.sleep(1)
 
+    def states(self, topic: str, partitions: int) -> dict[str, Any]:
+        """What ZooKeeper holds of a topic now, by path, as a user saves it."""
+        places = [f"/brokers/topics/{topic}/partitions/{number}/state" for number in range(partitions)]
+        found = {}
+        for path in (f"/brokers/topics/{topic}", f"/config/topics/{topic}", *places):
+            shell = self._java("org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{self._port}", "get", path)
+            done = subprocess.run(shell, capture_output=True, text=True, timeout=_SECONDS, check=True)
+            (line,) = [one for one in done.stdout.splitlines() if one.startswith("{")]
+            found[path] = json.loads(line)
+        return found
+
     def _nodes(self) -> Iterator[tuple[str, str]]:
         """Every path with its content, parents first."""
         states = self._truth["zookeeper_partition_states"]

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run, transaction
-from tests.brokers.disks import copies_of, cut_tail, digests, values_of, write_manifest
+from tests.brokers.disks import copies_of, cut_middle, cut_tail, digests, values_of, write_manifest
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.printed_plan import PrintedStep
 from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.steered_zookeeper import SteeredZooKeeper
 from tests.brokers.test_elections import JARS, cluster_of
 from tests.support.archives import read_archive, unpack, write_directory
 from tests.support.fixtures import FIXTURES, truth
@@ -152,6 +153,53 @@ def test_a_whole_site_that_lost_power_with_eligible_replicas(tmp_path: Path) -> 
         before = cluster.snapshot("before")
         write_manifest(before, "4.3.1", cluster.brokers)
         _carry_out(cluster, before, "4.3.1", acked)
+
+
+@pytest.mark.slow
+def test_a_whole_site_that_lost_power_under_zookeeper(tmp_path: Path) -> None:
+    """The topic's own value allows unclean elections, and is set again."""
+    capture, names = "zk-2.8-diverged-healed", [f"ledger-{number}" for number in range(3)]
+    with SteeredZooKeeper(FIXTURES / capture, tmp_path / "run", JARS["2.8.2"], truth(capture)) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        time.sleep(_SETTLE_SECONDS)
+        for number in range(3):
+            produce_values(cluster.bootstrap, "ledger", number, [f"{number}-{one}" for one in range(20)])
+        acked = {name: _seen(cluster.bootstrap, name) for name in names}
+        cluster.kill(*cluster.up)
+        for broker, records in ((0, 10), (1, 5)):
+            for name in names:
+                cut_tail(cluster.directories[broker] / name, records)
+        time.sleep(_SETTLE_SECONDS)
+        before = SteeredCluster.snapshot(cluster, "before")
+        write_manifest(before, "2.8.2", cluster.brokers)
+        (before / "zookeeper.json").write_text(json.dumps(cluster.states("ledger", 3)))
+        plan = _carry_out(cluster, before, "2.8.2", acked)
+        configs = cluster.states("ledger", 3)["/config/topics/ledger"]["config"]
+    assert {one["candidate_id"] for one in plan["decisions"]} == {2}
+    assert configs["unclean.leader.election.enable"] == "true"
+
+
+@pytest.mark.slow
+def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
+    """Its disk lost ten batches in the middle, which its followers have and no truncation finds."""
+    with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        time.sleep(_SETTLE_SECONDS)
+        produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(30)])
+        acked = {"orders-0": _seen(cluster.bootstrap, "orders-0")}
+        leader = cluster.leaders(["orders"])["orders", 0]
+        assert leader is not None
+        # Without a controller the leader stays registered.
+        cluster.kill(*cluster.controllers, *cluster.up)
+        cut_middle(cluster.directories[leader] / "orders-0", 10)
+        before = cluster.snapshot("before")
+        write_manifest(before, "4.3.1", cluster.brokers)
+        cluster.start_quorum()
+        plan = _carry_out(cluster, before, "4.3.1", acked)
+    (decision,) = [one for one in plan["decisions"] if one["partition"] == 0]
+    assert decision["candidate_id"] != leader
 
 
 @pytest.mark.slow
