@@ -9,6 +9,7 @@ from typing import NamedTuple
 from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
 from replica_audit.config import Settings
+from replica_audit.elect.cluster_state import check_named
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import BOOTSTRAP
 from replica_audit.elect.plan_model import Plan, Step, plan_object, read_plan
@@ -138,6 +139,8 @@ def elect_snapshot(
     missing = [one for one in asked if one not in results.partition_of]
     if missing and before is None:
         raise not_in(path, missing[0], results.partition_of)
+    check_named(results, "--up", choices.up)
+    check_named(results, "--stopped-cleanly", choices.stopped_cleanly)
     plan = plan_elections(
         results,
         asked=[one for one in asked if one in results.partition_of],

@@ -14,6 +14,7 @@ from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.findings.txn import TXN_PENDING
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
+from replica_audit.errors import UsageError
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
 from replica_audit.model import UNCLEAN, TopicPartition
 from replica_audit.protocol.controller import NextLeader, Registration, next_leader
@@ -27,7 +28,7 @@ from replica_audit.protocol.versions import (
 from replica_audit.results import KnownState, Results, present, with_places
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
-from replica_audit.text import count, listed
+from replica_audit.text import count, listed, name_brokers
 
 _MIN_ISR = "min.insync.replicas"
 
@@ -264,6 +265,17 @@ class PresentState:
             for place, one in sorted(self.partitions.items())
             if one.leader_id is None or one.leader_id in self.down
         )
+
+
+def check_named(results: Results, option: str, broker_ids: Iterable[int] | None) -> None:
+    """Raises UsageError if `option` names brokers that nothing in the snapshot does: a slip would pass all others for down."""
+    brokers = {row.broker_id for rows in (results.replicas, results.captures) for row in rows}
+    brokers |= {broker for row in results.partition_states for broker in row.replicas or ()}
+    # Of a broker without partitions there may be its copy of the metadata log alone.
+    unnamed = sorted({*(broker_ids or ())} - brokers - {row.broker_id for row in results.metadata_logs})
+    if unnamed:
+        has = name_brokers(sorted(brokers))
+        raise UsageError(f"{option}: nothing in the snapshot names {name_brokers(unnamed, 'or')}; it has {has}")
 
 
 def present_state(
