@@ -74,7 +74,7 @@ def test_what_has_moved_is_told_and_makes_1(tmp_path: Path, capsys: pytest.Captu
         ),
         (["--up", "1,x"], "'x' is not a broker id"),
         (["--up", "0,7"], "--up: nothing in the snapshot names broker 7; it has brokers 0, 1 and 2"),
-        (["--stopped-cleanly", "8,7"], "--stopped-cleanly: nothing in the snapshot names brokers 7 or 8"),
+        (["--stopped-cleanly", "8,7"], "--stopped-cleanly: nothing in the snapshot names broker 7 or 8"),
         (
             ["--check", "/nowhere.json"],
             "--check /nowhere.json: cannot be read: No such file or directory; give the plan",

@@ -269,11 +269,12 @@ class PresentState:
 
 def check_named(results: Results, option: str, broker_ids: Iterable[int] | None) -> None:
     """Raises UsageError if `option` names brokers that nothing in the snapshot does: a slip would pass all others for down."""
-    brokers = {row.broker_id for rows in (results.replicas, results.captures) for row in rows}
+    brokers = {row.broker_id for row in results.replicas}
+    brokers |= {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     brokers |= {broker for row in results.partition_states for broker in row.replicas or ()}
-    # Of a broker without partitions there may be its copy of the metadata log alone.
-    unnamed = sorted({*(broker_ids or ())} - brokers - {row.broker_id for row in results.metadata_logs})
-    if unnamed:
+    # A broker without partitions may be here with its copy of the metadata log alone.
+    others = {row.broker_id for row in results.captures} | {row.broker_id for row in results.metadata_logs}
+    if unnamed := sorted({*(broker_ids or ())} - brokers - others):
         has = name_brokers(sorted(brokers))
         raise UsageError(f"{option}: nothing in the snapshot names {name_brokers(unnamed, 'or')}; it has {has}")
 
