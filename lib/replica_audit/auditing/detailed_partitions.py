@@ -18,7 +18,7 @@ DETAILED = 2_000
 #: Maximum number of partitions that a text names one by one.
 NAMED = 40
 
-#: Gravity of a partition, by what counts most first; the lower the graver.
+#: Order of partitions, worst first.
 _GRAVITY: tuple[Callable[[PartitionRow], int], ...] = (
     lambda row: VERDICTS.index(row.verdict),
     lambda row: -(row.lost_committed or 0),

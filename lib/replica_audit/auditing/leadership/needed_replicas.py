@@ -25,9 +25,9 @@ WHY_NEEDED: dict[Need, str] = {
     "no_history": "no history says how it left the in-sync replicas",
 }
 
-#: Lack of a replica that is not the log with which its broker led last.
+#: Missing where the copy of a replica is not the log with which its broker led last.
 LOG_OF_LAST_TERM = "the log with which it led last"
-#: Lack of a replica on a disk that its broker left.
+#: Missing where the copy of a replica is from a disk that its broker left.
 LOG_IN_USE = "the log that it uses"
 
 
