@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ from replica_audit.elect.costs import CandidateCost
 
 
 def candidate(
-    broker: int, epoch: int = 1, end: int = 40, start: int = 0, clean_shutdown: bool = False, **loss: int
+    broker: int, epoch: int = 1, end: int = 40, start: int = 0, copied: Mapping[str, bool] | None = None, **loss: int
 ) -> CandidateCost:
-    """A replica that loses nothing but what `loss` says."""
-    facts = log(broker, (0, 0), (epoch, 20), end=end, log_start_offset=start, clean_shutdown=clean_shutdown)
+    """A replica that loses nothing but what `loss` says; `copied`: fields of its directory or facts on its copy."""
+    facts = log(broker, (0, 0), (epoch, 20), end=end, log_start_offset=start, **(copied or {}))
     named = {"lost_records": 0, "lost_committed": 0, "lost_possible": 0, "cut_transactions": 0, "only_here": 0}
     return CandidateCost(facts, (), lost_at_most=False, **(named | loss))
 
@@ -82,6 +83,23 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         "where no truncation finds them",
     ),
     (
+        "the leader, of two sides",
+        {"hidden_records": 2},
+        {"hidden_records": 1},
+        {"leads": 2},
+        "loses nothing more that the copies here have, but lacks 2 records that another replica has where no truncation finds them; "
+        "broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has where no truncation "
+        "finds them",
+    ),
+    (
+        "fewer hidden",
+        {"hidden_records": 1, "lost_records": 9},
+        {"hidden_records": 2},
+        {},
+        "loses 9 records that were not committed, and lacks 1 record that another replica has where no truncation finds them; broker 1 would "
+        "lose nothing more that the copies here have, but lacks 2 records that another replica has where no truncation finds them",
+    ),
+    (
         "the leader",
         {"lost_records": 9},
         {},
@@ -122,21 +140,35 @@ def test_a_line_of_the_order_decides_against_all_below_it(
 
 
 @pytest.mark.parametrize(
-    ("named", "best"),
+    ("named", "copied", "best"),
     [
-        ({"up": (1,)}, 1),
-        ({"up": (2,)}, 2),
-        ({"clean_shutdown": True}, 1),
-        ({"fenced": (2,)}, 1),
-        ({"fenced": (1,)}, 2),
-        ({"leads": 3, "isr": (2, 3)}, 1),
+        ({"up": (1,)}, {"was_down": True}, 1),
+        ({"up": (1,)}, {}, 2),
+        ({"up": (2,)}, {"was_down": True}, 2),
+        ({}, {"clean_shutdown": True}, 1),
+        ({}, {"clean_shutdown": True, "in_any_order": True}, 2),
+        ({"fenced": (2,)}, {"was_down": True}, 1),
+        ({"fenced": (2,)}, {}, 2),
+        ({"fenced": (1,)}, {"was_down": True}, 2),
+        ({"leads": 3, "isr": (2, 3)}, {}, 1),
     ],
-    ids=["said to be down", "said to be up", "stopped", "fenced", "another is fenced", "not here"],
+    ids=[
+        "said to be down",
+        "perhaps since its copy",
+        "said to be up",
+        "stopped",
+        "perhaps stopped since its copy",
+        "fenced",
+        "perhaps fenced since its copy",
+        "another is fenced",
+        "not here",
+    ],
 )
-def test_where_the_leader_is_down_nobody_has_to_be_elected_uncleanly_in_its_place(named: dict, best: int) -> None:
+def test_only_a_leader_that_was_down_as_it_was_copied_gives_way_uncleanly(
+    named: dict[str, Any], copied: dict[str, bool], best: int
+) -> None:
     """It lacks records that broker 1, which is not in sync, keeps unseen."""
-    stopped = named.pop("clean_shutdown", False)
-    leader = candidate(2, hidden_records=1, clean_shutdown=stopped)
+    leader = candidate(2, copied=copied, hidden_records=1)
     assert chosen(candidate(1), leader, **{"leads": 2, "isr": (2,), **named}).best.broker_id == best
 
 

@@ -391,14 +391,23 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
         (True, None, (1, 2), 2),
         (True, None, (1,), 2),
         (True, (1,), (1,), 1),
-        (False, (2,), (1,), 2),
+        (False, (2,), (1,), 1),
+        (False, (2,), (1, 2), 2),
     ],
-    ids=["running", "running, alone in sync", "stopped", "stopped, alone in sync", "up again", "said to be down"],
+    ids=[
+        "running",
+        "running, alone in sync",
+        "stopped",
+        "stopped, alone in sync",
+        "up again",
+        "down, perhaps since its copy, alone in sync",
+        "down, perhaps since its copy",
+    ],
 )
 def test_a_leader_with_a_hole_gives_way_to_a_whole_replica_that_loses_nothing(
     tmp_path: Path, is_clean: bool, up: tuple[int, ...] | None, isr: tuple[int, ...], best: int
 ) -> None:
-    """Unless that one would be elected uncleanly in place of a leader that may run."""
+    """Unless that one would be elected uncleanly in place of a leader that may have more than its copy."""
     batches = written(0, 60, 1)
     holed, whole = (
         Replica(some, high_watermark=60, clean_shutdown=is_clean) for some in ([*batches[:2], *batches[4:]], batches)
@@ -410,6 +419,42 @@ def test_a_leader_with_a_hole_gives_way_to_a_whole_replica_that_loses_nothing(
         2: (0, 0),
     }
     assert [broker for broker, row in own.items() if row["choice"] == "best"] == [best], own[best]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("copied", "best"), [({"in_order": True}, 1), ({"quiesced": True}, 2)], ids=["perhaps before", "after it went"]
+)
+def test_a_leader_that_is_down_gives_way_uncleanly_only_where_it_was_down_as_it_was_copied(
+    tmp_path: Path, copied: dict[str, bool], best: int
+) -> None:
+    """Else it may have written on since: files that are in order do not show that it had gone."""
+    batches = written(0, 60, 1)
+    brokers = {1: Replica([*batches[:2], *batches[4:]], high_watermark=60), 2: Replica(batches, high_watermark=60)}
+    audit(tmp_path, brokers, isr=(1,), **copied)
+    own = own_rows(answers_with(tmp_path, (2,)))
+    assert [broker for broker, row in own.items() if row["choice"] == "best"] == [best], own[best]["reason"]
+
+
+def test_numbers_do_not_tell_which_of_two_sides_is_right(tmp_path: Path) -> None:
+    """One has a marker among the records in which they differ, and so fewer of them."""
+    before, after = written(0, 30, 1), written(40, 60, 1)
+    sent = encode_batch(30, 9, 1, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = encode_marker(39, "COMMIT", 1, producer_id=5, producer_epoch=0)
+    sides = {1: [sent, marker], 2: written(30, 40, 1, "other ")}
+    own = own_rows(audit(tmp_path, {one: Replica([*before, *side, *after]) for one, side in sides.items()}, isr=(1, 2)))
+    assert {broker: (row["hidden_records"], row["choice"]) for broker, row in own.items()} == {
+        1: (10, "best"),
+        2: (9, None),
+    }
+
+
+def test_a_leader_whose_files_are_of_different_moments_stays(tmp_path: Path) -> None:
+    """By its flag it was stopped, but its log may be an earlier copy: nobody who was not in sync has what it wrote since."""
+    log = written(0, 60, 1)
+    apart = Replica(log, high_watermark=60, recovery_point=30, epochs=(), clean_shutdown=True)
+    audit(tmp_path, {1: apart, 2: Replica(log, high_watermark=60, clean_shutdown=True)}, isr=(1,))
+    rows = own_rows(answers_with(tmp_path, None))
+    assert rows[1]["damage"] == ["EPO-FILE-CORRUPT"] and rows[1]["choice"] == "best", rows[2]["reason"]
 
 
 @pytest.mark.parametrize(("is_clean", "best"), [(False, 1), (True, 2)], ids=["running", "stopped"])

@@ -117,10 +117,11 @@ def choose(
     said to run.
 
     First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
-    committed, and cuts the fewest transactions. Of these nobody is elected uncleanly in place of a leader that may run, and whoever
-    lacks the fewest records that another replica keeps unseen comes next. If the present leader is left it stays: an election
-    merely to keep records that were never committed, or to avoid damaged files before its next start, is not worth it. Then
-    whoever loses the fewest at all, has no damaged file, is elected cleanly, has the later epoch, the longer log, the earlier log
+    committed, and cuts the fewest transactions. Of these nobody is elected uncleanly in place of a leader that may have more than its
+    copy, since it may run, or did when it was copied; and whoever lacks nothing that another replica keeps unseen comes next. If
+    the present leader is left it stays: which of two sides is right is not decided by numbers, and an election merely to keep records
+    that were never committed, or to avoid damaged files before its next start, is not worth it. Then whoever lacks the fewest such records,
+    loses the fewest at all, has no damaged file, is elected cleanly, has the later epoch, the longer log, the earlier log
     start, and the place in the assignment: length never goes before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
@@ -129,7 +130,8 @@ def choose(
         return None
     order = (case.leadership.replicas if case.leadership else None) or ()
     is_down = _is_leader_down(case, up)
-    may_run = "leader" in standings.values() and not is_down
+    led = next((cost.facts for cost in costs if standings[cost.broker_id] == "leader"), None)
+    may_have_more = led is not None and not (is_down and led.is_at_rest)
 
     def rank(cost: CandidateCost) -> tuple:
         broker = cost.broker_id
@@ -137,9 +139,10 @@ def choose(
         leads = standings[broker] == "leader" and not (damaged.get(broker) and is_down)
         return (
             *rank_loss(cost)[:3],
-            may_run and standings[broker] not in CLEAN,
-            cost.hidden_records,
+            may_have_more and standings[broker] not in CLEAN,
+            cost.hidden_records > 0,
             not leads,
+            cost.hidden_records,
             cost.lost_records,
             bool(damaged.get(broker)),
             STANDINGS.index(standings[broker]),
