@@ -25,6 +25,8 @@ from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
+from replica_audit.model import CHUNK_OFFSETS
+
 
 def _audit(path: Path, log: list[bytes], *values: bytes, clean: bool = False, **options) -> Answer:
     brokers = {number: Replica(log, clean_shutdown=clean) for number in (1, 2)}
@@ -70,8 +72,9 @@ def test_a_transaction_in_progress_is_no_finding(tmp_path, value):
         (log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]}), False, None, True),
         (log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), True, None, False),
         (log_value(PRODUCER, 0, PREPARE_COMMIT, {"other": [0]}), True, None, False),
+        (log_value(PRODUCER, -1, PREPARE_COMMIT, {TOPIC: [0]}), False, 1, True),
     ],
-    ids=["prepared", "in progress", "at rest", "without a leader", "over", "elsewhere"],
+    ids=["prepared", "in progress", "at rest", "without a leader", "over", "elsewhere", "of an unknown epoch"],
 )
 def test_what_its_coordinator_has_yet_to_end_is_named(
     tmp_path: Path, value: bytes, clean: bool, leader: int | None, is_told: bool
@@ -80,7 +83,15 @@ def test_what_its_coordinator_has_yet_to_end_is_named(
     assert [row["start_offset"] for row in answer.found("TXN-PENDING")] == [10] * is_told, answer
     for row in answer.found("TXN-PENDING"):
         assert row["severity"] == "info" and "(transactional id id)" in row["message"]
+        assert row["confidence"] == ("proven" if clean else "likely")
         assert next(one["value"] for one in row["evidence"] if one["kind"] == "transaction").startswith("id (")
+
+
+def test_what_its_coordinator_said_of_an_earlier_transaction_is_not_said_of_this_one(tmp_path: Path) -> None:
+    """Since KIP-890 each has a later producer epoch; the coordinator's log was copied before it began."""
+    log = [*written(0, 10, 0), sent(10, epoch=2)]
+    answer = _audit(tmp_path, log, log_value(PRODUCER, 1, PREPARE_COMMIT, {TOPIC: [0]}))
+    assert not answer.found("TXN-PENDING") and not answer.found("TXN-HANGING"), answer
 
 
 def test_the_producer_is_at_something_else(tmp_path):
@@ -213,8 +224,23 @@ def _marker(base: int, outcome: str, leader_epoch: int = 1, epoch: int = 0) -> b
         ([_marker(15, "ABORT")], [_marker(15, "ABORT", 0)], False),
         ([_marker(15, "ABORT")], written(15, 20, 0, "old "), False),
         (written(15, 20, 1), [_marker(15, "COMMIT", 0)], False),
+        (
+            [*written(15, 20, 1), _marker(20, "ABORT")],
+            [_marker(15, "ABORT", 0), sent(16), _marker(21, "COMMIT", 0)],
+            False,
+        ),
     ],
-    ids=["marker", "KIP-890", "with the next one", "the next one", "the other way", "both abort", "no end", "open"],
+    ids=[
+        "marker",
+        "KIP-890",
+        "with the next one",
+        "the next one",
+        "the other way",
+        "both abort",
+        "no end",
+        "open",
+        "aborted again, and the next one lost",
+    ],
 )
 def test_what_the_leader_aborts_and_another_log_commits_is_told(
     tmp_path: Path, ours: list[bytes], theirs: list[bytes], is_told: bool
@@ -227,3 +253,24 @@ def test_what_the_leader_aborts_and_another_log_commits_is_told(
         assert (row["severity"], row["confidence"], row["start_offset"]) == ("medium", "proven", 15)
         assert "the transaction of producer 7 with offsets 10 to 14 is aborted on broker 1 at offset " in row["message"]
         assert not answer.found("TXN-MARKER-LOST") and not answer.found("HWM-LOSS"), answer
+
+
+def test_what_a_leader_that_is_not_here_may_not_abort_is_likely_only(tmp_path: Path) -> None:
+    ends = {1: _marker(15, "ABORT"), 2: _marker(15, "COMMIT", 0)}
+    brokers = {one: Replica([*SHARED_OPEN, end], high_watermark=15) for one, end in ends.items()}
+    answer = audit(tmp_path, brokers, leader=3, isr=(3,), replicas=(1, 2, 3))
+    assert answer.one("TXN-ABORTED", 2)[:2] == ("medium", "likely")
+    assert "broker 3, which leads, may have them, and its log is not here" in answer.messages("TXN-ABORTED")[0]
+
+
+def test_a_transaction_that_ended_where_nothing_was_read_is_not_aborted(tmp_path: Path) -> None:
+    """It goes on from one segment into the next, and ends in a chunk in which both logs are alike, far below the fork."""
+    far = CHUNK_OFFSETS + 100
+    ended = [_marker(20, "COMMIT", 0), *written(21, 26, 0), *written(26, far, 0, step=far)]
+    shared = [*SHARED_OPEN, *written(15, 20, 0), *ended]
+    ends = {
+        1: [sent(far, leader_epoch=1), _marker(far + 5, "ABORT")],
+        2: [sent(far), _marker(far + 5, "COMMIT", 0)],
+    }
+    brokers = {one: Replica([*shared, *end], high_watermark=far, per_segment=4) for one, end in ends.items()}
+    assert not audit(tmp_path, brokers, isr=(1,)).found("TXN-ABORTED")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replica_audit.auditing.compare.alignment import Alignment, EndedApart
+from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.open_transactions import TransactionFinder, marker_of, open_at_end
 from replica_audit.segments.records import ABORT, COMMIT
@@ -30,7 +31,7 @@ def with_aborted(
     if not conflicts:
         return alignment
     fork = min(item.start_offset for item in conflicts)
-    own = Batches.joined([item.batches for item in conflicts if not item.written_again])
+    own = Batches.joined([item.batches for item in conflicts])
     theirs = alignment.reference.where(alignment.reference.starts >= fork)
     aborted = tuple(
         EndedApart(transaction, mine, other)
@@ -65,8 +66,11 @@ def _ended_producers(batches: Batches) -> NDArray[np.int64]:
 def open_below(
     facts: ReplicaFacts, batches: Batches, end: int, producers: NDArray[np.int64] | None = None
 ) -> dict[int, OpenTransaction]:
-    """The transactions that a log would leave open if it ended at `end`, restricted to `producers` if given. The segment that
-    contains `end` is known as far as its `batches` were read."""
+    """The transactions that a log would leave open if it ended at `end`, restricted to `producers` if given.
+
+    The segment that contains `end` is known as far as its `batches` were read: what is open where a chunk of it was not may have ended
+    there, and does not count.
+    """
     bases = [segment.base_offset for segment in facts.segments]
     whole = [
         segment
@@ -74,8 +78,11 @@ def open_below(
         if following <= end
     ]
     start = bases[len(whole)] if len(whole) < len(bases) else end
+    chunks = {one for one in facts.chunks if one * CHUNK_OFFSETS < end and start < min(end, (one + 1) * CHUNK_OFFSETS)}
+    if unread := chunks.difference(np.unique(batches.starts // CHUNK_OFFSETS).tolist()):
+        start = (max(unread) + 1) * CHUNK_OFFSETS
     rows = batches.rows[(batches.starts >= start) & (batches.ends <= end)]
-    rest = TransactionFinder(open_at_end(whole))
+    rest = TransactionFinder(None if unread else open_at_end(whole))
     rest.watch(rows if producers is None else rows[np.isin(rows["producer_id"], producers)])
     found = {one.producer_id: one for one in rest.open_transactions()}
     # Transactions that the whole log leaves open were open at `end`, too, if they had begun.

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, name_holder
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    doubted,
+    finding,
+    likely,
+    name_holder,
+    why_leaders,
+)
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
 from replica_audit.segments.open_transactions import marker_of, open_at_end
@@ -38,7 +47,9 @@ def judge(case: Case) -> Iterator[Finding]:
             continue
         state = case.transactions.get(transaction.producer_id)
         if state is not None and _is_pending(case, transaction, state):
-            if state.state in _PREPARED or case.reference.leader_id is None or case.evidence.was_at_rest:
+            is_settled = state.state in _PREPARED or case.reference.leader_id is None or case.evidence.was_at_rest
+            # A state of an earlier producer epoch is that of an earlier transaction.
+            if is_settled and (state.producer_epoch < 0 or state.producer_epoch >= transaction.last_epoch):
                 yield _pending(case, transaction, state)
             continue
         if state is None or not _will_write_marker(case, state):
@@ -52,7 +63,7 @@ def judge(case: Case) -> Iterator[Finding]:
 def _pending(case: Case, transaction: OpenTransaction, state: TransactionState) -> Finding:
     facts = case.reference.facts
     name = f"producer {transaction.producer_id}" if state.transactional_id is None else state.transactional_id
-    return finding(
+    found = finding(
         TXN_PENDING,
         f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has no marker on broker "
         f"{facts.broker_id} yet: its coordinator says {state.state}, and has yet to write it",
@@ -66,6 +77,10 @@ def _pending(case: Case, transaction: OpenTransaction, state: TransactionState) 
             ),
             considered("over: no, its coordinator has this partition among those of the transaction"),
         ],
+    )
+    return likely(
+        found,
+        None if case.evidence.was_at_rest else "likely, not proven: the two logs may be copies of different moments",
     )
 
 
@@ -196,7 +211,7 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
     leader = case.reference.facts.broker_id
     where = name_offsets(transaction.first_offset, transaction.last_offset + 1)
     producer = f"producer {transaction.producer_id}"
-    return finding(
+    found = finding(
         TXN_ABORTED,
         f"the transaction of {_owner(transaction, case.transactions.get(transaction.producer_id))} with {where} is aborted on broker "
         f"{leader} at offset {apart.reference_marker.base_offset} and committed on {name_holder(case, item)} at offset "
@@ -217,6 +232,8 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
             ),
         ],
     )
+    # The copy that is compared may be of before the leader had the same.
+    return doubted(likely(found, why_leaders(case) if case.may_be_on_leader(marker.base_offset) else None), item)
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
