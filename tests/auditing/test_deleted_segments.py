@@ -98,6 +98,14 @@ def test_of_a_broker_that_was_killed_while_it_was_cut_they_fill_the_hole(tmp_pat
     )
 
 
+def test_where_one_of_them_is_missing_too_they_are_not_said_to_fill_the_hole(tmp_path: Path) -> None:
+    first, last, higher = (encode_batch(base, 2, 0, mark="old") for base in (50, 54, 56))
+    index = {f"{TOPIC}-0/{50:020d}.index": b""}
+    left = Replica([*COMMON, higher], high_watermark=50, per_segment=1, replace=index)
+    answer = scene(tmp_path, {1: with_deleted(left, [first], [last]), 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    assert not any("has them" in message for message in answer.messages("CAP-MISSING-SEGMENT")), answer
+
+
 @pytest.mark.parametrize(("fenced", "when"), [(-1, "now"), (1, "before the broker is started")])
 def test_the_plan_copies_them_first_and_salvages_them(tmp_path: Path, fenced: int, when: str) -> None:
     healed(tmp_path, CUT, moves=(*HEALED, write.registration_change(1, fenced)))

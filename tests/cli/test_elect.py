@@ -73,8 +73,14 @@ def test_what_has_moved_is_told_and_makes_1(tmp_path: Path, capsys: pytest.Captu
             "broker 7 has no replica of ledger-0 in the snapshot; brokers 0, 1 and 2 have one",
         ),
         (["--up", "1,x"], "'x' is not a broker id"),
-        (["--up", "0,7"], "--up: nothing in the snapshot names broker 7; it has brokers 0, 1 and 2"),
-        (["--stopped-cleanly", "8,7"], "--stopped-cleanly: nothing in the snapshot names broker 7 or 8"),
+        (
+            ["--up", "0,7"],
+            "--up: the snapshot has nothing of broker 7, and no partition is assigned to it; it has brokers 0, 1 and 2",
+        ),
+        (
+            ["--stopped-cleanly", "8,7"],
+            "--stopped-cleanly: the snapshot has nothing of broker 7 or 8, and no partition is assigned to them",
+        ),
         (
             ["--check", "/nowhere.json"],
             "--check /nowhere.json: cannot be read: No such file or directory; give the plan",

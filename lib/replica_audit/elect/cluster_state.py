@@ -28,7 +28,7 @@ from replica_audit.protocol.versions import (
 from replica_audit.results import KnownState, Results, present, with_places
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
-from replica_audit.text import count, listed, name_brokers
+from replica_audit.text import count, listed, name_brokers, verb
 
 _MIN_ISR = "min.insync.replicas"
 
@@ -268,7 +268,7 @@ class PresentState:
 
 
 def check_named(results: Results, option: str, broker_ids: Iterable[int] | None) -> None:
-    """Raises UsageError if `option` names brokers that nothing in the snapshot does: a slip would pass all others for down."""
+    """Raises UsageError if `option` names brokers without a partition or a copy here: a slip would pass all others for down."""
     brokers = {row.broker_id for row in results.replicas}
     brokers |= {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     brokers |= {broker for row in results.partition_states for broker in row.replicas or ()}
@@ -276,7 +276,8 @@ def check_named(results: Results, option: str, broker_ids: Iterable[int] | None)
     others = {row.broker_id for row in results.captures} | {row.broker_id for row in results.metadata_logs}
     if unnamed := sorted({*(broker_ids or ())} - brokers - others):
         has = name_brokers(sorted(brokers))
-        raise UsageError(f"{option}: nothing in the snapshot names {name_brokers(unnamed, 'or')}; it has {has}")
+        nothing = f"the snapshot has nothing of {name_brokers(unnamed, 'or')}, and no partition is assigned to"
+        raise UsageError(f"{option}: {nothing} {verb(len(unnamed), 'it', 'them')}; it has {has}")
 
 
 def present_state(

@@ -47,7 +47,7 @@ def render_verification(found: Verification) -> str:
     if went_back := inputs["went_back"]:
         lines += wrap(
             f"By the metadata log the state of {count(went_back, 'partition')} is older after than before: give the earlier snapshot first, "
-            "unless the later one has an older copy of that log"
+            "unless the later one has an older copy of that log, or the quorum was restored from one"
         )
     told = [row for row in found.verifications if _is_told(row)]
     if told:

@@ -41,8 +41,8 @@ class VerifiedInputs(TypedDict):
     partitions: int
     """Number of partitions in both."""
     went_back: int
-    """Number of them that the metadata log of `after` has in an older state: the snapshots were given the wrong way round, or `after` has an
-    older copy of that log."""
+    """Number of them that the metadata log of `after` has in an older state: the snapshots were given the wrong way round, `after` has an
+    older copy of that log, or the quorum was restored from one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,9 +226,14 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
 
 
 def _fills(going: ReplicaFacts, facts: ReplicaFacts, stretch: OffsetRange) -> bool:
-    """True if `.deleted` segments of the replica's directory begin and end where the stretch does."""
+    """True if `.deleted` segments of the replica's directory begin and end where the stretch does, and none of them is missing."""
     own = (going.broker_id, going.directory.path) == (facts.broker_id, facts.directory.path)
-    return own and bool(going.segments) and (going.segments[0].base_offset, going.log_end_offset) == stretch
+    return (
+        own
+        and bool(going.segments)
+        and not going.missing
+        and (going.segments[0].base_offset, going.log_end_offset) == stretch
+    )
 
 
 def _indexes_without_log(facts: ReplicaFacts) -> Iterator[Finding]:
