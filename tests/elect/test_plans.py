@@ -1077,15 +1077,15 @@ def test_a_plan_looks_no_partition_up_among_all_others() -> None:
 @pytest.mark.parametrize(
     ("capture", "version", "fate"),
     [
-        ("diverged-unclean", "4.3.1", "it is set aside as -stray, which Kafka never deletes, with the next start"),
-        ("diverged-unclean", "3.6.2", "it is deleted with the next start"),
+        ("diverged-unclean", "4.3.1", "the next start sets its directory aside as -stray, which Kafka never deletes"),
+        ("diverged-unclean", "3.6.2", "the next start deletes its directory"),
         (
             "diverged-unclean",
             None,
-            "it is deleted before Kafka 3.7, and later set aside as -stray, which Kafka never deletes, with the next start",
+            "the next start deletes its directory before Kafka 3.7, and since then sets it aside as -stray, which Kafka never deletes",
         ),
-        ("zk-2.8-diverged-unclean", "2.8.2", "in KRaft it is deleted with the next start"),
-        ("zk-2.8-diverged-unclean", "2.7.2", "it stays as it is until it is assigned again"),
+        ("zk-2.8-diverged-unclean", "2.8.2", "in KRaft the next start deletes its directory"),
+        ("zk-2.8-diverged-unclean", "2.7.2", "its directory stays as it is until it is assigned again"),
     ],
 )
 def test_a_log_that_its_broker_is_not_assigned_follows_nobody(capture: str, version: str | None, fate: str) -> None:
@@ -1100,4 +1100,4 @@ def test_a_log_that_its_broker_is_not_assigned_follows_nobody(capture: str, vers
     change_rows(
         results, "elections", lambda row: {} if row.standing in ("leader", "isr") else {"standing": "unassigned"}
     )
-    assert told() and all(text.endswith(f"; the broker is not assigned this, and {fate}") for text in told()), told()
+    assert told() and all(text.endswith(f"; this is not assigned to the broker, and {fate}") for text in told()), told()

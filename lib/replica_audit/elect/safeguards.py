@@ -695,14 +695,16 @@ def _is_outside(matrix: Matrix, place: TopicPartition, broker_id: int) -> bool:
 
 def _fate_outside(several: bool, state: PresentState) -> str:
     """Clause on directories of partitions that their brokers are not assigned: these follow nobody (docs/semantics.md H8)."""
-    who = "the brokers are not assigned this" if several else "the broker is not assigned this"
+    outside = f"this is not assigned to {'the brokers' if several else 'the broker'}, and"
     if state.mode == "zookeeper":
-        return f"{who}, and it stays as it is until it is assigned again"
-    sets, deletes = "set aside as -stray, which Kafka never deletes,", "deleted"
+        return f"{outside} its directory stays as it is until it is assigned again"
     keeps = keeps_strays(state.kafka_version)
-    becomes = sets if keeps else f"{deletes} before Kafka 3.7, and later {sets}" if keeps is None else deletes
+    deletes, stray = "deletes its directory", "aside as -stray, which Kafka never deletes"
+    does = f"sets its directory {stray}" if keeps else deletes
+    if keeps is None:
+        does = f"{deletes} before Kafka 3.7, and since then sets it {stray}"
     of_kraft = "" if state.mode == "kraft" else " in KRaft"
-    return f"{who}, and{of_kraft} it is {becomes} with the next start"
+    return f"{outside}{of_kraft} the next start {does}"
 
 
 def _who_lacks(places: Iterable[TopicPartition], matrix: Matrix) -> str:
