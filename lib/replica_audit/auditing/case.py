@@ -299,7 +299,7 @@ class Case:
         )
 
     def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
-        """Clause on how a replica's segments at `offset` may be left of an older copy, over which this one was made; None if none begins in an
+        """Clause on how a replica's segments at `offset` may be left from an older copy, over which this one was made; None if none begins in an
         earlier epoch than the one before ends in, or the manifest tells of the copy (C.2, "A copy over an older one")."""
         begun = [
             item.base_offset
@@ -309,7 +309,7 @@ class Case:
         if not begun or facts.directory.observed is not None or self.options.times.of(facts) is not None:
             return None
         return (
-            f"likely, not proven: the files of broker {facts.broker_id} from {begun[0]} on may be left of an older copy, over which this one "
+            f"likely, not proven: the files of broker {facts.broker_id} from {begun[0]} on may be left from an older copy, over which this one "
             "was made; copy its log directory again, into an empty one"
         )
 

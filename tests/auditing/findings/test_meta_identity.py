@@ -55,8 +55,8 @@ def _failed(tmp_path: Path, replicas: tuple[int, ...] = (1, 2), left: int = 1, *
 
 
 _TOLD = (
-    "the log directory of broker 1 that has it is offline: what is there is not brought up to date before the directory is back in its "
-    "place, and the broker is started again"
+    "the log directory of broker 1 that has it is offline: what is there is not brought up to date until the directory is back in its "
+    "place and the broker has been started again"
 )
 
 
@@ -67,7 +67,7 @@ _TOLD = (
         ({"adding": (1,)}, "; until then the reassignment that adds broker 1 does not end"),
         (
             {"removing": (1,)},
-            "; the reassignment that removes broker 1 ends without it, and the copy there stays: -stray once the broker is started with it",
+            "; the reassignment that removes broker 1 ends without it, and the copy there stays, as -stray once the broker is started with it",
         ),
     ],
     ids=["assigned", "added", "removed"],

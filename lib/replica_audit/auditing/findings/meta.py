@@ -338,14 +338,14 @@ def _offline(leadership: Leadership | None) -> Iterator[Finding]:
     state = leadership.history[-1]
     for broker in leadership.offline:
         text = (
-            f"the log directory of broker {broker} that has it is offline: what is there is not brought up to date before the directory is "
-            "back in its place, and the broker is started again"
+            f"the log directory of broker {broker} that has it is offline: what is there is not brought up to date until the directory is "
+            "back in its place and the broker has been started again"
         )
         if broker in state.adding:
             text = f"{text}; until then the reassignment that adds broker {broker} does not end"
         if broker in state.removing:
             text = (
-                f"{text}; the reassignment that removes broker {broker} ends without it, and the copy there stays: -stray once the broker is "
+                f"{text}; the reassignment that removes broker {broker} ends without it, and the copy there stays, as -stray once the broker is "
                 "started with it"
             )
         yield finding(
