@@ -33,6 +33,9 @@ GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 #: The topic config that allows unclean elections.
 UNCLEAN = "unclean.leader.election.enable"
 
+#: The topic config with the number of in-sync replicas that acks=all needs.
+MIN_ISR = "min.insync.replicas"
+
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
 
@@ -488,7 +491,7 @@ class ReplicaDir(NamedTuple):
     log_start_checkpoint: int | None = None
     cleaner_checkpoint: int | None = None
     problem: str | None = None
-    """Reason for which the directory could not be read, or its partition.metadata not used; None without one."""
+    """Reason why the directory could not be read, or its partition.metadata not used; None without one."""
     segment_bases: tuple[int, ...] = ()
     """Base offsets of the segments found; a replica whose segments could not all be scanned has fewer summaries."""
     index_bases: tuple[int, ...] = ()
@@ -512,7 +515,7 @@ class ReplicaDir(NamedTuple):
 
 def min_isr_of(configs: Mapping[str, str], replica_count: int) -> int | None:
     """`min.insync.replicas` of a topic, capped at its replicas (`caps_min_isr`); None if `configs` do not give it."""
-    said = configs.get("min.insync.replicas", "")
+    said = configs.get(MIN_ISR, "")
     return min(int(said), replica_count) if said.isdigit() else None
 
 

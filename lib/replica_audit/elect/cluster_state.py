@@ -16,7 +16,7 @@ from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.errors import UsageError
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
-from replica_audit.model import UNCLEAN, TopicPartition
+from replica_audit.model import MIN_ISR, UNCLEAN, TopicPartition
 from replica_audit.protocol.controller import NextLeader, Registration, next_leader
 from replica_audit.protocol.versions import (
     Version,
@@ -29,8 +29,6 @@ from replica_audit.results import KnownState, Results, present, with_places
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.text import count, listed, name_brokers, verb
-
-_MIN_ISR = "min.insync.replicas"
 
 #: Clause on why the controller's behaviour is unknown.
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
@@ -410,7 +408,7 @@ def _registration(
     if epoch is None and answer is not None:
         epoch = answer.leader_epoch
     configs = state.configs
-    least = configs.get(_MIN_ISR, "")
+    least = configs.get(MIN_ISR, "")
     return Registration(
         replicas=tuple(state.replicas or ()),
         leader_id=state.leader_id,

@@ -186,7 +186,7 @@ class QuorumAnswer:
     """True if voters are identified by their directories (KIP-853)."""
     steps: tuple[Step, ...] = ()
     no_plan: str | None = None
-    """Reason for which the plan stops after the copies although something has to be done."""
+    """Reason why the plan stops after the copies although something has to be done."""
     rests_on: tuple[CopyPremise, ...] = ()
     quarantine: tuple[Unusable, ...] = ()
 

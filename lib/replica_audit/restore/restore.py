@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
-from replica_audit.model import TopicPartition
+from replica_audit.model import MIN_ISR, TopicPartition
 from replica_audit.protocol.versions import caps_min_isr, parse_kafka_version
 from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, Topic, WritableCluster
 from replica_audit.restore.salvaged_records import (
@@ -40,7 +40,6 @@ _LIMITS_OF_TIMESTAMPS = {
     "later": ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms"),
 }
 _NO_LIMIT = (1 << 63) - 1
-_MIN_ISR = "min.insync.replicas"
 #: Its message format is the brokers' default, as a new topic's; each transaction writes its progress there.
 _OFFSETS = "__consumer_offsets"
 #: Kafka's own topics that transactions with progress are written to, in one of their partitions each.
@@ -217,13 +216,13 @@ def _new_topic(
     if original is None:
         return NewTopic(topic, least, -1, configs)
     try:
-        wanted = int(cluster.configs(name).get(_MIN_ISR, 0))
+        wanted = int(cluster.configs(name).get(MIN_ISR, 0))
     except EngineError as error:
         wanted = 0
-        notes.append(f"{topic} gets the brokers' own {_MIN_ISR}, since nothing tells that of {name}: {error}.")
+        notes.append(f"{topic} gets the brokers' own {MIN_ISR}, since nothing tells that of {name}: {error}.")
     if wanted:
         # The brokers' own may be more than there are replicas.
-        configs[_MIN_ISR] = str(min(wanted, original.replication_factor))
+        configs[MIN_ISR] = str(min(wanted, original.replication_factor))
     return NewTopic(topic, max(least, original.partitions), original.replication_factor, configs)
 
 
@@ -282,11 +281,11 @@ def _check_topic(
 
 
 def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str, str], cluster: Cluster) -> str | None:
-    """Reason for which a partition takes no records now, as far as the cluster shows; None if it takes them."""
+    """Reason why a partition takes no records now, as far as the cluster shows; None if it takes them."""
     name = f"{topic}-{partition}"
     if partition in found.leaderless:
         return f"nobody leads {name}, and it takes no records before it has a leader"
-    wanted = int(configs.get(_MIN_ISR, 1))
+    wanted = int(configs.get(MIN_ISR, 1))
     replicas = found.replicas.get(partition, wanted)
     least = min(wanted, replicas)
     in_sync = found.in_sync.get(partition, least)

@@ -253,7 +253,7 @@ class PartitionSalvage:
     """Directories of the same name that are, or may be, of another topic."""
     unread: tuple[Unread, ...] = ()
     problem: str | None = None
-    """Reason for which nothing is known of the whole partition; None otherwise."""
+    """Reason why nothing is known of the whole partition; None otherwise."""
 
 
 def salvage_partition(

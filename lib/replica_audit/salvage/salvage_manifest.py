@@ -68,7 +68,7 @@ class ManifestRecord:
     position: int = 0
     batch_crc: int = 0
     reason: str = ""
-    """Reason for which the reference lacks it, one of `missing_records.REASONS`."""
+    """Reason why the reference lacks it, one of `missing_records.REASONS`."""
     producer_id: int | None = None
     producer_epoch: int | None = None
     sequence: int | None = None

@@ -163,7 +163,7 @@ class Place:
     path: str
     members: dict[str, Member]
     broken: str | None = None
-    """Reason for which the archive is incomplete, or has no last file."""
+    """Reason why the archive is incomplete, or has no last file."""
     is_unread: bool = False
     """True if the storage did not return all of it, so there may be more."""
 

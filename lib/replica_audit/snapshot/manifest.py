@@ -45,7 +45,7 @@ class CopiedFiles:
 
     files: Mapping[str, CopiedFile] = field(default_factory=dict)
     incomplete: Mapping[str, str] = field(default_factory=dict)
-    """Reason for which a file, or everything in a directory, is missing or incomplete."""
+    """Reason why a file, or everything in a directory, is missing or incomplete."""
 
     def complete(self, tree: Tree) -> Tree:
         """The tree with the missing files added, each with a problem for its reader to report."""

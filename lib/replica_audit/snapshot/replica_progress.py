@@ -91,7 +91,7 @@ _GREATEST = {
 
 
 def _no_cells(line: bytes, names: Sequence[str]) -> str | None:
-    """Reason for which a line of CSV is plainly not a row; None if it may be one."""
+    """Reason why a line of CSV is plainly not a row; None if it may be one."""
     try:
         cells = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]), [])
     except (csv.Error, UnicodeDecodeError) as error:
@@ -106,7 +106,7 @@ def _no_cells(line: bytes, names: Sequence[str]) -> str | None:
 
 
 def _no_object(line: bytes) -> str | None:
-    """Reason for which a line of JSON is plainly not a row; None if it may be one."""
+    """Reason why a line of JSON is plainly not a row; None if it may be one."""
     try:
         row = parse_json(line, "", "")
     except FormatError:

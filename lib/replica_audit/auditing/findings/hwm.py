@@ -31,7 +31,7 @@ from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, may_have_been_cut, why_older
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.batch_header import or_absent
-from replica_audit.model import OffsetRange, without
+from replica_audit.model import MIN_ISR, OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence
@@ -633,7 +633,7 @@ def _under_min_isr(case: Case) -> Iterator[Finding]:
     if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
         return
     assigned = leadership.replicas
-    minimum = case.config("min.insync.replicas")
+    minimum = case.config(MIN_ISR)
     if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
         yield finding(
             HWM_UNDER_MIN_ISR,

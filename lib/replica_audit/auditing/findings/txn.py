@@ -72,7 +72,7 @@ def _pending(case: Case, transaction: OpenTransaction, state: TransactionState) 
         evidence=[
             Evidence(
                 "transaction",
-                text=f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}",
+                text=_word(state),
                 value=f"{name} ({state.state})",
             ),
             considered("over: no, its coordinator has this partition among those of the transaction"),
@@ -118,8 +118,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
     elif state is not None and (after := _is_over(case, transaction, state)):
         why = f"its coordinator says {state.state}"
         confidence, text = after
-        said = f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}; {text}"
-        evidence.append(Evidence("transaction", text=said, value=state.state))
+        evidence.append(Evidence("transaction", text=f"{_word(state)}; {text}", value=state.state))
     else:
         return
     yield finding(
@@ -173,6 +172,11 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
 def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
     newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
     return newer or case.evidence.was_at_rest
+
+
+def _word(state: TransactionState) -> str:
+    """The coordinator's last word on a transaction."""
+    return f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}"
 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:

@@ -106,7 +106,7 @@ class QuorumHistory(NamedTuple):
 
     copies: tuple[MetadataCopy, ...]
     refused: tuple[str, ...]
-    """Reason for which it cannot be the right one; empty if nothing here shows that."""
+    """Reason why it cannot be the right one; empty if nothing here shows that."""
     is_spliced: bool
     """True if its records come from two histories, one after the other."""
     forgotten: str | None

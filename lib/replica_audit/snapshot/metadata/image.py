@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
-from replica_audit.model import UNCLEAN, Leadership, PartitionState
+from replica_audit.model import MIN_ISR, UNCLEAN, Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import ZERO_UUID, MessageError
 from replica_audit.snapshot.metadata.kraft_records import (
@@ -43,7 +43,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 #: Broker configs that are topic defaults, with the topic config's name. Others are not kept: they may be secret.
 _DEFAULTS = {
-    "min.insync.replicas": "min.insync.replicas",
+    MIN_ISR: MIN_ISR,
     UNCLEAN: UNCLEAN,
     "log.cleanup.policy": "cleanup.policy",
     "log.message.timestamp.type": "message.timestamp.type",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.model import MIN_ISR, Leadership, PartitionState
 from replica_audit.schema import SoleIsr
 
 ELR_FEATURE = "eligible.leader.replicas.version"
@@ -268,7 +268,7 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
 
 
 def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
-    if "min.insync.replicas" not in state.configs:
+    if MIN_ISR not in state.configs:
         return 1 if course.has_elr(applied_at(state)) else None
     return state.min_isr
 
