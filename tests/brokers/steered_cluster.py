@@ -95,6 +95,8 @@ _STOP = """#!/bin/bash
 case "$1" in --node-id=*) ;; *) exit 64 ;; esac
 kill -TERM "$(head -n 1 {out}/started-${{1#--node-id=}})"
 """
+#: Time that a started cluster is given to elect leaders and to bring replicas in sync.
+SETTLE_SECONDS = 8
 _UP = {
     "broker": r"from STARTING to STARTED|\[KafkaServer id=\d+\] started",
     "controller": r"\[ControllerServer id=\d+\] (Finished|Waiting)|Kafka Server started",
@@ -245,6 +247,12 @@ class SteeredCluster:
         for node in self.controllers:
             self.launch(node)
         time.sleep(5)
+
+    def start_all(self, *brokers: int) -> None:
+        """Start the controllers and then the brokers, and wait until leaders and ISRs have settled."""
+        self.start_quorum()
+        self.start(*brokers)
+        time.sleep(SETTLE_SECONDS)
 
     def stop(self, *nodes: int) -> None:
         """Stop nodes with SIGTERM, one after the other."""

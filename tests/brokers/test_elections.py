@@ -18,7 +18,7 @@ from tests.brokers.carrying_out import Operator
 from tests.brokers.elections_seen import brokers_up, entry, record, recorded
 from tests.brokers.group_offsets import commit, commit_with_epochs, described, first_read, read_all
 from tests.brokers.groups_seen import group_entries, record_groups, recorded_groups
-from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
 from tests.brokers.steered_zookeeper import SteeredZooKeeper
 from tests.support.fixtures import FIXTURES, truth
 
@@ -50,7 +50,6 @@ CASES = [
 ]
 #: What is compared is what the elections made of the logs, before anything is produced again.
 PUT_BACK = ("salvage", "restore", "verify")
-_SETTLE_SECONDS = 8
 
 
 @pytest.mark.parametrize(("capture", "candidate"), CASES)
@@ -60,13 +59,11 @@ def test_what_a_plan_predicts_is_what_happens(capture: str, candidate: int, tmp_
     assert jars.is_dir(), f"{jars}: make test-brokers brings the JARs"
     topics = sorted(truth(capture)["topics"])
     with cluster_of(capture, tmp_path / "run", jars) as cluster:
-        cluster.start_quorum()
-        cluster.start(*up)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(*up)
         before = cluster.snapshot("before")
         text, plan = _elect(before, tmp_path / "plan.json", candidate, kafka, up, topics)
         assert Operator(cluster, kafka, before).carry_out(text, plan, without=PUT_BACK) == []
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         after = cluster.snapshot("after")
     found = verify_snapshots(
         str(before), str(after), Settings(topics=tuple(topics), kafka_version=kafka), plan=parse_plan(plan)
@@ -91,9 +88,7 @@ def test_groups_stand_where_a_plan_says(candidate: int, tmp_path: Path) -> None:
     capture, topic = "diverged-unclean", "ledger"
     kafka, up = truth(capture)["kafka"], brokers_up(capture)
     with cluster_of(capture, tmp_path / "run", JARS[kafka]) as cluster:
-        cluster.start_quorum()
-        cluster.start(*up)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(*up)
         read_all(cluster, "java-reader", topic)
         for group, offsets in COMMITTED.items():
             commit(cluster, group, topic, offsets)
@@ -101,7 +96,7 @@ def test_groups_stand_where_a_plan_says(candidate: int, tmp_path: Path) -> None:
         before = cluster.snapshot("before")
         text, plan = _elect(before, tmp_path / "plan.json", candidate, kafka, up, [topic])
         assert Operator(cluster, kafka, before).carry_out(text, plan, without=PUT_BACK) == []
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         after = cluster.snapshot("after")
         standing = described(cluster)
         read = {group: first_read(cluster, group, topic) for group in (*COMMITTED, "before-failover", "java-reader")}

@@ -12,7 +12,7 @@ import pytest
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import received, run, run_json, start
 from tests.brokers.elections_seen import brokers_up
-from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
 from tests.brokers.test_elections import JARS, PUT_BACK
 from tests.support.fixtures import FIXTURES, truth
 from tests.support.salvaged_captures import acknowledged, short_hash
@@ -20,7 +20,6 @@ from tests.support.salvaged_captures import acknowledged, short_hash
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 
 CAPTURE, TOPIC, PARTITIONS = "diverged-unclean", "ledger", range(3)
-_SETTLE_SECONDS = 8
 
 
 def _seen(bootstrap: str, partition: int) -> Counter[str | None]:
@@ -36,9 +35,7 @@ def test_what_the_plan_loses_is_put_back_and_nothing_twice(tmp_path: Path) -> No
     kafka = truth(CAPTURE)["kafka"]
     plan, planned, present = (tmp_path / name for name in ("plan.json", "planned", "present"))
     with SteeredCluster(FIXTURES / CAPTURE, tmp_path / "run", JARS[kafka]) as cluster:
-        cluster.start_quorum()
-        cluster.start(*brokers_up(CAPTURE))
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(*brokers_up(CAPTURE))
         before = str(cluster.snapshot("before"))
         text = run("elect", before, "--plan", str(plan), "--topic", TOPIC, "--kafka-version", kafka)
         run("salvage", before, "--plan", str(plan), "--to", str(planned), "--payloads", "--topic", TOPIC)
@@ -50,7 +47,7 @@ def test_what_the_plan_loses_is_put_back_and_nothing_twice(tmp_path: Path) -> No
         assert "18 of 35 records are not lost" in told and "ledger-0 18 of 18" in told
         operator = Operator(cluster, kafka, Path(before))
         assert operator.carry_out(text, json.loads(plan.read_text()), without=PUT_BACK) == []
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         lost = {partition: _acknowledged(partition) - _seen(cluster.bootstrap, partition) for partition in PARTITIONS}
         assert {partition: one.total() for partition, one in lost.items()} == {0: 18, 1: 17, 2: 0}
 

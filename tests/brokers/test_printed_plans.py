@@ -23,7 +23,7 @@ from tests.brokers.clients import produce_values, received, run, transaction
 from tests.brokers.disks import copies_of, cut_middle, cut_tail, digests, values_of, write_manifest
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.printed_plan import PrintedStep
-from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
 from tests.brokers.steered_zookeeper import SteeredZooKeeper
 from tests.brokers.test_elections import JARS, cluster_of
 from tests.support.archives import read_archive, unpack, write_directory
@@ -41,7 +41,6 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 HERE = Path(__file__).parent
 #: Of each snapshot of snapshots.tar.xz what it is of, who ran, and the values that producers were told of.
 SNAPSHOTS: Mapping[str, Any] = json.loads((HERE / "snapshots.json").read_text())
-_SETTLE_SECONDS = 8
 
 Values = Mapping[str, Counter[str | None]]
 
@@ -130,9 +129,7 @@ def test_of_a_wrong_leader_only_what_the_decision_names_is_lost(capture: str, tm
         if not partition.startswith("__")
     }
     with cluster_of(capture, tmp_path / "run", JARS[kafka]) as cluster:
-        cluster.start_quorum()
-        cluster.start(*brokers_up(capture))
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(*brokers_up(capture))
         _carry_out(cluster, cluster.snapshot("before"), kafka, acked)
 
 
@@ -141,9 +138,7 @@ def test_a_whole_site_that_lost_power_with_eligible_replicas(tmp_path: Path) -> 
     """Every broker killed and its newest records gone from the disk, of each partition another number on each broker."""
     cuts = {("accounts-0", 0): 10, ("accounts-0", 2): 5, ("accounts-1", 1): 10, ("accounts-1", 0): 5}
     with SteeredCluster(FIXTURES / "elr-healed", tmp_path / "run", JARS["4.3.1"]) as cluster:
-        cluster.start_quorum()
-        cluster.start(0, 1, 2)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(0, 1, 2)
         for number in (0, 1):
             produce_values(cluster.bootstrap, "accounts", number, [f"{number}-{one}" for one in range(20)])
         acked = {name: _seen(cluster.bootstrap, name) for name in ("accounts-0", "accounts-1")}
@@ -160,9 +155,7 @@ def test_a_whole_site_that_lost_power_under_zookeeper(tmp_path: Path) -> None:
     """The topic's own value allows unclean elections, and is set again."""
     capture, names = "zk-2.8-diverged-healed", [f"ledger-{number}" for number in range(3)]
     with SteeredZooKeeper(FIXTURES / capture, tmp_path / "run", JARS["2.8.2"], truth(capture)) as cluster:
-        cluster.start_quorum()
-        cluster.start(0, 1, 2)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(0, 1, 2)
         for number in range(3):
             produce_values(cluster.bootstrap, "ledger", number, [f"{number}-{one}" for one in range(20)])
         acked = {name: _seen(cluster.bootstrap, name) for name in names}
@@ -170,7 +163,7 @@ def test_a_whole_site_that_lost_power_under_zookeeper(tmp_path: Path) -> None:
         for broker, records in ((0, 10), (1, 5)):
             for name in names:
                 cut_tail(cluster.directories[broker] / name, records)
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         before = SteeredCluster.snapshot(cluster, "before")
         write_manifest(before, "2.8.2", cluster.brokers)
         (before / "zookeeper.json").write_text(json.dumps(cluster.states("ledger", 3)))
@@ -184,9 +177,7 @@ def test_a_whole_site_that_lost_power_under_zookeeper(tmp_path: Path) -> None:
 def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
     """Its disk lost ten batches in the middle, which its followers have and no truncation finds."""
     with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
-        cluster.start_quorum()
-        cluster.start(0, 1, 2)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(0, 1, 2)
         produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(30)])
         acked = {"orders-0": _seen(cluster.bootstrap, "orders-0")}
         leader = cluster.leaders(["orders"])["orders", 0]
@@ -207,13 +198,11 @@ def test_a_disk_from_a_backup(tmp_path: Path) -> None:
     """The leader of most partitions comes back with its disk as it was 20 records before, and everybody else was killed."""
     places = [f"orders-{number}" for number in range(3)]
     with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
-        cluster.start_quorum()
-        cluster.start(0, 1, 2)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(0, 1, 2)
         cluster.stop(0)
         shutil.copytree(cluster.directories[0], tmp_path / "backup")
         cluster.start(0)
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         for number in range(3):
             produce_values(cluster.bootstrap, "orders", number, [f"{number}-{one}" for one in range(20)])
         acked = {name: _seen(cluster.bootstrap, name) for name in places}
@@ -241,7 +230,7 @@ def test_a_coordinator_of_transactions_is_elected_after_what_it_writes_to(tmp_pa
             os.kill(cluster.pid(1), signal.SIGSTOP)
             commit()
         cluster.kill(0, 1)
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         acked = {partition: Counter(map(short_hash, (one.encode() for one in values)))}
         plan = _carry_out(cluster, cluster.snapshot("before"), "4.3.1", acked)
     started = [broker for step in plan["steps"] if step["action"] == "start" for broker in step["brokers"]]
@@ -254,14 +243,12 @@ def test_what_one_broker_alone_still_has_is_copied_before_another_partition_is_s
     0 has all. A plan for that alone would start broker 0 first, which leads orders-0, too, and cuts broker 2."""
     names = ["orders-0", "orders-1"]
     with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
-        cluster.start_quorum()
-        cluster.start(0, 1, 2)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(0, 1, 2)
         early = cluster.snapshot("early")
         for number in (0, 1):
             produce_values(cluster.bootstrap, "orders", number, [f"{number}-{one}" for one in range(20)])
         acked = {name: _seen(cluster.bootstrap, name) for name in names}
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         cluster.kill(*cluster.up)
         for partition, short in (("orders-0", (0, 1)), ("orders-1", (1, 2))):
             for broker in short:
@@ -318,9 +305,7 @@ class _KnowingDisks(Operator):
 def test_a_broker_whose_disk_was_replaced_is_started_with_its_old_one(tmp_path: Path) -> None:
     """Broker 0 led alone, and has a new, empty disk in the place of the one with what only it had. The plan is that of `run`."""
     with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
-        cluster.start_quorum()
-        cluster.start(0, 1, 2)
-        time.sleep(_SETTLE_SECONDS)
+        cluster.start_all(0, 1, 2)
         cluster.stop(1, 2)
         produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(20)])
         acked = {"orders-0": _seen(cluster.bootstrap, "orders-0")}
@@ -334,7 +319,7 @@ def test_a_broker_whose_disk_was_replaced_is_started_with_its_old_one(tmp_path: 
         (place / "meta.properties").write_text(
             "".join(f"{one}\n" for one in [*identity, f"directory.id={make_uuid('new')}"])
         )
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         before = cluster.snapshot("before")
         shutil.copytree(old, before / "broker-0-old")
         file = cluster.out / "plan.json"
