@@ -25,7 +25,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import Copies, Tools
-from replica_audit.elect.plan_model import Plan, SalvageSource, Step, parse_plan, plan_object
+from replica_audit.elect.plan_model import KeepStopped, Plan, SalvageSource, Step, parse_plan, plan_object
 from replica_audit.elect.premises import ChangedPremise, moved_since
 from replica_audit.elect.safeguards import copy_put_aside
 from replica_audit.elect.simulation import Kinds, Scenarios, Transitions
@@ -80,6 +80,22 @@ def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
     assert predicted(plan)["ledger-1", 0] == (41, 70)
     assert {one.broker_id for one in plan.keep_down} == {1, 2}
     assert plan.conflicts == ()
+
+
+@pytest.mark.parametrize(
+    ("down", "said"),
+    [
+        ((), "Once any of brokers 1, 2 and 3 is down, do not start it before step 4 is done, since it could lead."),
+        ((1, 2), "Brokers 1 and 2 are down: leave each down until step 4 is done, since it could lead. "
+                 "Once broker 3 is down, do not start it before step 4 is done, since it could lead."),
+        ((1,), "Broker 1 is down: leave it down until step 4 is done, since it could lead. "
+               "Once any of brokers 2 and 3 is down, do not start it before step 4 is done, since it could lead."),
+    ],
+)  # fmt: skip
+def test_brokers_that_stay_down_for_one_reason_are_told_together(down: tuple[int, ...], said: str) -> None:
+    plan = plan_elections(audited("diverged-unclean", "4.3.1"))
+    held = tuple(KeepStopped(broker, 4, broker in down, "it could lead") for broker in (1, 3, 2))
+    assert said in " ".join(render_plan(replace(plan, keep_down=held)).split())
 
 
 @pytest.mark.parametrize(("up", "said"), [((2,), "broker 2: it"), (None, "broker 2, if broker 2 is up: it")])

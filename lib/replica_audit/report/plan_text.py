@@ -272,11 +272,19 @@ def _tell_offline(decision: Decision) -> str:
 
 
 def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
+    """Lines on brokers that stay down until a step, those with the same reason together."""
+    alike: dict[tuple[bool, int, str], list[int]] = defaultdict(list)
     for one in held:
-        state = f"Broker {one.broker_id} is down: leave it down until step {one.until_step} is done"
-        if not one.is_down:
-            state = f"Once broker {one.broker_id} is down, do not start it before step {one.until_step} is done"
-        yield from wrap(f"{state}, since {one.reason}.")
+        alike[one.is_down, one.until_step, one.reason].append(one.broker_id)
+    for (is_down, until_step, reason), brokers in alike.items():
+        named, is_one = name_brokers(sorted(brokers)), len(brokers) == 1
+        if is_down:
+            are_down = f"{capitalise(named)} {verb(len(brokers), 'is', 'are')} down"
+            state = f"{are_down}: leave {'it' if is_one else 'each'} down until step {until_step} is done"
+        else:
+            goes_down = f"Once {'' if is_one else 'any of '}{named} is down"
+            state = f"{goes_down}, do not start it before step {until_step} is done"
+        yield from wrap(f"{state}, since {reason}.")
 
 
 def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:
