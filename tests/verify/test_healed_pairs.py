@@ -96,10 +96,11 @@ def test_the_pairs_are_there() -> None:
 
 @pytest.mark.parametrize(("before", "after", "protocol"), PAIRS)
 def test_partitions_go_back_only_the_wrong_way_round(before: str, after: str, protocol: str) -> None:
-    text = "is older after than before: give the earlier snapshot first"
+    text = "older after than before: give the earlier snapshot first"
     found = verified(before, after, protocol)
     assert found.inputs["went_back"] == 0 and text not in " ".join(render_verification(found).split())
-    if (before, after) == ("retention-passed-1-down", "retention-passed-2-back"):
+    # Of the second no source has a metadata log.
+    if before in ("retention-passed-1-down", "zk-2.8-diverged-unclean"):
         swapped = verified(after, before, protocol)
         assert swapped.inputs["went_back"] > 0 and text in " ".join(render_verification(swapped).split())
 

@@ -15,6 +15,7 @@ from tests.support.snapshots import Replica, write_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
+from replica_audit.report.verify_text import render_verification
 from replica_audit.verify.verification import verify_snapshots
 
 
@@ -153,3 +154,42 @@ def test_the_command_says_it_in_text_and_json_and_by_its_status(capsys: pytest.C
     assert capsys.readouterr().out.splitlines()[-1].startswith("OK: 11 replicas of 4 partitions kept exactly")
     assert main(["verify", pair[0]]) == 2
     assert "two snapshots are needed" in capsys.readouterr().err
+
+
+def _copied(path: Path, logs: dict[int, list[tuple[int, int]]], minute: int) -> str:
+    """A snapshot of `logs` that was copied within a second of that minute; broker 1 leads."""
+    _write(path, logs, 1, [1, 2])
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text.replace("T22:30:", f"T22:{minute}:"))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "went_back"),
+    [
+        ({1: LEADER, 2: OLD}, {1: LEADER, 2: LEADER}, 0),
+        ({1: LEADER, 2: LEADER}, {1: LEADER, 2: OLD}, 1),  # in one epoch no follower gets older records again
+        ({1: LEADER, 2: LEADER}, {1: LEADER, 2: LEADER[:2]}, 0),  # it may have lost its end in a crash
+        ({1: LEADER, 2: LEADER}, {1: OLD, 2: OLD}, 1),
+        ({1: LEADER, 2: LEADER}, {1: OLD}, 0),  # the other log may know a later epoch
+        ({1: LEADER, 2: LEADER}, {1: [*LEADER[:2], (2, 5)], 2: OLD}, 0),
+    ],
+)
+def test_without_a_metadata_log_leader_epochs_tell_snapshots_that_were_swapped(
+    before: dict, after: dict, went_back: int, tmp_path: Path
+) -> None:
+    found = verify_snapshots(_copied(tmp_path / "a", before, 30), _copied(tmp_path / "b", after, 30), Settings())
+    assert found.inputs["went_back"] == went_back
+    assert ("older after than before" in " ".join(render_verification(found).split())) == bool(went_back)
+
+
+@pytest.mark.parametrize(("minutes", "swapped"), [((31, 30), True), ((30, 31), False), ((30, 30), False)])
+def test_times_of_the_manifests_tell_snapshots_that_were_swapped(
+    minutes: tuple[int, int], swapped: bool, tmp_path: Path
+) -> None:
+    first, second = (_copied(tmp_path / str(n), {1: LEADER, 2: LEADER}, minute) for n, minute in enumerate(minutes))
+    found = verify_snapshots(first, second, Settings())
+    assert found.inputs["copied_first"] == swapped
+    assert (
+        "the second snapshot was copied before the first" in " ".join(render_verification(found).split())
+    ) == swapped

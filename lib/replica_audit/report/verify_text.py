@@ -44,10 +44,12 @@ def render_verification(found: Verification) -> str:
     lines = wrap(
         f"Before: {inputs['before']}; after: {inputs['after']}{cluster}; truncation as by {inputs['protocol']}"
     )
+    if inputs["copied_first"]:
+        lines += wrap("By manifest.json the second snapshot was copied before the first: give the earlier one first")
     if went_back := inputs["went_back"]:
         lines += wrap(
-            f"By the metadata log the state of {count(went_back, 'partition')} is older after than before: give the earlier snapshot first, "
-            "unless the later one has an older copy of that log, or the quorum was restored from one"
+            f"By the metadata log, or by leader epochs, the state of {count(went_back, 'partition')} is older after than before: give the "
+            "earlier snapshot first, unless the later one has older copies of these, or was restored from such"
         )
     told = [row for row in found.verifications if _is_told(row)]
     if told:

@@ -18,6 +18,7 @@ from replica_audit.progress import Progress
 from replica_audit.results import place_of
 from replica_audit.row_classes import sort_rows
 from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
+from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.verify.verified_partition import (
@@ -41,8 +42,10 @@ class VerifiedInputs(TypedDict):
     partitions: int
     """Number of partitions in both."""
     went_back: int
-    """Number of them that the metadata log of `after` has in an older state: the snapshots were given the wrong way round, `after` has an
-    older copy of that log, or the quorum was restored from one."""
+    """Number of them that `after` has in an older state by the metadata log, or without it by leader epochs: the snapshots were given
+    the wrong way round, `after` has an older copy of these, or was restored from one."""
+    copied_first: bool
+    """True if by the manifests every copy of `after` had ended before the first of `before` was begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,7 @@ def verify_snapshots(
             "protocol": later.options.protocol,
             "partitions": len(both),
             "went_back": sum(one.went_back for one in results.values()),
+            "copied_first": _ended_before(later, earlier),
         },
         tuple(sort_rows([row for one in results.values() for row in one.verifications])),
         tuple(sort_rows([row for one in results.values() for row in one.gone])),
@@ -265,6 +269,19 @@ def verify_snapshots(
         results,
     )
     return verified if plan is None else with_plan(verified, plan)
+
+
+def _ended_before(one: OpenedSnapshot, two: OpenedSnapshot) -> bool:
+    """True if by the manifests every copy of `one` had ended before the first of `two` was begun."""
+    copies = [() if item.inventory.manifest is None else item.inventory.manifest.brokers for item in (one, two)]
+    ended = [copy.finished_ms for copy in copies[0]]
+    begun = [copy.started_ms for copy in copies[1]]
+    if not ended or not begun:
+        return False
+    known = [time for time in (*ended, *begun) if time is not None]
+    return len(known) == len(ended) + len(begun) and max(known[: len(ended)]) + CLOCKS_DIFFER_MS < min(
+        known[len(ended) :]
+    )
 
 
 def _verify_all(

@@ -268,7 +268,7 @@ class PartitionVerification:
     leader: tuple[int | None, int | None] = (None, None)
     """(leader id, leader epoch) in the later snapshot."""
     went_back: bool = False
-    """True if the metadata log of the later snapshot has the partition in an older state."""
+    """True if the later snapshot has the partition in an older state, by the metadata log or by leader epochs."""
     is_moving: bool = False
     """True if it is being reassigned there."""
     adding: frozenset[int] = frozenset()
@@ -280,6 +280,34 @@ class PartitionVerification:
 def _partition_epoch(case: Case) -> int:
     """Partition epoch of the last committed state, which each change raises; ABSENT without history."""
     return max((state.partition_epoch for state in case.reference.history if not state.uncommitted), default=ABSENT)
+
+
+def _went_back(before: Case, after: Case) -> bool:
+    """True if the later snapshot has an older state: by the metadata log, else by the leader epoch, which only rises, and in
+    which a follower that had the leader's records gets no older ones in their place.
+
+    Without a metadata log the leader epoch is the latest that the logs know, so that every log has to be here again. Before
+    KAFKA-7415 an epoch without records left no trace in a log, and was forgotten with the followers' older tails.
+    """
+    epochs = [_partition_epoch(case) for case in (before, after)]
+    if ABSENT not in epochs:
+        return epochs[0] > epochs[1]
+    now = {facts.broker_id: facts for facts in after.replicas}
+    one, two = before.reference.leader_epoch, after.reference.leader_epoch
+    if one is None or two is None or any(old.broker_id not in now for old in before.replicas):
+        return False
+    if one != two:
+        return one > two and after.options.protocol in ("kip-279", "fetch")
+    return any(_has_older_records(old, now[old.broker_id], one) for old in before.replicas)
+
+
+def _has_older_records(old: ReplicaFacts, new: ReplicaFacts, leader_epoch: int) -> bool:
+    """True if a replica that had records of `leader_epoch` now has some of an earlier one where they began."""
+    start = next((start for epoch, start in old.lineage if epoch == leader_epoch), None)
+    if start is None or start >= new.log_end_offset:
+        return False
+    epoch = new.lineage.epoch_for_offset(start)
+    return epoch is not None and epoch < leader_epoch
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
@@ -344,7 +372,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         tuple(dict.fromkeys(unjudged)),
         frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
-        went_back=_partition_epoch(before) > _partition_epoch(after) != ABSENT,
+        went_back=_went_back(before, after),
         is_moving=any(state.adding or state.removing for state in after.reference.history[-1:]),
         adding=frozenset().union(*({*one.adding}.difference(one.isr) for one in after.reference.history[-1:])),
         floors=floors,
