@@ -49,6 +49,7 @@ def test_others_and_resolved_ones_stay_as_they_are() -> None:
     ("content", "said"),
     [
         ({"accept": []}, "expected accepted, found accept"),
+        ({}, "expected accepted, found nothing; to accept none, write accepted: []"),
         ({"accepted": {"a": 1}}, "expected a list"),
         (
             {"accepted": [{**ENTRY, "who": "me"}]},
@@ -64,6 +65,11 @@ def test_what_is_wrong_is_said_with_its_place(content: dict, said: str) -> None:
     with pytest.raises(UsageError, match="accept.yaml") as told:
         parse_acceptances(content, "accept.yaml")
     assert said in str(told.value)
+
+
+def test_of_an_empty_list_nothing_is_accepted() -> None:
+    assert parse_acceptances({"accepted": []}, "accept.yaml") == ()
+    assert parse_acceptances({"accepted": None}, "accept.yaml") == ()
 
 
 def _findings(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict]:

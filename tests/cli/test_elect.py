@@ -86,6 +86,8 @@ def test_what_has_moved_is_told_and_makes_1(tmp_path: Path, capsys: pytest.Captu
             "--check /nowhere.json: cannot be read: No such file or directory; give the plan",
         ),
         (["--plan", f"{UNCLEAN}/plan.json"], "lies inside the snapshot"),
+        (["--check", "a.json", "--plan", "b.json"], "--plan: with --check no plan is written: give one of the two"),
+        (["--up", "0,1", "--stopped-cleanly", "1,2"], "--stopped-cleanly: broker 1 is up by --up"),
     ],
 )
 def test_mistakes_are_2_and_told(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

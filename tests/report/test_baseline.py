@@ -17,7 +17,6 @@ from replica_audit.auditing.known_findings import (
     compare_findings,
     earlier_of,
     parse_baseline,
-    quality_of,
     read_baseline,
 )
 from replica_audit.config import Settings
@@ -70,6 +69,7 @@ def test_the_baseline_is_an_audit_json_without_what_was_resolved_then() -> None:
             "{}",
             '{"schema_version": 2, "findings": []}',
             '{"schema_version": 1, "findings": [{"code": "X"}]}',
+            '{"schema_version": 1, "findings": [], "quality": {}}',
         ),
         *("[" * 60_000, "1" * 5000, '{"schema_version": 1, "findings": [], "x": "\\ud800"}'),
     ],
@@ -98,13 +98,21 @@ def test_a_baseline_row_with_an_odd_value_is_refused(column: str, value: object)
         parse_baseline(text, "old.json")
 
 
+EXPECTATION = row("quality", **dict.fromkeys(("suite", "name", "table", "expectation"), "a"), severity="low")
+ODD_QUALITY = ({"suite": []}, {"unexpected_count": "x"}, {"failing": 5}, {"success": 1}, {"severity": "worst"})
+
+
+@pytest.mark.parametrize("odd", [[], 1, {}, *({**EXPECTATION, **values} for values in ODD_QUALITY)])
+def test_a_malformed_quality_row_of_a_baseline_is_refused(odd: object) -> None:
+    rows = [{**EXPECTATION, "new": []}, odd]
+    with pytest.raises(UsageError, match=r"baseline old\.json: quality\[1\]"):
+        parse_baseline(json.dumps({"schema_version": 1, "findings": [], "quality": rows}), "old.json")
+    found = parse_baseline(json.dumps({"schema_version": 1, "findings": [], "quality": rows[:1]}), "old.json")
+    assert found.quality == [from_object(QualityRow, EXPECTATION)]
+
+
 def test_what_else_is_odd_in_a_baseline_is_as_if_it_were_not_there() -> None:
-    whole = row("quality", **dict.fromkeys(("suite", "name", "table", "expectation"), "a"), severity="low")
-    odd = ({"suite": []}, {"unexpected_count": "x"}, {"failing": 5}, {"success": 1}, {"severity": "worst"})
-    rows = [[], 1, {}, *({**whole, **values} for values in odd), {**whole, "new": []}]
-    content = {"audit": {"audit_id": 5, "finished": []}, "partitions": 3, "findings": [[]], "quality": rows}
-    (kept,) = quality_of(content)
-    assert kept == from_object(QualityRow, whole)
+    content = {"audit": {"audit_id": 5, "finished": []}, "partitions": 3, "findings": [[]]}
     assert earlier_of(content) == Earlier(None, None, {}, {})
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.support.report_rows import results, row
 
-from replica_audit.auditing.known_findings import compare_quality, quality_of
+from replica_audit.auditing.known_findings import compare_quality, parse_baseline
 from replica_audit.report.facts.verdict import build_quality, build_verdict, count_quality
 from replica_audit.report.quality_text import render_failed, render_quality, render_quality_line
 from replica_audit.report.verdict_object import render_status_line
@@ -56,7 +58,8 @@ def test_quality_line_counts_by_severity():
 
 
 def baseline(**values):
-    return quality_of({"quality": [answer(**values)._asdict()]})
+    content = {"schema_version": 1, "findings": [], "quality": [answer(**values)._asdict()]}
+    return parse_baseline(json.dumps(content), "audit.json").quality
 
 
 def test_a_failure_is_known_while_it_is_of_the_same_rows():
@@ -73,4 +76,4 @@ def test_a_failure_is_known_while_it_is_of_the_same_rows():
 
 
 def test_a_baseline_of_a_version_without_quality_knows_nothing():
-    assert quality_of({"findings": []}) == []
+    assert parse_baseline('{"schema_version": 1, "findings": []}', "audit.json").quality == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tarfile
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_log_dir
 
-from replica_audit.errors import InputError, ReplicaAuditError
+from replica_audit.errors import InputError, ReplicaAuditError, UsageError
 from replica_audit.snapshot.opening import open_snapshot
 
 
@@ -135,3 +136,11 @@ def test_a_snapshot_that_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr("replica_audit.snapshot.opening.discover", refuse)
     with pytest.raises(InputError, match="cannot be read: Permission denied; run this as a user that can"):
         open_snapshot(str(tmp_path), (), None)
+
+
+@pytest.mark.parametrize("given", ([], [{"topic": "orders-us", "partition": 7, "leader": 1}]))
+def test_leaders_of_none_of_its_partitions(given, tmp_path):
+    (tmp_path / "leaders.json").write_text(json.dumps(given))
+    write(tmp_path / "s" / "broker-1")
+    with pytest.raises(UsageError, match="--leadership .*: it names none of the partitions that are here"):
+        open_snapshot(str(tmp_path / "s"), (), str(tmp_path / "leaders.json"))

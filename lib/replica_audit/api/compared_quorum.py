@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replica_audit.api.elected import write_plan_files
+from replica_audit.api.elected import check_plan_file, write_plan_files
 from replica_audit.elect.kafka_commands import BOOTSTRAP
 from replica_audit.elect.premises import ChangedPremise
-from replica_audit.paths import check_outside
 from replica_audit.quorum.answer_model import QuorumAnswer, answer_object, read_answer
 from replica_audit.quorum.quorum_answer import answer_quorum, moved_since
 from replica_audit.report.layout import render_object
@@ -61,8 +60,7 @@ def quorum(
 
     The answer is written to the file `plan`; `check` is a file written before. Raises UsageError and InputError.
     """
-    if plan is not None:
-        check_outside("--plan", plan, path)
+    check_plan_file(plan, path, is_check=check is not None)
     before = None if check is None else read_answer(check)
     snapshot = open_location(path)
     answer = answer_quorum(
@@ -74,6 +72,6 @@ def quorum(
         node_id=choose,
     )
     found = ComparedQuorum(answer, before)
-    if plan is not None and check is None:
+    if plan is not None:
         found.write(plan)
     return found

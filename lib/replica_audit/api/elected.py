@@ -26,6 +26,7 @@ from replica_audit.report.whole_files import write_file
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all, not_in
 from replica_audit.schema import REPORT_ROWS
+from replica_audit.text import name_brokers, verb
 
 
 class ElectionOptions(NamedTuple):
@@ -129,8 +130,9 @@ def elect_snapshot(
 ) -> PlannedElection:
     """`elect` with resolved settings and options; `plan_file` is its `plan`."""
     check_files(settings)
-    if plan_file is not None:
-        check_outside("--plan", plan_file, path)
+    check_plan_file(plan_file, path, is_check=check is not None)
+    if both := sorted({*(choices.up or ())} & {*(choices.stopped_cleanly or ())}):
+        raise UsageError(f"--stopped-cleanly: {name_brokers(both)} {verb(len(both), 'is', 'are')} up by --up")
     before = None if check is None else read_plan(check, "--check")
     asked = [parse_partition(text) for text in partitions]
     if before is not None:
@@ -152,9 +154,17 @@ def elect_snapshot(
         made_with=choices.made_with(),
     )
     found = PlannedElection(results, plan, before)
-    if plan_file is not None and before is None:
+    if plan_file is not None:
         found.write(plan_file)
     return found
+
+
+def check_plan_file(path: str | None, snapshot: str, *, is_check: bool) -> None:
+    """Raise UsageError if a plan cannot be written to `path`, which may be None: it is inside the snapshot, or no plan is made."""
+    if path is not None and is_check:
+        raise UsageError("--plan: with --check no plan is written: give one of the two")
+    if path is not None:
+        check_outside("--plan", path, snapshot)
 
 
 def write_plan_files(path: str, content: str, steps: Iterable[Step]) -> None:

@@ -41,11 +41,13 @@ def read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
 def parse_acceptances(content: Mapping[str, object], path: str) -> tuple[Acceptance, ...]:
     """Parse entries of the form `accepted: [{finding, reason, until}, ...]`.
 
-    Raises UsageError, which names `path` and the entry, for an unknown key, a malformed id or date, a missing reason, or a
-    duplicate finding.
+    Raises UsageError, which names `path` and the entry, for a missing or unknown key, a malformed id or date, a missing reason,
+    or a duplicate finding.
     """
-    if set(content) - {"accepted"}:
-        raise UsageError(f"{path}: expected accepted, found {', '.join(sorted(map(str, set(content) - {'accepted'})))}")
+    if set(content) != {"accepted"}:
+        others = ", ".join(sorted(map(str, set(content) - {"accepted"})))
+        none = "" if content else "; to accept none, write accepted: []"
+        raise UsageError(f"{path}: expected accepted, found {others or 'nothing'}{none}")
     entries = content.get("accepted") or []
     if not isinstance(entries, list):
         raise UsageError(f"{path}: accepted: expected a list of entries with finding, reason and until")

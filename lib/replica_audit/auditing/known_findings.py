@@ -7,11 +7,10 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.accepted_findings import Acceptance, read_accepted, with_acceptances
 from replica_audit.config import Settings
@@ -24,6 +23,8 @@ from replica_audit.results import FindingPlace, Found, Given, Results, StoredRow
 from replica_audit.row_classes import pack_rows, unpack_rows
 from replica_audit.schema import FindingRow, QualityRow, ReportRows
 from replica_audit.typed_json import ShapeError, from_object
+
+_Row = TypeVar("_Row")
 
 
 class AuditPart(NamedTuple):
@@ -52,15 +53,23 @@ def parse_baseline(text: str, path: str) -> AuditPart:
         raise UsageError(
             f"baseline {path}: it has the worst partitions only: give {elsewhere.get('file')}, which is beside it"
         )
-    findings = []
-    for number, row in enumerate(content["findings"]):
+    findings = _rows_of(content, "findings", FindingRow, path)
+    quality = _rows_of(content, "quality", QualityRow, path)
+    return AuditPart(present(findings), quality, earlier_of(content))
+
+
+def _rows_of(content: Mapping[str, object], table: str, row_class: type[_Row], path: str) -> list[_Row]:
+    """Rows of a table in an audit.json; empty if its version lacks the table. Raises UsageError for a malformed one."""
+    rows = content.get(table, [])
+    if not isinstance(rows, list):
+        raise UsageError(f"baseline {path}: {table}: expected a list of rows")
+    found = []
+    for number, row in enumerate(rows):
         try:
-            findings.append(from_object(FindingRow, row))
+            found.append(from_object(row_class, row))
         except ShapeError as error:
-            raise UsageError(
-                f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
-            ) from None
-    return AuditPart(present(findings), quality_of(content), earlier_of(content))
+            raise UsageError(f"baseline {path}: {table}[{number}] is not a row as audit.json has it: {error}") from None
+    return found
 
 
 def compare_findings(
@@ -83,15 +92,6 @@ def compare_findings(
         row._replace(status="known") if row.status == "new" and row.finding_id in known else row for row in findings
     )
     return [*compared, *resolved]
-
-
-def quality_of(content: Mapping[str, object]) -> list[QualityRow]:
-    """Rows of `quality` in an audit.json, without malformed ones; empty if its version lacks the table."""
-    found = []
-    for row in _list_of(content, "quality"):
-        with suppress(ShapeError):
-            found.append(from_object(QualityRow, row))
-    return found
 
 
 def compare_quality(rows: Iterable[QualityRow], baseline: Iterable[QualityRow]) -> list[QualityRow]:

@@ -165,6 +165,8 @@ def _open_with_leadership(
     asked = {(one.topic, one.partition) for one in given}
     held = ((one.topic, one.partition) for one in chain(inventory.replicas, inventory.spread))
     names = asked.intersection(held)
+    if not names:
+        raise UsageError(f"--leadership {leadership}: it names none of the partitions that are here")
     return snapshot, inventory._replace(
         leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
     )
