@@ -103,6 +103,63 @@ def test_a_tail_that_no_majority_holds_is_nothing_to_decide(tmp_path: Path) -> N
     assert written(tmp_path / "ran", alone, {1: APPLIED_T}).reason == "All copies agree."
 
 
+def test_what_nothing_shows_to_be_committed_is_named(tmp_path: Path) -> None:
+    """By its number alone nobody can tell whether it is worth a thought; idle records are not."""
+    found = written(tmp_path / "1", {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
+    assert found.is_tentative and "loses 1 topic: late" in render_quorum(found)
+    idle = {100: BEGIN + write.batch(3, [write.no_op()]), 101: BEGIN, 102: BEGIN, 1: BEGIN}
+    quiet = written(tmp_path / "2", idle, {1: APPLIED_T}, clean=(1,))
+    assert (quiet.is_tentative, quiet.reason) == (False, "All copies agree.")
+
+
+FIVE = (100, 101, 102, 103, 104)
+OF_FIVE = write.leader_change(0, 100, FIVE) + write.batch(1, ONLY_T)
+
+
+@pytest.mark.parametrize(
+    ("begin", "holding", "lacking", "told"),
+    [
+        (BEGIN, (101,), (100, 102), "node 101 holds it, and so did node 100 as the leader of epoch 1, whatever it has now"),
+        (BEGIN, (101,), (102,), "node 101 holds it, and so did node 100"),
+        (BEGIN, (101,), (100,), "node 101 holds it, and so did node 100"),
+        (BEGIN, (100,), (101, 102), None),
+        (OF_FIVE, (101,), (100, 102, 103, 104), None),
+        (OF_FIVE, (101, 103), (100, 102, 104), "nodes 101 and 103 hold it, and so did node 100"),
+    ],
+    ids=["leader cut", "leader gone", "other gone", "leader alone", "two of five", "three of five"],
+)
+def test_a_leader_held_what_others_have_of_its_epoch(
+    tmp_path: Path, begin: bytes, holding: Sequence[int], lacking: Sequence[int], told: str | None
+) -> None:
+    """Raft: who is cut below what it let others fetch lost its end, so that a majority held what fewer have now."""
+    whole = log(begin + LATE, 1)
+    metadata = {**dict.fromkeys(holding, whole), **dict.fromkeys(lacking, log(begin, 1))}
+    found = written(tmp_path / "rest", metadata | {1: begin}, {1: APPLIED_T}, clean=(1,))
+    assert (found.verdict == "choose") is (told is not None), found.reason
+    if told:
+        assert told in found.reason and found.choice.node_id == 101 and found.lost.is_nothing
+        assert any(one.lost.topics for one in found.copies if one.node_id in lacking)
+    # Copied one after the other while they ran, who was copied first has less.
+    assert "so did node" not in written(tmp_path / "ran", metadata | {1: begin}, {1: APPLIED_T}).reason
+
+
+def test_idle_records_that_their_leader_lost_are_nothing_to_decide(tmp_path: Path) -> None:
+    idle = BEGIN + write.batch(3, [write.no_op()])
+    found = written(tmp_path, {100: BEGIN, 101: idle, 102: BEGIN, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
+    assert (found.verdict, found.reason) == ("agree", "All copies agree.")
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(101, "choose"), (100, "agree")], ids=["follower", "leader"])
+def test_an_election_without_what_a_majority_had_held_is_a_fork(tmp_path: Path, late: int, verdict: str) -> None:
+    """The leader lost its end and elected with a voter that never had it. What the leader alone had is cut, as in any Raft."""
+    others = [node for node in VOTERS if node != late]
+    metadata = {late: log(WHOLE, 1), **dict.fromkeys(others, log(BEGIN + elected(3, 102, 2), 2))}
+    found = written(tmp_path, metadata | {1: BEGIN}, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == verdict, found.reason
+    if verdict == "choose":
+        assert found.choice.node_id == late and "it parts at offset 3 from what was committed: node 101 holds" in found.reason
+
+
 @pytest.mark.parametrize(
     ("kind", "stopped", "at_rest"),
     [

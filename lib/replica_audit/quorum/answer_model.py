@@ -184,6 +184,8 @@ class QuorumAnswer:
     """Voters whose metadata log is not in the snapshot, or holds no record."""
     is_dynamic: bool
     """True if voters are identified by their directories (KIP-853)."""
+    is_tentative: bool = False
+    """True if nothing has to be decided, though copies hold records that nothing shows to be committed, and others lack."""
     steps: tuple[Step, ...] = ()
     no_plan: str | None = None
     """Reason why the plan stops after the copies although something has to be done."""

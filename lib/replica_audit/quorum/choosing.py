@@ -49,6 +49,8 @@ class Chosen:
     """True if copies of a running cluster may only differ because they were made one after the other; then nothing has to be done."""
     asked: bool = False
     """True if the operator chose the copy."""
+    is_tentative: bool = False
+    """True if nothing has to be decided, though copies hold records that nothing shows to be committed, and others lack."""
 
 
 def choose(held: HeldMetadata) -> Chosen:
@@ -218,6 +220,7 @@ def _of_forked(held: HeldMetadata) -> Chosen:
 def _of_agreeing(held: HeldMetadata) -> Chosen:
     copies = held.copies
     text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
+    tail = _single_tail(held)
     if len(held.histories) > 1:
         tails = list(_tails(held))
         named = f": {listed(tails)}" if tails else ""
@@ -225,7 +228,7 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
             f"copies differ at their ends only, in records that nothing shows to be committed{named}. A node that follows "
             "another leader cuts its own, as is normal in Raft"
         )
-    elif held.moments.at_rest and held.voters.ids and (tail := _tail(held.histories[0], held.proven[0].end_offset)):
+    elif tail:
         text += f", as far as they go. Nothing shows that {tail} were committed: a leader that lacks them cuts them"
     barred = barred_voters(held)
     if barred:
@@ -234,7 +237,15 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
             "formatted anew, or is from before"
         )
         return Chosen("rejoin", reason)
-    return Chosen("agree", text)
+    return Chosen("agree", text, is_tentative=bool(tail) or len(held.histories) > 1)
+
+
+def _single_tail(held: HeldMetadata) -> str:
+    """Records of the only history, in a snapshot at rest, that nothing shows to be committed; empty if they change nothing."""
+    if len(held.histories) > 1 or not held.moments.at_rest or not held.voters.ids:
+        return ""
+    end = held.proven[0].end_offset
+    return _tail(held.histories[0], end) if held.changes_from(newest_copy(held.copies), end) else ""
 
 
 def _tails(held: HeldMetadata) -> Iterator[str]:

@@ -30,6 +30,7 @@ from replica_audit.snapshot.metadata.kraft_records import DUAL_WRITE, ZK_MIGRATI
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.proven_end import Proven
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
+from replica_audit.snapshot.metadata.stale_copies import first_change
 from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
 
@@ -125,6 +126,10 @@ class HeldMetadata:
     def seen_epoch(self) -> int:
         """The greatest epoch that any node knows."""
         return max(map(seen_epoch, self.compared.copies))
+
+    def changes_from(self, copy: MetadataCopy, offset: int) -> bool:
+        """True if records from `offset` on concern more than the quorum's leader and the brokers' liveness."""
+        return first_change(self.snapshot, copy, offset) is not None
 
     @property
     def proven(self) -> tuple[Proven, ...]:

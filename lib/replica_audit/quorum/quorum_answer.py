@@ -28,8 +28,7 @@ from replica_audit.quorum.lost_metadata import Assigned, Forgone, assigned_by, l
 from replica_audit.quorum.quorum_steps import plan_quorum
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.proven_end import find_seeded
-from replica_audit.snapshot.metadata.quorum import newest_copy, parting
+from replica_audit.snapshot.metadata.quorum import find_seeded, newest_copy, parting
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import capitalise
 
@@ -72,6 +71,7 @@ def answer_quorum(
         voters=voters,
         without_log=tuple(node for node in voters if node not in with_log),
         is_dynamic=bool(held.voters.directories),
+        is_tentative=chosen.is_tentative,
         steps=tuple(replace(step, number=number) for number, step in enumerate(plan.steps, 1)),
         no_plan=plan.reason,
         rests_on=tuple(_premise(copy) for copy in _in_order(held)),

@@ -33,6 +33,8 @@ def render_quorum(answer: QuorumAnswer) -> str:
     lines += _notes(answer)
     if answer.verdict not in ("agree", "rejoin"):
         lines += ["", paint("What each choice loses and breaks", "head"), *_losses(answer)]
+    elif answer.is_tentative:
+        lines += ["", paint("What is lost where the log of one of these leads", "head"), *_losses(answer)]
     if answer.quarantine:
         lines += ["", paint("Not usable", "head")]
         for one in answer.quarantine:

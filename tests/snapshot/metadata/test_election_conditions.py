@@ -108,7 +108,7 @@ def test_a_replaced_voter_whose_new_directory_was_added_votes(tmp_path):
 
 def test_an_election_later_in_the_log_takes_no_directory_away(tmp_path):
     """A LeaderChangeMessage names voters by id alone."""
-    later = write.leader_change(4, 101, tuple(OLD), epoch=2)
+    later = write.leader_change(4, 100, tuple(OLD), epoch=2)
     tail = write.batch(5, [write.change(TOPIC_ID, leader=2)], epoch=2)
     logs = {100: DYNAMIC + later + tail, 101: DYNAMIC + later, 102: DYNAMIC + later + tail}
     (one,) = snapshot(tmp_path / "votes", logs, OLD).leaderships
@@ -123,7 +123,7 @@ def test_two_copies_of_one_directory_are_one_vote(tmp_path):
     """A controller's directory that was copied for another one agrees with it, whatever was committed."""
     tail = moved(3)
     same = dict.fromkeys((100, 101), OLD[100])
-    static = write.leader_change(0, 100, tuple(OLD)) + BEGIN[len(elected(0, 100, 1)) :]
+    static = write.leader_change(0, 102, tuple(OLD)) + BEGIN[len(elected(0, 100, 1)) :]
     logs = {100: static, 101: static, 102: static + tail}
     (one,) = snapshot(tmp_path / "three", logs, OLD).leaderships
     assert one.history[-1].uncommitted

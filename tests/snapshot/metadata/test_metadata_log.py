@@ -326,7 +326,8 @@ def test_what_a_majority_agrees_on_and_the_newest_lacks_is_a_fork(tmp_path):
 
 
 def test_logs_that_differ_from_their_first_record_on_agree_on_nothing(tmp_path):
-    old, older = first_batches(), first_batches() + write.batch(3, [write.change(TOPIC_ID, leader=2)])
+    old = write.leader_change(0, 102, VOTERS) + write.batch(1, BEGINNING)
+    older = old + write.batch(3, [write.change(TOPIC_ID, leader=2)])
     anew = write.leader_change(0, 100, VOTERS, epoch=2) + write.batch(1, BEGINNING, epoch=2)
     reading = nodes(tmp_path, c100=anew, c101=old, c102=older)
     assert [row.code for row in reading.quarantine] == ["META-FORK"]
@@ -334,7 +335,10 @@ def test_logs_that_differ_from_their_first_record_on_agree_on_nothing(tmp_path):
 
 
 def test_two_nodes_that_differ_from_their_first_record_on_are_no_majority(tmp_path):
-    logs = {f"c{100 + number}": first_batches(epoch=number + 1) for number in range(3)}
+    logs = {
+        f"c{node}": write.leader_change(0, node, VOTERS, epoch=node) + write.batch(1, BEGINNING, epoch=node)
+        for node in VOTERS
+    }
     reading = nodes(tmp_path, **logs)
     assert not reading.quarantine and not reading.leaderships
 

@@ -22,6 +22,7 @@ from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, 
 from replica_audit.snapshot.metadata.stale_copies import (
     Stale,
     find_applied,
+    find_held_with_leader,
     mark_lacking,
     settle,
 )
@@ -109,7 +110,7 @@ def _read(
     directories, epochs = evidence.directories, evidence.epochs
     found_histories = find_histories(snapshot, groups, voters, directories, evidence.stray, epochs) if parted else ()
     if parted and not quorum.forks:
-        quorum = quorum._replace(forks=_applied_elsewhere(quorum, found_histories))
+        quorum = quorum._replace(forks=_committed_elsewhere(quorum, found_histories))
     histories = found_histories if quorum.forks else ()
     left = [one for one in histories if not one.refused]
     kept = left[0].copies if len(left) == 1 else tuple(copies)
@@ -124,11 +125,12 @@ def _read(
     found = mark_perhaps_down(found, kept, evidence.moments)
     found = mark_lacking(found, stale) if stale else found
     left_over = _left_over(image, found, directories)
-    may_prove = [ProvenBy(one.copies, one.applied, one.forgotten is not None) for one in found_histories]
+    may_prove = [ProvenBy(one.copies, (one.applied, one.held), one.forgotten is not None) for one in found_histories]
     if not may_prove:
         # Everything below a snapshot's end needs no other proof.
         above = settled.snapshots[-1].end_offset if settled.snapshots else 0
-        may_prove = [ProvenBy(tuple(copies), find_applied(found, epochs, above))]
+        held = find_held_with_leader(snapshot, copies, copies, voters) if evidence.moments.at_rest else None
+        may_prove = [ProvenBy(tuple(copies), (find_applied(found, epochs, above), held))]
     proven = prove_ends(may_prove, copies, settled.voters, stale)
     named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
     return MetadataComparison(
@@ -150,13 +152,13 @@ def _left_over(
             yield one
 
 
-def _applied_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tuple[Fork, ...]:
-    """The fork, if brokers applied what the newest copy lacks: the contradicting tail was then committed."""
+def _committed_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tuple[Fork, ...]:
+    """The fork, if the newest copy lacks what was committed: the contradicting tail was then."""
     refused = next(one.refused for one in histories if quorum.newest in one.copies)
     others = [one.copies[0] for one in histories if quorum.newest not in one.copies]
     if not refused or not others:
         return ()
-    reason = "what brokers have applied shows that records which the newest copy lacks were committed"
+    reason = "records which the newest copy lacks were committed"
     return (Fork(others[0], quorum.newest, quorum.agreed[others[0].log.path], reason),)
 
 

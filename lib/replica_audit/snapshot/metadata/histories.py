@@ -28,7 +28,7 @@ from replica_audit.snapshot.metadata.quorum import (
     weigh_copies,
 )
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles
-from replica_audit.snapshot.metadata.stale_copies import Applied, find_applied
+from replica_audit.snapshot.metadata.stale_copies import Applied, find_applied, find_held_with_leader
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import render_time
 
@@ -115,6 +115,8 @@ class QuorumHistory(NamedTuple):
     """Sentences on what must be repaired before voters start with it."""
     applied: Applied | None
     """The latest of its states that a broker's files show."""
+    held: Applied | None
+    """Metadata that a majority held while its leader led (`find_held_with_leader`)."""
 
     @property
     def nodes(self) -> str:
@@ -153,9 +155,12 @@ def find_histories(
             applied = find_applied(image.leaderships(), epochs)
         refused += _below_snapshots(group, groups)
         forgotten = _forgotten(snapshot, group, groups)
+        held = find_held_with_leader(snapshot, group, copies, voters) if forgotten is None else None
         conditions = tuple(find_conditions(snapshot, newest_copy(group), copies))
-        found.append(QuorumHistory(tuple(group), tuple(refused), bool(spliced), forgotten, conditions, applied))
-    return tuple(found)
+        history = QuorumHistory(tuple(group), tuple(refused), bool(spliced), forgotten, conditions, applied, held)
+        found.append(history)
+    left = [one for one in found if not one.refused]
+    return tuple(one if one.refused else one._replace(refused=tuple(_below_held(one, left))) for one in found)
 
 
 def _forgotten(
@@ -277,6 +282,14 @@ def _below_snapshots(group: Sequence[MetadataCopy], groups: Sequence[Sequence[Me
             if beyond:
                 yield f"it parts at offset {parted} from what {beyond[-1].path} was taken of, which was committed"
                 break
+
+
+def _below_held(history: QuorumHistory, others: Sequence[QuorumHistory]) -> Iterator[str]:
+    """Clauses on records of another history that a majority held while its leader led (R3)."""
+    for other in others:
+        parted = parting(newest_copy(history.copies), newest_copy(other.copies))
+        if other.held is not None and parted is not None and other.held.end_offset > parted:
+            yield f"it parts at offset {parted} from what was committed: {other.held.proof}"
 
 
 def _splices(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
+from replica_audit.snapshot.metadata.quorum import find_seeded, newest_copy, parting, votes, weigh_copies
 from replica_audit.snapshot.metadata.stale_copies import Applied, Stale, tell_majority
 
 
@@ -23,8 +23,8 @@ class ProvenBy(NamedTuple):
 
     copies: tuple[MetadataCopy, ...]
     """Copies that do not contradict each other."""
-    applied: Applied | None
-    """The latest state that a broker's files show."""
+    applied: Sequence[Applied | None]
+    """Evidence of it besides a majority of copies."""
     forgotten: bool = False
     """True if its voters elected in an epoch that another history had reached (R4): their majority proves nothing."""
 
@@ -62,26 +62,8 @@ def _prove(history: ProvenBy, copies: Sequence[MetadataCopy], voters: Voters | N
         if end is not None:
             holding = (one.node_id for one in votes(own, voters) if one.end_offset >= end)
             found.append(Proven(end, tell_majority(holding, voters)))
-    applied = [] if history.applied is None else [history.applied]
+    applied = [one for one in history.applied if one is not None]
     if stale is not None and not set(stale.copies).isdisjoint(history.copies):
         applied.append(stale.applied)
     found += [Proven(one.end_offset, one.proof) for one in applied]
     return max(found, key=lambda one: one.end_offset)
-
-
-def find_seeded(copy: MetadataCopy, copies: Sequence[MetadataCopy], voters: Voters | None) -> str | None:
-    """Clause on what shows that a voter's log was put there, not written or fetched, so that it proves no majority (R5); None
-    otherwise."""
-    if voters is None or copy.node_id not in voters.ids or copy.end_offset == 0:
-        return None
-    same = [
-        one.node_id
-        for one in copies
-        if one is not copy and one.log.directory_id is not None and one.log.directory_id == copy.log.directory_id
-    ]
-    if same:
-        return f"its directory.id is that of {name_nodes(same)}: one directory was copied"
-    epoch = None if copy.state is None else copy.state.leader_epoch
-    if epoch is not None and epoch < copy.epoch:
-        return f"its quorum-state is of epoch {epoch}, and its log has records of epoch {copy.epoch}: a voter notes an epoch first"
-    return None

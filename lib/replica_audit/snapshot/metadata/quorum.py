@@ -73,6 +73,11 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Voters | None) -> Quoru
     return Quorum(newest, agreed, committed, forks, whole, tuple(lineage), voters)
 
 
+def held_by_most(log: MetadataCopy, copies: Sequence[MetadataCopy], number: int) -> int | None:
+    """Offset up to which `number` of the copies hold what `log` has; None if there are fewer copies."""
+    return _committed_end([min(_agreed_end(log, copy), log.end_offset) for copy in copies], number)
+
+
 def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[MetadataCopy]:
     """The copies that are votes: each of a voter, in the directory that the voter votes from.
 
@@ -83,6 +88,24 @@ def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[Metadat
         if voters is not None and voters.admits(copy.node_id, copy.log.directory_id):
             voting.setdefault(copy.log.directory_id or copy.log.path, copy)
     return list(voting.values())
+
+
+def find_seeded(copy: MetadataCopy, copies: Sequence[MetadataCopy], voters: Voters | None) -> str | None:
+    """Clause on what shows that a voter's log was put there, not written or fetched, so that it proves no majority (R5); None
+    otherwise."""
+    if voters is None or copy.node_id not in voters.ids or copy.end_offset == 0:
+        return None
+    same = [
+        one.node_id
+        for one in copies
+        if one is not copy and one.log.directory_id is not None and one.log.directory_id == copy.log.directory_id
+    ]
+    if same:
+        return f"its directory.id is that of {name_nodes(same)}: one directory was copied"
+    epoch = None if copy.state is None else copy.state.leader_epoch
+    if epoch is not None and epoch < copy.epoch:
+        return f"its quorum-state is of epoch {epoch}, and its log has records of epoch {copy.epoch}: a voter notes an epoch first"
+    return None
 
 
 def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:

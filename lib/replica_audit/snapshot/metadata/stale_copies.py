@@ -13,12 +13,21 @@ from replica_audit.snapshot.metadata.copy_moments import CopyMoments
 from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.quorum import Quorum, name_nodes, votes
+from replica_audit.snapshot.metadata.quorum import (
+    Quorum,
+    epoch_at,
+    find_seeded,
+    held_by_most,
+    name_nodes,
+    newest_copy,
+    parting,
+    votes,
+)
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles, applied_at
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import verb
 
-_FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
+_FROM_BACKUP = "It is from before that: restored from a backup, say, or it lost its end with its power. A quorum of such copies forgets what came after"
 _COPIED_EARLIER = (
     "It was copied, or an image of its disk was made, before that was written, or the controller was restored from a backup: when that was "
     "would tell"
@@ -26,7 +35,7 @@ _COPIED_EARLIER = (
 
 
 class Applied(NamedTuple):
-    """An action of a broker that happens only once the metadata for it is committed."""
+    """Evidence that metadata was committed: an action of a broker that happens only then, or who held it."""
 
     end_offset: int
     """Committed end of the metadata log."""
@@ -89,13 +98,16 @@ def _find_doubted(
     epochs: EpochFiles | None,
     moments: CopyMoments,
 ) -> Applied | None:
-    """Metadata that brokers applied beyond what enough voters hold."""
+    """Metadata committed beyond what enough voters hold."""
     voted = _doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
         return None
     everything = replay(snapshot, copies, quorum._replace(committed_end=None))
     found = find_applied(everything.leaderships(), epochs, voted)
-    return found or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
+    found = found or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
+    # While controllers run, one that was copied first has less than those that were copied after it.
+    held = find_held_with_leader(snapshot, copies, copies, quorum.voters) if moments.at_rest else None
+    return max((one for one in (found, held) if one is not None), key=lambda one: one.end_offset, default=None)
 
 
 def _outvoting(quorum: Quorum, copies: Sequence[MetadataCopy], applied: Applied, moments: CopyMoments) -> Stale | None:
@@ -258,15 +270,57 @@ def _held_by_no_voter(
     end = quorum.newest.end_offset
     if not moments.at_rest or set(of_voters) != voters or max(of_voters.values()) >= end:
         return None
-    first_ms = _first_change(snapshot, quorum.newest, voted)
+    first_ms = first_change(snapshot, quorum.newest, voted)
     proof = "brokers have it, and can have it from a controller only, but all of these are shorter"
     return None if first_ms is None else Applied(end, first_ms, proof)
 
 
-def _first_change(snapshot: Snapshot, newest: MetadataCopy, offset: int) -> int | None:
-    """Time of the first record from `offset` on that concerns more than the quorum's leader and the brokers' liveness."""
+def find_held_with_leader(
+    snapshot: Snapshot, history: Sequence[MetadataCopy], copies: Sequence[MetadataCopy], voters: Voters | None
+) -> Applied | None:
+    """Metadata that a majority of the voters held while a leader led that lacks it now, or was not captured; `copies` are all that were.
+
+    A voter has the records of an epoch from the leader of that epoch, who had them first and never cuts its log while it leads (Raft).
+    It has lost them since: it lets others fetch before it has flushed (`KafkaRaftClient.flushLeaderLog`). Idle records do not count.
+    """
+    if voters is None or len(voters.ids) < 2:
+        return None
+    newest = newest_copy(history)
+    if any(epoch_at(newest, at) == epoch_at(one, at) for one in copies if (at := parting(newest, one)) is not None):
+        # Two led in that epoch.
+        return None
+    voting = [copy for copy in votes(history, voters) if find_seeded(copy, copies, voters) is None]
+    others = len(voters.ids) // 2
+    ends = [one.end_offset for copy in history for one in copy.snapshots]
+    voted = max(*ends, held_by_most(newest, voting, others + 1) or 0, 0)
+    leaders = {one.epoch: one.leader_id for one in newest.elections(snapshot)}
+    for epoch, start, end in reversed(list(newest.epochs)):
+        leader = leaders.get(epoch)
+        # Where several others are needed, one of them may have the records from a later leader only.
+        holding = [
+            copy for copy in voting if copy.node_id != leader and (others == 1 or _knows_no_leader_after(copy, epoch))
+        ]
+        held = min(held_by_most(newest, holding, others) or 0, end)
+        if leader in voters.ids and held > max(start, voted):
+            first_ms = first_change(snapshot, newest, voted, held)
+            nodes = {copy.node_id for copy in holding if copy.end_offset >= held}
+            proof = (
+                f"{name_nodes(nodes)} {verb(len(nodes), 'holds', 'hold')} it, and so did node {leader} as the leader of epoch {epoch}, whatever "
+                "it has now: together a majority of the voters"
+            )
+            return None if first_ms is None else Applied(held, first_ms, proof)
+    return None
+
+
+def _knows_no_leader_after(copy: MetadataCopy, epoch: int) -> bool:
+    state = copy.state
+    return copy.epoch <= epoch and (state is None or state.leader_id is None or (state.leader_epoch or 0) <= epoch)
+
+
+def first_change(snapshot: Snapshot, newest: MetadataCopy, offset: int, end: int | None = None) -> int | None:
+    """Time of the first record from `offset` on, below `end`, that concerns more than the quorum's leader and the brokers' liveness."""
     try:
-        for entry in newest.entries(snapshot, offset, parse=parse_any):
+        for entry in newest.entries(snapshot, offset, end, parse=parse_any):
             if not isinstance(entry.message, (Voters, Transaction, BrokerState, BrokerGone)):
                 return entry.time_ms
     except FormatError:
