@@ -449,6 +449,8 @@ class ElectionRow(NamedTuple):
     """lost records of the candidate that it holds"""
     lost_from: int | None
     """offset from which on it holds them; null if it holds none"""
+    lacked_records: int
+    """records of the candidate that it lacks below `kept_to`, where no truncation finds them"""
     lost_records: int
     """this and the following columns describe the candidate, in each of its rows"""
     lost_committed: int

@@ -175,7 +175,8 @@ def test_a_whole_site_that_lost_power_under_zookeeper(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
-    """Its disk lost ten batches in the middle, which its followers have and no truncation finds."""
+    """Its disk lost ten batches in the middle, which its followers have and no truncation finds. It has them again once a preferred election
+    gives it the leadership back."""
     with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
         cluster.start_all(0, 1, 2)
         produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(30)])
@@ -189,6 +190,11 @@ def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
         write_manifest(before, "4.3.1", cluster.brokers)
         cluster.start_quorum()
         plan = _carry_out(cluster, before, "4.3.1", acked)
+        place = ("--bootstrap-server", cluster.bootstrap, "--topic", "orders", "--partition", "0")
+        status, text = cluster.tool("kafka-leader-election", *place, "--election-type", "preferred")
+        assert status == 0, text
+        assert cluster.leaders(["orders"])["orders", 0] == leader
+        assert _seen(cluster.bootstrap, "orders-0") == acked["orders-0"]
     (decision,) = [one for one in plan["decisions"] if one["partition"] == 0]
     assert decision["candidate_id"] != leader
 

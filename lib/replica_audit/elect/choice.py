@@ -323,6 +323,7 @@ def election_rows(
                 last_timestamp_ms=one.dropped.last_timestamp_ms,
                 lost_held=one.lost_held,
                 lost_from=one.lost_from,
+                lacked_records=one.lacked_records,
                 lost_records=cost.lost_records,
                 lost_committed=cost.lost_committed,
                 lost_possible=cost.lost_possible,

@@ -37,6 +37,7 @@ class Cut(NamedTuple):
     dropped_records: int
     lost_held: int
     lost_from: int | None
+    lacked_records: int
 
 
 class OtherLog(NamedTuple):
@@ -349,6 +350,20 @@ class Matrix:
             )
             if pairs:
                 found[place_of(decision)] = known.setdefault(pairs, pairs)
+        return found
+
+    def holed(self, decisions: Iterable[Decision]) -> dict[int, list[TopicPartition]]:
+        """By broker, the partitions of which its log has a hole that no truncation finds and the chosen one has not, which lacks nothing
+        that another keeps. Not where another disk of the broker has a log, too: nothing tells which one it starts with."""
+        found: dict[int, list[TopicPartition]] = defaultdict(list)
+        for decision in decisions:
+            place = place_of(decision)
+            # What a log lacks beside the chosen one is hidden under it: cuts are opened for few partitions.
+            if decision.chosen.hidden_records or not any(one.hidden_records for one in decision.candidates):
+                continue
+            for broker, cut in self.cuts[place][decision.candidate_id].items():
+                if cut.lacked_records and not self.other_disks(place, broker):
+                    found[broker].append(place)
         return found
 
     def cut_logs(self, place: TopicPartition, candidate_id: int) -> list[int]:

@@ -42,6 +42,8 @@ class FollowerCost(NamedTuple):
     """Records that no log holds afterwards and this one held."""
     lost_from: int | None = None
     """First offset of these records; None if it held none."""
+    lacked_records: int = 0
+    """Records of the candidate that it lacks below its cut, where no truncation finds them: its hole."""
 
 
 class CopyBeside(NamedTuple):
@@ -254,6 +256,18 @@ def _lost_beside(
             yield counted
 
 
+def _lacked_below(follower: ReplicaFacts, of_candidate: ReplicaRecords, cut: int) -> list[CommittedRange]:
+    """The candidate's records that a follower which is cut there would not fetch: from its local log start on; none where a cleaner has been
+    on either log, and for the candidate itself."""
+    candidate = of_candidate.facts
+    if follower.broker_id == candidate.broker_id or follower.compacted or candidate.compacted:
+        return []
+    start = follower.local_start_offset
+    kept, _ = of_candidate.parted(cut)
+    parts = (item.above(start) for item in kept)
+    return [part for part in parts if part is not None and (part.place or part.span)[0] >= start]
+
+
 def _first_of(items: Sequence[CommittedRange], cut: int) -> int:
     """First offset of ranges from where the copy parts from the candidate on; without any there, of those that fill a hole below."""
     parted = [part for item in items if (part := item.above(cut)) is not None]
@@ -306,7 +320,7 @@ class _Copies(NamedTuple):
         possible, _ = count_beyond(as_possible(lost), by_identity(as_possible(kept if lost else ())))
         return CandidateCost(
             facts=candidate,
-            followers=tuple(self._cost_of(broker, cuts[broker], log, held) for broker, log in logs.items()),
+            followers=tuple(self._cost_of(broker, cuts[broker], log, held, own) for broker, log in logs.items()),
             lost_records=count.records,
             lost_committed=count.committed,
             lost_possible=max(0, possible.committed - count.committed),
@@ -324,8 +338,11 @@ class _Copies(NamedTuple):
             ),
         )
 
-    def _cost_of(self, broker: int, cut: int, log: _FollowingLog, held: ByIdentity) -> FollowerCost:
+    def _cost_of(
+        self, broker: int, cut: int, log: _FollowingLog, held: ByIdentity, of_candidate: ReplicaRecords
+    ) -> FollowerCost:
         lost_held = number_beyond(log.dropped, held)
+        lacked = _lacked_below(self.replicas[broker].facts, of_candidate, cut)
         return FollowerCost(
             broker_id=broker,
             kept_to=cut,
@@ -333,6 +350,7 @@ class _Copies(NamedTuple):
             committed_dropped=log.committed_dropped,
             lost_held=lost_held,
             lost_from=min((item.place or item.span)[0] for item in log.dropped) if lost_held else None,
+            lacked_records=number_beyond(lacked, ranges_by_identity(log.held)) if lacked else 0,
         )
 
     def _cuts(self, candidate: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> dict[int, int]:

@@ -186,9 +186,11 @@ def plan_elections(
         outcome = Search(state, matrix, tools).best([one for one in decisions if place_of(one) not in held])
         outcome = outcome._replace(decisions=tuple(sorted((*outcome.decisions, *unplanned), key=place_of)))
     started = {broker for step in outcome.steps if step.action == "start" for broker in step.brokers}
+    aside = [step for step in outcome.steps if step.action == "put_aside"]
+    fetched_anew = {(broker, place) for step in aside for broker in step.brokers for place in step.partitions}
     last = [
         *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
-        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted, started),
+        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted, started, fetched_anew),
     ]
     # Who mends a replica restarts its broker.
     holding = {broker for step in last if step.action == "mend" for broker in step.brokers}

@@ -50,6 +50,7 @@ class PlanAttempt:
         self.decisions: Mapping[TopicPartition, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
         self._harmful = matrix.harmful(decisions)
+        self._holed = matrix.holed(decisions)
         self._state = state
         self._matrix = matrix
         self._forbidden = forbidden
@@ -441,6 +442,8 @@ class PlanAttempt:
     def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
         """`leads`: the broker is elected next."""
         led = self._led_coordinated()
+        if anew := self._put_aside(broker):
+            self._add(self._texts.put_aside(broker, anew))
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         is_clean = broker in self._stopped & self._state.up
         self._stopped.discard(broker)
@@ -449,7 +452,21 @@ class PlanAttempt:
         # One that the plan has stopped recovers nothing.
         room = self._texts.room(broker, leads=leads and not is_clean)
         before = (*before, *self._without_markers(led), *room, *self._texts.repaired(broker))
-        self._add(self._texts.start(broker, text, self._now, before))
+        self._add(self._texts.start(broker, text, self._now, before, anew))
+
+    def _put_aside(self, broker: int) -> list[TopicPartition]:
+        """Partitions that a broker which is down fetches anew as it starts: its log has a hole, and the chosen replica, which has none,
+        leads them."""
+        if broker in self._now.perhaps_up:
+            return []
+        return [
+            place
+            for place in self._holed.pop(broker, ())
+            if self.procedures[place] != "unplanned"
+            and self._now.is_led_by(place, self._choice(place))
+            and broker in self._now.ways[0].partitions[self._kinds.first(place)].replicas
+            and broker not in self._now.offline(place)
+        ]
 
     def _led_coordinated(self) -> set[TopicPartition]:
         """Partitions with a coordinator of transactions in every scenario."""

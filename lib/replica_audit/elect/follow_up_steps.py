@@ -28,9 +28,10 @@ def mending_steps(
     about: Container[TopicPartition],
     deleted: Container[FindingPlace],
     started: Container[int | None],
+    fetched_anew: Container[tuple[int, TopicPartition]],
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none. Before them
-    the plan has `started` brokers, in its own order."""
+    the plan has `started` brokers, in its own order, some with partitions that they have `fetched_anew`."""
     found = [row for row in present(results.findings) if (place := place_of(row)) in about and place not in deleted]
     decided = {place_of(one) for one in decisions}
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
@@ -45,7 +46,9 @@ def mending_steps(
         and not (place_of(row) not in decided and find_unseen_tails([row]))
         and not (row.code in codes_with("start_order") and row.broker_id in started)
     ]
-    yield from _remedies(captured, results, decided, moving)
+    planned = [one for one in decisions if one.procedure not in ("none", "unplanned")]
+    holed = {(broker, place) for broker, places in matrix.holed(planned).items() for place in places}
+    yield from _remedies(captured, results, decided, moving, {one for one in holed if one not in fetched_anew})
 
 
 #: Conclusion from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
@@ -86,13 +89,19 @@ def _remedies(
     results: Results,
     decided: Collection[TopicPartition],
     moving: Collection[TopicPartition],
+    holed: Container[tuple[int | None, FindingPlace]],
 ) -> Iterator[Step]:
     """The catalogue's remedies for findings of medium severity or worse, a step for each code, worst first.
 
-    None for partitions that get another leader: a remedy for a replica may contradict the plan, and another audit follows.
+    Of partitions that get another leader only `holed` logs are fetched anew: another remedy for a replica may contradict the plan, and
+    another audit follows.
     """
+
+    def is_left(row: FindingRow) -> bool:
+        return row.code in codes_with("moved_away") and (row.broker_id, place_of(row)) in holed
+
     lagging = {place_of(row) for row in results.partitions if row.verdict == "LAGGING"}
-    loud = [row for row in found if _is_loud(row, decided) and place_of(row) not in moving]
+    loud = [row for row in found if _is_loud(row, decided) and (place_of(row) not in moving or is_left(row))]
     if not loud and not decided:
         # Without such findings, say at least what keeps followers behind.
         behind = [row for row in found if place_of(row) in lagging and is_advised(row) and not _has_own_step(row)]

@@ -26,12 +26,16 @@ from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import Version, empties_unrecovered, skips_unled_markers
 from replica_audit.results import place_of
 from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
-from replica_audit.text import listed, name_brokers, verb
+from replica_audit.text import count, listed, name_brokers, verb
 
 #: Name of the copies of leaders that were stopped, and the columns that show where their logs end.
 AFTER_STOP = "after-its-stop"
 _ENDS = "topic,partition,broker_id,log_end_offset"
 
+_UNMARKED = (
+    "its leader-epoch-checkpoint and replication-offset-checkpoint are not here, and without both the log is cut to its start and all of "
+    "it is fetched again"
+)
 _MAJORITY = (
     "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
 )
@@ -175,13 +179,45 @@ class StepTexts:
             commands=tuple(self._tools.describe_quorum()[:1]),
         )
 
-    def start(self, broker: int, text: str, after: Scenarios, before: Sequence[str] = ()) -> Step:
-        """`after`: the cluster once the broker is up."""
+    def put_aside(self, broker: int, places: Sequence[TopicPartition]) -> Step:
+        """Move away what a broker has of partitions, so that it fetches them anew."""
+        lacked = sum(self._lacked(broker, place) for place in places)
+        leaders = sorted({self._decisions[place].candidate_id for place in places})
+        it, holed = ("it", "a hole") if len(places) == 1 else ("they", "holes")
+        directory = f"put-aside-{broker}"
+        moved = (
+            shlex.join(["mv", "-T", "--", f"LOG_DIR_OF_{broker}/{place}", f"{directory}/{place}"]) for place in places
+        )
+        return Step(
+            action="put_aside",
+            text=f"Move {list_places(places)} of broker {broker} out of its log directory, and keep what is moved: "
+            f"{it} {verb(len(places), 'has', 'have')} {holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} "
+            f"{count(lacked, 'record')}. No truncation finds that: broker {broker} would be in sync again, and lead without them after a preferred "
+            "election. Without its directory it fetches everything from the leader",
+            brokers=(broker,),
+            partitions=tuple(places),
+            commands=(f"mkdir -p {directory}", *moved),
+            before=(f"Broker {broker} is down",),
+        )
+
+    def _lacked(self, broker: int, place: TopicPartition) -> int:
+        cut = self._matrix.cut(place, self._decisions[place].candidate_id, broker)
+        return 0 if cut is None else cut.lacked_records
+
+    def start(
+        self,
+        broker: int,
+        text: str,
+        after: Scenarios,
+        before: Sequence[str] = (),
+        anew: Collection[TopicPartition] = (),
+    ) -> Step:
+        """`after`: the cluster once the broker is up; `anew`: partitions of which its log was put aside."""
         led = {
             place: one.candidate_id for place, one in self._decisions.items() if after.leader(place) == one.candidate_id
         }
         cuts = ((place, self._matrix.cut(place, leader, broker)) for place, leader in led.items())
-        gone = [place for place, cut in cuts if cut is not None and cut.dropped_records]
+        gone = [place for place, cut in cuts if cut is not None and cut.dropped_records and place not in anew]
         registered = ((place, self._state.partitions.get(place)) for place in sorted(self._decisions))
         return Step(
             action="start",
@@ -189,24 +225,24 @@ class StepTexts:
             brokers=(broker,),
             partitions=tuple(place for place, one in registered if one is not None and broker in one.replicas),
             commands=(self._tools.start(broker),),
-            before=(*before, *self._fetched_anew(broker, after)),
+            before=(*before, *self._fetched_anew(broker, after, anew)),
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
-    def _fetched_anew(self, broker: int, after: Scenarios) -> Iterator[str]:
-        """A condition for the start of a follower that is cut to its log start."""
-        if broker not in self._state.clean:
-            return  # Its recovery writes the epochs anew.
-        led: dict[int, list[TopicPartition]] = defaultdict(list)
-        for place in self._matrix.unmarked.get(broker, ()):
+    def _fetched_anew(self, broker: int, after: Scenarios, anew: Collection[TopicPartition]) -> Iterator[str]:
+        """Conditions for the start of a follower that begins empty, or is cut to its log start."""
+        led: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
+        for place in anew:
             leader = after.leader(place)
-            if leader is not None and leader != broker:
-                led[leader].append(place)
-        for leader, places in sorted(led.items()):
-            yield (
-                f"Broker {leader} stays up until broker {broker} is in sync with {list_places(places)} again: its leader-epoch-checkpoint and "
-                "replication-offset-checkpoint are not here, and without both the log is cut to its start and all of it is fetched again"
-            )
+            assert leader is not None
+            led[leader, "it has nothing until then"].append(place)
+        # The recovery of one that was not stopped cleanly writes the epochs anew.
+        for place in self._matrix.unmarked.get(broker, ()) if broker in self._state.clean else ():
+            leader = after.leader(place)
+            if leader not in (None, broker) and place not in anew:
+                led[leader, _UNMARKED].append(place)
+        for (leader, why), places in sorted(led.items()):
+            yield f"Broker {leader} stays up until broker {broker} is in sync with {list_places(places)} again: {why}"
 
     def repaired(self, broker: int) -> Iterator[str]:
         """A condition for the start of a broker that cannot read some of its files."""

@@ -58,8 +58,8 @@ _LEFT_OUT = {
     "down_when_copied", "sole_isr", "lacked_by", "overtaken", "leader_stopped", "crashed", "perhaps_down", "offline",
     "inherits_unclean",
     # of divergences, truncations and elections
-    "replica_epoch", "committed_records", "committed_evidence", "promised_records", "rounds", "lost_from", "only_here",
-    "hidden_records", "remote_records", "remote_unread", "remote_encrypted", "remote_deleted", "remote_basis",
+    "replica_epoch", "committed_records", "committed_evidence", "promised_records", "rounds", "lost_from", "lacked_records",
+    "only_here", "hidden_records", "remote_records", "remote_unread", "remote_encrypted", "remote_deleted", "remote_basis",
     # of group_offsets, lost_producers and findings
     "committed_ms", "transactional", "finding_id",
 }  # fmt: skip

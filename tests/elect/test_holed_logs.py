@@ -1,0 +1,84 @@
+"""A replica with a hole that no truncation finds is put aside before it follows a whole one, and fetches everything anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from tests.support.scenario import audit, written
+from tests.support.snapshots import Replica
+
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.plan_model import Plan
+from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_all
+
+WHOLE = written(0, 60, 1)
+HOLED = [*WHOLE[:2], *WHOLE[4:]]
+
+
+def _plan(
+    path: Path, holed: Replica, *whole: Replica, up: Collection[int] | None = (), candidate_id: int | None = None, **options
+) -> Plan:
+    """The plan of a cluster whose leader, broker 1, is `holed`."""
+    brokers = {1: holed} | dict(enumerate(whole, 2))
+    audit(path, brokers, isr=tuple(brokers), quiesced=True, **options)
+    return plan_elections(audit_all(str(path), Settings(kafka_version="4.3.1")), up=up, candidate_id=candidate_id)
+
+
+def _replica(batches: list[bytes], **options) -> Replica:
+    return Replica(batches, high_watermark=60, **options)
+
+
+def _actions(plan: Plan) -> list[tuple[str, tuple[int, ...]]]:
+    return [(step.action, step.brokers) for step in plan.steps if step.action in ("put_aside", "start", "stop")]
+
+
+def test_its_directory_is_moved_before_it_starts(tmp_path: Path) -> None:
+    plan = _plan(tmp_path, _replica(HOLED), _replica(WHOLE))
+    assert _actions(plan)[-3:] == [("start", (2,)), ("put_aside", (1,)), ("start", (1,))]
+    (aside,) = [step for step in plan.steps if step.action == "put_aside"]
+    assert aside.commands == ("mkdir -p put-aside-1", "mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0")
+    assert "a hole where broker 2 has 10 records" in aside.text
+    start = plan.steps[aside.number]
+    assert start.brokers == (1,) and any("stays up until broker 1 is in sync with orders-0" in one for one in start.before)
+
+
+def test_its_tail_is_named_and_kept(tmp_path: Path) -> None:
+    """Five records past the whole log's end are what the choice loses, not the ten in the hole; they are moved, and not deleted."""
+    plan = _plan(tmp_path, _replica([*HOLED, *written(60, 65, 1)]), _replica(WHOLE), candidate_id=2)
+    ((chosen,),) = [[one for one in decision.candidates if one.candidate_id == 2] for decision in plan.decisions]
+    assert chosen.lost_records == 5
+    assert ("put_aside", (1,)) in _actions(plan)
+    assert any("tar" in command for step in plan.steps if step.action == "copy" for command in step.commands)
+    assert not [step for step in plan.steps if step.action == "start" and step.irreversible]
+
+
+@pytest.mark.parametrize(
+    ("holed", "whole", "options"),
+    [
+        (_replica(HOLED), _replica(WHOLE), {"configs": {"cleanup.policy": "compact"}}),
+        (_replica([*HOLED, *written(60, 65, 1)]), _replica([*WHOLE[:8], *WHOLE[10:]]), {}),
+        (_replica(WHOLE[4:]), _replica(WHOLE), {}),
+        (_replica(WHOLE[:8]), _replica(WHOLE), {}),
+    ],
+    ids=["a cleaner", "each has what the other lacks", "retention", "behind"],
+)
+def test_no_other_log_is(tmp_path: Path, holed: Replica, whole: Replica, options: dict) -> None:
+    audit(tmp_path, {1: holed, 2: whole}, isr=(1, 2), quiesced=True, **options)
+    results = audit_all(str(tmp_path), Settings(kafka_version="4.3.1"), asked=[TopicPartition("orders", 0)])
+    plan = plan_elections(results, up=(), candidate_id=2)
+    assert [action for action, _ in _actions(plan)] == ["start", "start"], _actions(plan)
+
+
+def test_a_leader_that_runs_is_rebuilt_once_it_follows(tmp_path: Path) -> None:
+    """A directory is not moved from under a running broker: the remedy stops it first."""
+    plan = _plan(tmp_path, _replica(HOLED), _replica(WHOLE), up=(1, 2))
+    assert [(step.action, step.brokers) for step in plan.steps[-3:]] == [
+        ("reorder", (2,)),
+        ("verify", ()),
+        ("mend", (1,)),
+    ]
+    assert plan.steps[-1].text.startswith("orders-0 on broker 1: ") and "stop the broker, move" in plan.steps[-1].text
