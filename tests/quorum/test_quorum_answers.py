@@ -27,6 +27,7 @@ from replica_audit.quorum.log_dir_commands import set_directory_id
 from replica_audit.quorum.quorum_answer import answer_quorum
 from replica_audit.report.quorum_text import render_quorum, tell_lost
 from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.snapshot.storage import Snapshot
 
 DAY_MS = 86_400_000
@@ -119,7 +120,12 @@ OF_FIVE = write.leader_change(0, 100, FIVE) + write.batch(1, ONLY_T)
 @pytest.mark.parametrize(
     ("begin", "holding", "lacking", "told"),
     [
-        (BEGIN, (101,), (100, 102), "node 101 holds it, and so did node 100 as the leader of epoch 1, whatever it has now"),
+        (
+            BEGIN,
+            (101,),
+            (100, 102),
+            "node 101 holds it, and so did node 100 as the leader of epoch 1, whatever it has now",
+        ),
         (BEGIN, (101,), (102,), "node 101 holds it, and so did node 100"),
         (BEGIN, (101,), (100,), "node 101 holds it, and so did node 100"),
         (BEGIN, (100,), (101, 102), None),
@@ -157,7 +163,10 @@ def test_an_election_without_what_a_majority_had_held_is_a_fork(tmp_path: Path, 
     found = written(tmp_path, metadata | {1: BEGIN}, {1: APPLIED_T}, clean=(1,))
     assert found.verdict == verdict, found.reason
     if verdict == "choose":
-        assert found.choice.node_id == late and "it parts at offset 3 from what was committed: node 101 holds" in found.reason
+        assert (
+            found.choice.node_id == late
+            and "it parts at offset 3 from what was committed: node 101 holds" in found.reason
+        )
 
 
 @pytest.mark.parametrize(
@@ -814,6 +823,72 @@ def test_zookeeper_is_compared_first_while_controllers_write_to_it(state: int, i
     assert found.verdict == "choose"
     assert (first.action == "check" and first.text.startswith("Copy what ZooKeeper has")) is is_told
     assert not written(tmp_path / "sound", dict.fromkeys(VOTERS, stale)).steps
+
+
+ALONE = write.leader_change(0, 100, (100,)) + write.batch(1, ONLY_T)
+
+
+@pytest.mark.parametrize("migrating", [False, True])
+def test_the_only_log_here_is_not_started_before_it_is_known_what_else_there_is(
+    migrating: bool, tmp_path: Path
+) -> None:
+    """The only controller, from a backup: nothing in the snapshot can show what it lacks."""
+    states = [write.zk_migration(1)] if migrating else []
+    content = ALONE + write.batch(3, [*states, *(write.register_broker(broker) for broker in range(1000, 2000))])
+    only = MetadataLog({0: content}, voters=(100,), leader_epoch=1, cluster_id=CLUSTER)
+    found = written(tmp_path / "alone", {100: only})
+    assert (found.verdict, found.no_plan) == ("agree", None)
+    assert (
+        "The copy of node 100 is all that is here: if it is from a backup, nothing here shows what it lacks"
+        in found.reason
+    )
+    assert actions(found) == ["check", "capture"][not migrating :]
+    assert (
+        "of nodes 1000 to 1999, of brokers first of those that were up last, or a backup of it" in found.steps[-1].text
+    )
+    assert found.steps[-1].brokers == tuple(range(1000, 2000))
+    # A broker's own copy, or what it applied, would show it.
+    for name, more, brokers in (("copy", {1: content}, {}), ("partitions", {}, {1: APPLIED_T})):
+        known = written(tmp_path / name, {100: only} | more, brokers)
+        assert "all that is here" not in known.reason and not known.steps
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ({"/brokers/topics/t/partitions/0/state": {"leader": 1, "leader_epoch": 0, "isr": [1]}}, None),
+        (
+            {"/brokers/topics/t/partitions/0/state": {"leader": 1, "leader_epoch": 3, "isr": [1]}},
+            "leader epoch 3 of t-0",
+        ),
+        ({"/brokers/topics/t/partitions/1/state": {"leader": 1, "leader_epoch": 0, "isr": [1]}}, "partition t-1"),
+        ({"/brokers/topics/late/partitions/0/state": {"leader": 1, "leader_epoch": 0, "isr": [1]}}, "topic late"),
+    ],
+    ids=["the same", "epoch", "partition", "topic"],
+)
+@pytest.mark.parametrize("migrating", [False, True])
+def test_what_zookeeper_has_and_no_log_is_named_before_a_controller_deletes_it(
+    kept: Mapping[str, object], told: str | None, migrating: bool, tmp_path: Path
+) -> None:
+    """Q9. A cluster that has left ZooKeeper may have old states of it."""
+    content = BEGIN + write.batch(3, [write.zk_migration(1 if migrating else 3)])
+    logs = dict.fromkeys(VOTERS, log(content, 1))
+    lost = told if migrating else None
+    for quiesced in (True, False):
+        path = tmp_path / str(quiesced)
+        path.mkdir()
+        (path / "zookeeper.json").write_text(json.dumps(kept))
+        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced}))
+        found = written(path, logs)
+        assert found.verdict == ("none" if lost and quiesced else "agree")
+        assert (f"ZooKeeper has {lost}, which no log here has" in found.reason) is (lost is not None), found.reason
+        assert (actions(found)[:1] == ["check"]) is (lost is not None)
+
+
+def test_nodes_are_named_by_runs_and_many_are_counted() -> None:
+    assert name_nodes([1, 2, 3, 4, 7]) == "nodes 1, 2, 3, 4 and 7"
+    assert name_nodes([*range(1000), 1001]) == "nodes 0 to 999 and 1001"
+    assert name_nodes(range(0, 100, 2)).endswith(", 36, 38 and 30 more")
 
 
 def changed(

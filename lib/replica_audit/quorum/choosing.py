@@ -60,11 +60,14 @@ def choose(held: HeldMetadata) -> Chosen:
         chosen = _of_forked(held)
         return chosen if not unread else replace(chosen, verdict="none", reason=unread, copy=None)
     need = _needs_one(held)
+    beyond = _zookeeper_text(held) if held.only_in_zookeeper else ""
+    if beyond and (need or held.moments.at_rest):
+        return Chosen("none", beyond if need is None else f"{need.reason}. {beyond}")
     if need is None:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
         states = (_ran_ahead_text(held), _stuck_text(held), _misled_text(held))
-        found = (unread, hidden, foreign_text(held), *states, _stray_text(held), _bare_text(held))
+        found = (unread, hidden, beyond, foreign_text(held), *states, _stray_text(held), _bare_text(held))
         doubts = [one for one in found if one]
         return replace(chosen, reason=f"{chosen.reason}. But {_sentences(doubts)}") if doubts else chosen
     if unread:
@@ -220,6 +223,11 @@ def _of_forked(held: HeldMetadata) -> Chosen:
 def _of_agreeing(held: HeldMetadata) -> Chosen:
     copies = held.copies
     text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
+    if held.is_alone:
+        text = (
+            f"the copy of {_whose(copies[0])} is all that is here: if it is from a backup, nothing here shows what it lacks, and brokers "
+            "and other controllers that are told to follow it lose that. See what else there is before it is started"
+        )
     tail = _single_tail(held)
     if len(held.histories) > 1:
         tails = list(_tails(held))
@@ -431,6 +439,17 @@ def _bare_text(held: HeldMetadata) -> str:
     return (
         f"{name_nodes(nodes)}, {what} no partitions here, and {EMPTY_LEADS}. If these are lost, follow what elect says of this snapshot "
         f"before {starts}"
+    )
+
+
+def _zookeeper_text(held: HeldMetadata) -> str:
+    """Metadata that ZooKeeper has and no log here, on the way from ZooKeeper (Q9)."""
+    found = held.only_in_zookeeper
+    named = [*found[:_NAMED_TOPICS], *([f"{len(found) - _NAMED_TOPICS} more"] if len(found) > _NAMED_TOPICS else [])]
+    skew = "" if held.moments.at_rest else ", unless it was written after these logs were copied"
+    return (
+        f"ZooKeeper has {listed(named)}, which no log here has{skew}, though controllers write to their log first: the first controller that "
+        "leads with one of these writes its older states over those in ZooKeeper, and deletes topics there that it does not know"
     )
 
 

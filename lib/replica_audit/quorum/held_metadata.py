@@ -217,6 +217,35 @@ class HeldMetadata:
         """True if by the newest copy the cluster is on its way from ZooKeeper, and controllers write there what their log says."""
         return self.newest_state.of_kind(ZK_MIGRATION).get("") == DUAL_WRITE
 
+    @cached_property
+    def only_in_zookeeper(self) -> tuple[str, ...]:
+        """Topics, and leader epochs of partitions, that ZooKeeper has and no copy, while controllers write there what their log says:
+        the log had them first."""
+        if not self.writes_to_zookeeper:
+            return ()
+        states = [one for one in map(self.contents, self.copies) if not isinstance(one, str)]
+        names = {name: topic_id for one in states for topic_id, name in one.topics.items()}
+        created = {topic_id for one in states for topic_id in one.created}
+        epochs = {key: now.leader_epoch or 0 for one in states for key, now in one.partitions.items()}
+        topics, partitions = set(), []
+        for one in self.inventory.leaderships:
+            topic_id = names.get(one.topic) if one.topic_id is None else one.topic_id
+            if one.source != "zookeeper" or (topic_id in created and topic_id not in names.values()):
+                continue
+            known = None if topic_id is None else epochs.get((topic_id, one.partition))
+            if topic_id not in created:
+                topics.add(f"topic {one.topic}")
+            elif known is None:
+                partitions.append(f"partition {one.topic_partition}")
+            elif one.leader_epoch is not None and one.leader_epoch > known:
+                partitions.append(f"leader epoch {one.leader_epoch} of {one.topic_partition}")
+        return (*sorted(topics), *partitions)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if a single copy, and nothing of a broker, is here: nothing can show what it lacks."""
+        return len(self.compared.copies) == 1 and not self.brokers and not self.stray
+
     def role(self, copy: MetadataCopy) -> Role:
         """Role of the node that a copy belongs to."""
         has_replicas = copy.node_id in self.brokers

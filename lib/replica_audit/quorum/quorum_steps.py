@@ -47,14 +47,16 @@ _COPIED_TWICE = (
     "No controller ran while this snapshot was copied, or a second one, controllers last, says the same: what a running quorum wrote "
     "since then is lost with its log"
 )
+#: More brokers than these are not copied at once.
+_FEW = 10
 _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says no other node has to be first"
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 #: Brokers before this version delete a directory that is not assigned to them.
 _FIRST_STRAY = (3, 6, 1)
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
 _ZOOKEEPER = (
-    "Copy what ZooKeeper has, and compare its topics and partitions with those of the log that is put into force: this cluster is on its "
-    "way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes every topic that "
+    "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
+    "this cluster is on its way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes every topic that "
     "its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's documentation of the "
     "migration says, and migrate again. Otherwise the quorum's next epoch has to be above kraft_controller_epoch of /migration there, or "
     "no controller registers with it: a greater leaderEpoch in the quorum-state of voters raises it"
@@ -109,9 +111,10 @@ def _empty_disks(held: HeldMetadata) -> Mapping[int, tuple[str, str]]:
 
 
 def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
-    if chosen.verdict == "agree" or not held.voters.ids:
-        lacking = chosen.verdict != "agree"
-        return Planned(tuple(_keep(held)) if lacking else (), "nothing here names the voters" if lacking else None)
+    if chosen.verdict == "agree":
+        return Planned(tuple(_ask(held)) if held.is_alone or held.only_in_zookeeper else ())
+    if not held.voters.ids:
+        return Planned(tuple(_keep(held)), "nothing here names the voters")
     if chosen.verdict == "rejoin":
         return Planned(tuple(_replace_voters(held, tools)))
     copy = chosen.copy
@@ -160,26 +163,32 @@ def _look(to: Restoration) -> Iterator[Step]:
         )
 
 
-def _keep(held: HeldMetadata) -> Iterator[Step]:
-    """Steps that capture disks missing from the snapshot, then copy all that are there."""
+def _ask(held: HeldMetadata) -> Iterator[Step]:
+    """Steps that look for what may know more than the snapshot does."""
     if held.writes_to_zookeeper:
         yield Step(action="check", text=_ZOOKEEPER)
-    # Archives of elect's plan, which may be made in the same directory, have other names.
-    copies = Copies("metadata")
     here = {one.node_id for one in held.compared.copies}
     voters = held.voters.ids
     hidden = {one.node_id for one in held.hidden}
     absent = [node for node in voters if node not in held.available or node in hidden]
     silent = sorted(held.registered.union(held.brokers).difference(here, voters))
+    first = ", of brokers first of those that were up last," if len(silent) > _FEW else ","
     if absent or silent:
         yield Step(
             action="capture",
-            text=f"See whether a disk with the metadata log of {name_nodes((*absent, *silent))}, or a backup of it, still exists, which "
+            text=f"See whether a disk with the metadata log of {name_nodes((*absent, *silent))}{first} or a backup of it, still exists, which "
             "this snapshot does not have: it may hold more than any copy here. If so, do not start it, copy it into the snapshot, and run "
             "quorum again",
             controllers=tuple(absent),
             brokers=tuple(silent),
         )
+
+
+def _keep(held: HeldMetadata) -> Iterator[Step]:
+    """Steps that capture disks missing from the snapshot, then copy all that are there."""
+    yield from _ask(held)
+    # Archives of elect's plan, which may be made in the same directory, have other names.
+    copies = Copies("metadata")
     nodes = {one.node_id: held.role(one) for one in held.compared.copies}
     known = {node: role for node, role in nodes.items() if node is not None}
     told = "".join(

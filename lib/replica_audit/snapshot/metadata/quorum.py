@@ -18,12 +18,24 @@ CLOCKS_DIFFER_MS = 2_000
 _CLOCK_WRONG_MS = 3_600_000
 
 
+#: Consecutive ids, from so many on, are named by the first and the last.
+_RUN = 5
+#: Ids and runs of ids that are named before the rest is counted.
+_NAMED_RUNS = 20
+
+
 def name_nodes(ids: Iterable[int | None]) -> str:
-    """Nodes by their ids: node 1; nodes 1, 2 and 100."""
+    """Nodes by their ids: node 1; nodes 1, 2 and 100; nodes 0 to 999 and 1001."""
     known = sorted({one for one in ids if one is not None})
     if not known:
         return "a node without an id"
-    return f"node{'s' if len(known) > 1 else ''} {listed(known)}"
+    places = np.array(known)
+    runs = [run.tolist() for run in np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)]
+    parts = [part for run in runs for part in ([run] if len(run) >= _RUN else [[one] for one in run])]
+    words = [f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts[:_NAMED_RUNS]]
+    if left := sum(map(len, parts[_NAMED_RUNS:])):
+        words.append(f"{left} more")
+    return f"node{'s' if len(known) > 1 else ''} {listed(words)}"
 
 
 class Fork(NamedTuple):
