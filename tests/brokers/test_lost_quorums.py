@@ -612,3 +612,27 @@ def test_a_quorum_that_became_dynamic_since_the_backup_of_a_voter(disks: Callabl
         answer = _carry_out(cluster, cluster.capture("before", without=(101,)), "4.3.1", {101, 102})
         assert cluster.quorum_status("LeaderEpoch")
     assert answer["is_dynamic"] and answer["voters"] == list(CONTROLLERS)
+
+
+@pytest.mark.slow
+def test_a_follower_alone_has_what_the_leader_lost_with_its_power(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """Q11: a change of configuration, which no file of a broker shows; the leader, the third voter and both brokers lost their ends."""
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        leader = cluster.quorum_status("LeaderId")
+        before = {
+            node: next(iter(cluster.metadata_log(node).glob("*.log"))).stat().st_size for node in cluster.directories
+        }
+        place = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "topics", "--entity-name", "late")
+        status, text = cluster.tool("kafka-configs", *place, "--alter", "--add-config", "max.message.bytes=2000000")
+        assert status == 0, text
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*CONTROLLERS, *BROKERS)
+        left = next(node for node in CONTROLLERS if node != leader)
+        for node in before.keys() - {left}:
+            with next(iter(cluster.metadata_log(node).glob("*.log"))).open("r+b") as stream:
+                stream.truncate(before[node])
+        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", set(CONTROLLERS) - {left})
+        assert "max.message.bytes=2000000" in cluster.tool("kafka-configs", *place, "--describe")[1]
+    assert answer["choice"]["node_id"] == left

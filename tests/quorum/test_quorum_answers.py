@@ -579,7 +579,7 @@ def test_a_log_that_another_continues_or_that_is_spliced_is_not_put_in_place(tmp
     asked = answer(tmp_path / "2", node_id=101)
     assert agreeing.verdict == "agree" and replace(asked, reason=agreeing.reason) == agreeing
     assert asked.reason.endswith("--choose 101 has no effect: nothing has to be chosen.")
-    written(tmp_path / "3", dict.fromkeys(VOTERS, BEGIN), {1: APPLIED}, clean=(1,))
+    written(tmp_path / "3", {100: BEGIN, 101: BEGIN, 102: WHOLE[:-1] + b"x"}, {1: APPLIED}, clean=(1,))
     assert "--choose 101 has no effect: the right log is not among" in answer(tmp_path / "3", node_id=101).reason
 
 
@@ -823,6 +823,33 @@ def test_zookeeper_is_compared_first_while_controllers_write_to_it(state: int, i
     assert found.verdict == "choose"
     assert (first.action == "check" and first.text.startswith("Copy what ZooKeeper has")) is is_told
     assert not written(tmp_path / "sound", dict.fromkeys(VOTERS, stale)).steps
+
+
+def test_where_no_log_is_right_the_newest_can_be_gone_on_with(tmp_path: Path) -> None:
+    """What it loses is named and copied first: topics that it does not know, and partitions whose leader epochs it gives out again."""
+    late = Replica(BATCH, topic="late", topic_id=LATE_ID)
+    ahead = Replica(BATCH, epochs=((0, 0), (7, 1)), topic="t", topic_id=TOPIC_ID)
+    found = written(tmp_path, dict.fromkeys(VOTERS, log(BEGIN, 1)), {1: [late, ahead], 2: APPLIED_T}, clean=(1, 2))
+    assert found.verdict == "none" and "quorum --choose 100 has the plan for the log of node 100" in found.no_plan
+    asked = answer(tmp_path, node_id=100)
+    assert (asked.verdict, asked.choice.node_id, asked.choice.asked, asked.no_plan) == ("choose", 100, True, None)
+    assert [(one.topic, one.records) for one in asked.lost.stray] == [("late", 1)]
+    assert any("the leader epochs of t-0 are given out again above 0" in one for one in asked.copies[0].breaks)
+    copied = commands(asked, "copy")
+    assert "broker-1-given-up.tgz -C LOG_DIR_OF_1 -- ./late-0" in copied
+    assert "broker-1-ahead.tgz -C LOG_DIR_OF_1 -- ./t-0" in copied and "LOG_DIR_OF_2 -- ./t-0" not in copied
+    assert next(step for step in asked.steps if step.action == "stop").brokers == (1,)
+    order = next(step for step in asked.steps if "replica-audit elect AFTER" in step.commands)
+    assert "begins with 8 or more" in order.text and any("Producers are stopped" in one for one in order.before)
+    starts = [at for at, step in enumerate(asked.steps) if step.action == "start" and step.brokers]
+    assert starts and asked.steps.index(order) < min(starts)
+
+
+def test_of_a_log_whose_end_cannot_be_read_nobody_goes_on_with_less(tmp_path: Path) -> None:
+    metadata = {100: log(BEGIN, 1), 101: log(BEGIN, 1), 102: log(WHOLE[:-1] + b"x", 1)}
+    found = written(tmp_path, metadata, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "none" and "--choose" not in found.no_plan
+    assert answer(tmp_path, node_id=100).verdict == "none"
 
 
 ALONE = write.leader_change(0, 100, (100,)) + write.batch(1, ONLY_T)

@@ -67,19 +67,11 @@ def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
 
 def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
     """Report partitions whose logs are of a later leader epoch than controllers would count on from."""
-    state = held.contents(copy)
-    if isinstance(state, str):
-        return
-    ahead: dict[tuple[str, int], int] = {}
-    for one in held.inventory.replicas:
-        now = None if one.topic_id is None else state.partitions.get((one.topic_id, one.partition))
-        known = None if now is None else now.leader_epoch
-        if known is not None and any(epoch > known for epoch, _ in one.checkpoint_epochs or ()):
-            ahead[one.topic, one.partition] = known
+    ahead = {(one.topic, one.partition): known for one, known in held.ahead_of(copy)}
     for (topic, partition), known in list(ahead.items())[:_NAMED]:
         yield (
-            f"the leader epochs of {topic}-{partition} are given out again above {known}, which logs have records of already: where these "
-            "differ, no follower is cut, and nothing tells of it"
+            f"the leader epochs of {topic}-{partition} are given out again above {known}, which logs have records of already: until the leader's "
+            "is above those, followers stay out of sync, or are cut to its end; and where two logs have one epoch and differ, nothing tells of it"
         )
     if len(ahead) > _NAMED:
         yield f"the leader epochs of {count(len(ahead) - _NAMED, 'more partition')} are given out again, too"

@@ -97,7 +97,7 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
     if not own:
         nodes = name_nodes(copy.node_id for copy in held.copies)
         raise UsageError(f"--choose {node_id}: node {node_id} has no metadata log here that can be read; {nodes} do")
-    if best.verdict not in ("choose", "keep_both"):
+    if best.verdict not in ("choose", "keep_both") and not (best.verdict == "none" and may_go_on(held)):
         why = (
             "the right log is not among those that can be read"
             if best.verdict == "none"
@@ -112,6 +112,12 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
     if refused:
         reason += f". The log of node {node_id} cannot be the right one: {'; '.join(refused)}"
     return replace(best, verdict="choose", reason=reason, copy=copy, asked=True)
+
+
+def may_go_on(held: HeldMetadata) -> bool:
+    """True if, where no log is right, the cluster can go on with one that is here: each is known to its end, and ZooKeeper has no more."""
+    knows_topics = any(map(held.known_topics, held.copies))
+    return knows_topics and not (held.unread or held.unapplied or held.hidden or held.only_in_zookeeper)
 
 
 def _whose(copy: MetadataCopy) -> str:

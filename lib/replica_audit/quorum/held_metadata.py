@@ -279,6 +279,15 @@ class HeldMetadata:
         here = {one.topic_id for one in self.inventory.replicas if one.topic_id is not None}
         return frozenset() if isinstance(self.contents(copy), str) else frozenset(here - self.known_topics(copy))
 
+    def ahead_of(self, copy: MetadataCopy) -> Iterator[tuple[ReplicaDir, int]]:
+        """Replicas with records of a later leader epoch than a copy knows, and the latest that it knows."""
+        state = self.contents(copy)
+        known = {} if isinstance(state, str) else {key: now.leader_epoch for key, now in state.partitions.items()}
+        for one in self.inventory.replicas:
+            latest = None if one.topic_id is None else known.get((one.topic_id, one.partition))
+            if latest is not None and any(epoch > latest for epoch, _ in one.checkpoint_epochs or ()):
+                yield one, latest
+
     def _count(self, segment: SegmentFile) -> int:
         records = 0
         try:

@@ -18,7 +18,7 @@ from replica_audit.elect.plan_model import Prediction, Step
 from replica_audit.elect.step_list import list_names, room_for_metadata
 from replica_audit.model import ReplicaDir, TopicPartition
 from replica_audit.quorum.answer_model import Lost
-from replica_audit.quorum.choosing import EMPTY_LEADS, Chosen, barred_voters, best_of
+from replica_audit.quorum.choosing import EMPTY_LEADS, Chosen, barred_voters, best_of, may_go_on
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.quorum.log_dir_commands import (
     CHOSEN_LOG,
@@ -55,11 +55,11 @@ _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the o
 _FIRST_STRAY = (3, 6, 1)
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
 _ZOOKEEPER = (
-    "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
-    "this cluster is on its way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes every topic that "
-    "its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's documentation of the "
-    "migration says, and migrate again. Otherwise the quorum's next epoch has to be above kraft_controller_epoch of /migration there, or "
-    "no controller registers with it: a greater leaderEpoch in the quorum-state of voters raises it"
+    "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: this "
+    "cluster is on its way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes "
+    "every topic that its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's "
+    "documentation of the migration says, and migrate again. Otherwise the quorum's next epoch has to be above kraft_controller_epoch of "
+    "/migration there, or no controller registers with it: a greater leaderEpoch in the quorum-state of voters raises it"
 )
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
@@ -131,9 +131,16 @@ def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None
 
 
 def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
-    """Sentences on how to go on with either of several histories."""
-    if chosen.verdict != "keep_both":
+    """Sentences on how to go on with one of several histories, or with the newest log that is left."""
+    if chosen.verdict == "none" and not may_go_on(held):
         return ""
+    if chosen.verdict == "none":
+        node = best_of(held, held.histories[0]).node_id
+        return (
+            f". If there are none, the cluster can only go on with what is left: quorum --choose {node} has the plan for the log of node "
+            f"{node}, which is the newest. What that loses stands below; topics that it does not know have to be created anew, and their "
+            "records produced again from the copies that the plan makes of the brokers' directories"
+        )
     told = []
     for history in held.histories:
         if history.is_spliced:
@@ -270,6 +277,7 @@ class _Plan:
         """All steps in order, without numbers."""
         yield from self._stop()
         yield from self._copy_given_up()
+        yield from self._copy_ahead()
         if self._to.fetches:
             yield from map(self._empty, self._to.lacking)
         else:
@@ -315,6 +323,12 @@ class _Plan:
         )
         strays = sorted({one.broker_id for one in self._to.wrongly_stray})
         yield strays, lambda nodes: f"directories of {_their(nodes)} partitions are put back"
+        yield (
+            sorted({one.broker_id for one in self._to.ahead}),
+            lambda nodes: (
+                f"logs of {_their(nodes)} partitions have later leader epochs than the chosen log, and are copied first"
+            ),
+        )
         yield self._to.bereft, lambda nodes: f"partitions of {_their(nodes)} own are given up, and are copied first"
 
     def _stop_nodes(self, nodes: Sequence[int], why: str) -> Step:
@@ -350,6 +364,46 @@ class _Plan:
                 f"{_named(self._to.bereft)} {verb(len(self._to.bereft), 'is', 'are')} stopped, and their producers are too",
                 _NO_ARCHIVE,
             ),
+        )
+
+    def _copy_ahead(self) -> Iterator[Step]:
+        """Copy partitions whose leader epochs the chosen log gives out again: whoever leads first may cut the others."""
+        if not self._to.ahead:
+            return
+        in_log_dir: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
+        for one in self._to.ahead:
+            in_log_dir[one.broker_id, one.log_dir].append(one.topic_partition)
+        copies = Copies("ahead")
+        commands = [copies.of_partitions(broker, sorted(places)) for (broker, _), places in sorted(in_log_dir.items())]
+        yield Step(
+            action="copy",
+            text="Copy the partitions whose logs have later leader epochs than the chosen log: which replica leads first decides what is kept "
+            "of them. LOG_DIR_OF_N is here the log directory that has what the command names",
+            brokers=tuple(sorted({broker for broker, _ in in_log_dir})),
+            partitions=self._partitions_ahead,
+            commands=tuple(commands),
+            files=copies.files_of(commands),
+            before=("Their brokers are stopped, and their producers are too", _NO_ARCHIVE),
+        )
+
+    @property
+    def _partitions_ahead(self) -> tuple[TopicPartition, ...]:
+        return tuple(sorted({one.topic_partition for one in self._to.ahead}))
+
+    def _order_ahead(self) -> Step:
+        """Raise leader epochs above those of the logs: a follower takes no records of later epochs than the leader's (KAFKA-18723)."""
+        latest = max(epoch for one in self._to.ahead for epoch, _ in one.checkpoint_epochs or ())
+        return Step(
+            action="check",
+            text="Copy the log directories again before any broker is started. Elect has no plan for partitions of which the metadata log is "
+            "older than the logs, but names the best choice of each: start the broker that is it for most first, see that it leads them (where "
+            "nobody does, elect it: kafka-leader-election.sh --election-type unclean), and stop and start it again, which adds two to their "
+            "leader epochs, until the last line of leader-epoch-checkpoint in its directory of each begins with "
+            f"{latest + 1} or more. Before that a follower that is longer is cut, and any other stays out of sync. Then start the others: they "
+            "are cut where they differ from it, so that what another broker has beyond the one that leads is in its copy only",
+            partitions=self._partitions_ahead,
+            commands=("replica-audit elect AFTER",),
+            before=("Producers are stopped until all replicas are in sync again",),
         )
 
     def _fate(self) -> str:
@@ -660,7 +714,9 @@ class _Plan:
             controllers=tuple(self._to.voters.ids),
             commands=tuple(self._tools.describe_quorum()),
         )
-        if not self._to.combined:
+        if self._to.ahead:
+            yield self._order_ahead()
+        elif not self._to.combined:
             yield self._copy_again("")
         yield from self._fill_bare()
         known = {one.node_id for one in self._to.held.copies if one.node_id is not None}

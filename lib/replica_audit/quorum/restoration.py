@@ -182,6 +182,11 @@ class Restoration:
             if one.topic_id is not None and (one.broker_id, one.topic_id, one.partition) in self._assigned
         ]
 
+    @cached_property
+    def ahead(self) -> list[ReplicaDir]:
+        """Replicas with a later leader epoch than the chosen log knows, in a snapshot at rest: it gives these out again."""
+        return [one for one, _ in self.held.ahead_of(self.copy)] if self.held.moments.at_rest else []
+
     @property
     def bereft(self) -> list[int]:
         """Brokers with partitions that the chosen log does not assign to them."""

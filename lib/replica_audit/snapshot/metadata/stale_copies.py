@@ -27,7 +27,10 @@ from replica_audit.snapshot.metadata.sole_isr import EpochFiles, applied_at
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import verb
 
-_FROM_BACKUP = "It is from before that: restored from a backup, say, or it lost its end with its power. A quorum of such copies forgets what came after"
+_FROM_BACKUP = (
+    "It is from before that: restored from a backup, say, or it lost its end with its power. A quorum of such copies forgets what came after "
+    "it"
+)
 _COPIED_EARLIER = (
     "It was copied, or an image of its disk was made, before that was written, or the controller was restored from a backup: when that was "
     "would tell"
