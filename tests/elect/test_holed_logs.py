@@ -20,7 +20,12 @@ HOLED = [*WHOLE[:2], *WHOLE[4:]]
 
 
 def _plan(
-    path: Path, holed: Replica, *whole: Replica, up: Collection[int] | None = (), candidate_id: int | None = None, **options
+    path: Path,
+    holed: Replica,
+    *whole: Replica,
+    up: Collection[int] | None = (),
+    candidate_id: int | None = None,
+    **options,
 ) -> Plan:
     """The plan of a cluster whose leader, broker 1, is `holed`."""
     brokers = {1: holed} | dict(enumerate(whole, 2))
@@ -43,7 +48,9 @@ def test_its_directory_is_moved_before_it_starts(tmp_path: Path) -> None:
     assert aside.commands == ("mkdir -p put-aside-1", "mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0")
     assert "a hole where broker 2 has 10 records" in aside.text
     start = plan.steps[aside.number]
-    assert start.brokers == (1,) and any("stays up until broker 1 is in sync with orders-0" in one for one in start.before)
+    assert start.brokers == (1,) and any(
+        "stays up until broker 1 is in sync with orders-0" in one for one in start.before
+    )
 
 
 def test_its_tail_is_named_and_kept(tmp_path: Path) -> None:
