@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import metadata_log as write
-from tests.support.controllers import APPLIED, BEGIN, LATE, VOTERS, elected, moved
+from tests.support.controllers import APPLIED, BEGIN, LATE, VOTERS, discovered, elected, moved
 from tests.support.metadata_log import MetadataLog
-from tests.support.snapshots import make_uuid, write_snapshot
+from tests.support.snapshots import make_uuid
 
 from replica_audit.schema import MetadataLogRow
-from replica_audit.snapshot.discovery import discover
-from replica_audit.snapshot.storage import Snapshot
 
 WHOLE = BEGIN + LATE
 DAY_MS = 86_400_000
@@ -25,8 +23,7 @@ def rows(
         node: MetadataLog({0: one}, voters=VOTERS, leader_epoch=1) if isinstance(one, bytes) else one
         for node, one in metadata.items()
     }
-    write_snapshot(path, {1: APPLIED}, metadata=logs, **options)
-    return {one.broker_id: one for one in discover(Snapshot.open(str(path))).metadata_copies}
+    return {one.broker_id: one for one in discovered(path, logs, {1: APPLIED}, **options).metadata_copies}
 
 
 def test_epochs_and_checkpoints_of_copies_that_agree(tmp_path: Path) -> None:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.controllers import APPLIED, BEGIN, LATE, TIME_MS, TOPIC_ID, elected, moved
-from tests.support.snapshots import make_uuid, write_snapshot
+from tests.support.controllers import APPLIED, BEGIN, LATE, TIME_MS, TOPIC_ID, discovered, elected, moved
+from tests.support.snapshots import make_uuid
 
-from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
-from replica_audit.snapshot.storage import Snapshot
 
 OLD = {node: make_uuid(f"directory of {node}") for node in (100, 101, 102)}
 NEW = {node: make_uuid(f"new directory of {node}") for node in (100, 101, 102)}
@@ -25,20 +23,19 @@ DYNAMIC = (
 APPLIED_LATER = write.batch(4, [write.topic("late", APPLIED.topic_id), write.partition(APPLIED.topic_id, (1, 2), 2)])
 
 
-def snapshot(
+def at_rest(
     path: Path,
     logs: Mapping[int, bytes],
     directories: Mapping[int, str] | None = None,
     epochs: Mapping[int, int] | None = None,
 ) -> Inventory:
-    """Controllers and brokers with their copies, all stopped; broker 2 has a directory of topic late."""
+    """Directories and last seen epochs are those of nodes. All are stopped; broker 2 has a directory of topic late."""
     directories, epochs = directories or {}, epochs or {}
     copies = {
         node: write.MetadataLog({0: content}, directory_id=directories.get(node), leader_epoch=epochs.get(node))
         for node, content in logs.items()
     }
-    write_snapshot(path, {2: APPLIED}, metadata=copies, clean=[2])
-    return discover(Snapshot.open(str(path)))
+    return discovered(path, copies, {2: APPLIED}, clean=[2])
 
 
 def told(inventory: Inventory, code: str) -> str:
@@ -50,7 +47,7 @@ def test_seeds_have_to_begin_above_every_epoch_that_a_node_has_seen(tmp_path, vo
     """The right log ends in epoch 1. Seeded with it alone, voters count on from there; brokers saw the epoch `voted`."""
     seeded = BEGIN + elected(3, 101, 2) + moved(4, 1, 2)
     logs = {100: seeded, 101: seeded, 102: seeded, 2: BEGIN + LATE}
-    reason = told(snapshot(tmp_path, logs, epochs={2: voted}), "META-FORK")
+    reason = told(at_rest(tmp_path, logs, epochs={2: voted}), "META-FORK")
     least, nodes = max(voted, 2), "node 2 reached" if voted > 2 else "reached"
     assert f"ends in controller epoch 1, set leaderEpoch in their quorum-state to {least} or more" in reason
     assert nodes in reason
@@ -59,7 +56,7 @@ def test_seeds_have_to_begin_above_every_epoch_that_a_node_has_seen(tmp_path, vo
 def test_nothing_is_said_of_epochs_where_the_right_log_ends_in_the_last_one(tmp_path):
     seeded = BEGIN + elected(3, 101, 2) + moved(4, 1, 2)
     whole = BEGIN + LATE + elected(5, 100, 3)
-    reason = told(snapshot(tmp_path, {100: whole, 101: seeded, 102: seeded, 2: whole}, epochs={2: 3}), "META-FORK")
+    reason = told(at_rest(tmp_path, {100: whole, 101: seeded, 102: seeded, 2: whole}, epochs={2: 3}), "META-FORK")
     assert "Only the log of nodes 2 and 100" in reason and "leaderEpoch" not in reason
 
 
@@ -71,7 +68,7 @@ def test_an_election_in_an_epoch_that_was_reached_before_shows_a_lost_quorum_sta
     """Not one in a later epoch, and not within what clocks differ by."""
     old = BEGIN + elected(3, 100, 2) + moved(4, 2, 2)
     new = BEGIN + elected(3, 101, epoch, TIME_MS + later_ms) + moved(4, 1, epoch, TIME_MS + later_ms)
-    reason = told(snapshot(tmp_path, {100: old, 1: old, 101: new, 102: new}), "META-FORK")
+    reason = told(at_rest(tmp_path, {100: old, 1: old, 101: new, 102: new}), "META-FORK")
     lost = f"In the log of nodes 101 and 102, node 101 was elected in controller epoch {epoch} at"
     assert (lost in reason) == forgot, reason
     assert "In the log of nodes 1 and 100" not in reason, "the earlier election forgot nothing"
@@ -82,8 +79,7 @@ def test_of_two_logs_the_one_whose_voters_forgot_nothing_comes_first(tmp_path):
     late = TIME_MS + 60_000
     old = BEGIN + moved(3, 2) + elected(4, 100, 4)
     new = BEGIN + moved(3, 1) + elected(4, 101, 2, late) + elected(5, 101, 9, late)
-    write_snapshot(tmp_path, {}, metadata={100: old, 101: new, 102: new})
-    (row,) = discover(Snapshot.open(str(tmp_path))).quarantine
+    (row,) = discovered(tmp_path, {100: old, 101: new, 102: new}).quarantine
     assert "that of node 100 comes first, since an epoch that follows a lost quorum-state proves nothing" in row.reason
 
 
@@ -93,7 +89,7 @@ def test_voters_that_were_formatted_anew_do_not_vote(tmp_path, replaced):
     directories = {node: (NEW if node in replaced else OLD)[node] for node in OLD}
     whole = DYNAMIC + APPLIED_LATER
     logs = {**dict.fromkeys(OLD, DYNAMIC), 2: whole}
-    reason = told(snapshot(tmp_path, logs, directories), "META-STALE")
+    reason = told(at_rest(tmp_path, logs, directories), "META-STALE")
     assert "committed at least to 6" in reason, "as controllers that lack it they are stale all the same"
     assert all((f"{node} votes from {OLD[node]}, and has {NEW[node]}" in reason) == (node in replaced) for node in OLD)
     assert ("without them no majority can elect a leader" in reason) == (len(replaced) > 1)
@@ -102,7 +98,7 @@ def test_voters_that_were_formatted_anew_do_not_vote(tmp_path, replaced):
 
 def test_a_replaced_voter_whose_new_directory_was_added_votes(tmp_path):
     added = write.voters_record(4, {**OLD, 102: NEW[102]}) + write.batch(5, [write.change(TOPIC_ID, leader=2)])
-    found = snapshot(tmp_path, dict.fromkeys(OLD, DYNAMIC + added), {**OLD, 102: NEW[102]})
+    found = at_rest(tmp_path, dict.fromkeys(OLD, DYNAMIC + added), {**OLD, 102: NEW[102]})
     assert not found.quarantine
 
 
@@ -111,11 +107,11 @@ def test_an_election_later_in_the_log_takes_no_directory_away(tmp_path):
     later = write.leader_change(4, 100, tuple(OLD), epoch=2)
     tail = write.batch(5, [write.change(TOPIC_ID, leader=2)], epoch=2)
     logs = {100: DYNAMIC + later + tail, 101: DYNAMIC + later, 102: DYNAMIC + later + tail}
-    (one,) = snapshot(tmp_path / "votes", logs, OLD).leaderships
+    (one,) = at_rest(tmp_path / "votes", logs, OLD).leaderships
     assert not one.history[-1].uncommitted, "two of three hold it"
-    (one,) = snapshot(tmp_path / "replaced", {**logs, 102: DYNAMIC + later}, OLD).leaderships
+    (one,) = at_rest(tmp_path / "replaced", {**logs, 102: DYNAMIC + later}, OLD).leaderships
     assert one.history[-1].uncommitted, "one of three holds it"
-    (one,) = snapshot(tmp_path / "unknown", {**logs, 102: DYNAMIC + later}, {**NEW, 100: OLD[100]}).leaderships
+    (one,) = at_rest(tmp_path / "unknown", {**logs, 102: DYNAMIC + later}, {**NEW, 100: OLD[100]}).leaderships
     assert not one.history[-1].uncommitted, "the voters' own disks are gone, and may have held it"
 
 
@@ -125,9 +121,9 @@ def test_two_copies_of_one_directory_are_one_vote(tmp_path):
     same = dict.fromkeys((100, 101), OLD[100])
     static = write.leader_change(0, 102, tuple(OLD)) + BEGIN[len(elected(0, 100, 1)) :]
     logs = {100: static, 101: static, 102: static + tail}
-    (one,) = snapshot(tmp_path / "three", logs, OLD).leaderships
+    (one,) = at_rest(tmp_path / "three", logs, OLD).leaderships
     assert one.history[-1].uncommitted
-    (one,) = snapshot(
+    (one,) = at_rest(
         tmp_path / "two", {100: static, 101: static, 102: static + tail}, same | {102: OLD[102]}
     ).leaderships
     assert one.history[-1].uncommitted, "two votes of three, one of which has it"
@@ -149,6 +145,5 @@ def test_voters_are_known_from_the_snapshot_that_a_log_goes_on_from(tmp_path):
         node: write.MetadataLog({9: content}, {(9, 1): begin}, directory_id=directories.get(node))
         for node, content in {100: rest, 101: rest, 102: rest, 2: rest + last}.items()
     }
-    write_snapshot(tmp_path, {2: APPLIED}, metadata=copies, clean=[2])
-    reason = told(discover(Snapshot.open(str(tmp_path))), "META-STALE")
+    reason = told(discovered(tmp_path, copies, {2: APPLIED}, clean=[2]), "META-STALE")
     assert f"102 votes from {OLD[102]}, and has {NEW[102]}" in reason

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support import metadata_log as write
-from tests.support.controllers import BEGINNING, OTHER_ID, TOPIC_ID, VOTERS, first_batches
+from tests.support.controllers import BEGINNING, OTHER_ID, TOPIC_ID, VOTERS, discovered, first_batches
 from tests.support.encoder import flip
-from tests.support.snapshots import Listed, write_snapshot
+from tests.support.snapshots import Listed
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
@@ -395,8 +395,7 @@ def test_a_listing_goes_before_a_metadata_log_of_which_the_newest_part_is_lost(t
     damaged = bytearray(first_batches() + write.batch(3, [write.change(TOPIC_ID, leader=2)]))
     damaged[-1] ^= 1
     listed = Listed(3, (1, 2, 3), (3,), topic="t", topic_id=TOPIC_ID)
-    write_snapshot(tmp_path, {}, [listed], metadata={100: bytes(damaged)})
-    (one,) = discover(Snapshot.open(str(tmp_path))).leaderships
+    (one,) = discovered(tmp_path, {100: bytes(damaged)}, listed=[listed]).leaderships
     assert (one.source, one.leader_id) == ("topics_describe", 3)
 
 

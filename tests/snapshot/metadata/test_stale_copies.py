@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.snapshots import Replica, make_uuid, write_snapshot
+from tests.support.controllers import APPLIED, LATE_ID, TIME_MS, TOPIC_ID, discovered
+from tests.support.snapshots import Replica
 
-from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
-from replica_audit.snapshot.storage import Snapshot
 
-TOPIC_ID, LATE_ID = make_uuid("t"), make_uuid("late")
-TIME_MS = write.TIME_MS
 #: Of the records that a stale copy lacks.
 LATER_MS = TIME_MS + 60_000
 
@@ -32,7 +29,7 @@ SHRUNK = write.batch(3, [write.change(TOPIC_ID, isr=(2,))], time_ms=LATER_MS)
 CREATED = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (2,), 2)], time_ms=LATER_MS)
 
 
-def snapshot(
+def copied(
     path: Path,
     logs: Mapping[int, bytes],
     *,
@@ -49,16 +46,16 @@ def snapshot(
     stopped cleanly. `kind`: of the controllers' copies.
     """
     replicas = [Replica(epochs=epochs, topic="t", topic_id=TOPIC_ID)]
-    replicas += [Replica(topic="late", topic_id=LATE_ID)] if late else []
-    write_snapshot(path, {2: replicas}, metadata=logs, clean=clean)
-    copied = [
+    replicas += [APPLIED] if late else []
+    controllers = [
         {"broker_id": node, "log_dir": f"controller-{node}", "started": started_ms}
         | ({} if kind == "left out" else {"kind": kind})
         for node in logs
         if node > 99 and started_ms is not None
     ]
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced, "brokers": copied}))
-    return discover(Snapshot.open(str(path)))
+    path.mkdir(exist_ok=True)
+    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced, "brokers": controllers}))
+    return discovered(path, logs, {2: replicas}, clean=clean)
 
 
 def told(inventory: Inventory) -> list[tuple[str, int | None]]:
@@ -75,7 +72,7 @@ def lacked_by(inventory: Inventory, topic: str = "t") -> tuple[int, ...]:
 
 def test_a_controller_from_a_backup_lacks_the_election_that_brokers_applied(tmp_path):
     stale, whole = log((100,)), log((100,), ELECTION)
-    found = snapshot(tmp_path, {100: stale, 1: whole, 2: whole}, epochs=((0, 0), (1, 0)))
+    found = copied(tmp_path, {100: stale, 1: whole, 2: whole}, epochs=((0, 0), (1, 0)))
     assert told(found) == [("META-STALE", 100)]
     assert (leader(found), lacked_by(found)) == (2, (100,))
     (row,) = found.quarantine
@@ -85,16 +82,16 @@ def test_a_controller_from_a_backup_lacks_the_election_that_brokers_applied(tmp_
 
 def test_a_topic_that_a_broker_has_a_directory_of_was_committed(tmp_path):
     stale, whole = log((100,)), log((100,), CREATED)
-    found = snapshot(tmp_path, {100: stale, 2: whole}, late=True)
+    found = copied(tmp_path, {100: stale, 2: whole}, late=True)
     assert told(found) == [("META-STALE", 100)] and lacked_by(found, "late") == (100,)
     assert not lacked_by(found), "nothing came of t"
 
 
 def test_what_no_voter_has_at_rest_came_from_a_controller_all_the_same(tmp_path):
     """The ISR shrank, which leaves no trace in any file of a broker but its own copy."""
-    found = snapshot(tmp_path / "rest", {100: log((100,)), 2: log((100,), SHRUNK)})
+    found = copied(tmp_path / "rest", {100: log((100,)), 2: log((100,), SHRUNK)})
     assert told(found) == [("META-STALE", 100)] and lacked_by(found) == (100,)
-    live = snapshot(tmp_path / "live", {100: log((100,)), 2: log((100,), SHRUNK)}, quiesced=None)
+    live = copied(tmp_path / "live", {100: log((100,)), 2: log((100,), SHRUNK)}, quiesced=None)
     assert told(live) == [] and lacked_by(live) == ()
 
 
@@ -113,7 +110,7 @@ def test_what_no_voter_has_at_rest_came_from_a_controller_all_the_same(tmp_path)
 def test_a_copy_of_a_running_controller_is_stale_only_if_it_was_made_later(tmp_path, quiesced, started_ms, stale):
     voters = (100, 101, 102)
     logs = {**dict.fromkeys(voters, log(voters)), 2: log(voters, ELECTION)}
-    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=quiesced, started_ms=started_ms)
+    found = copied(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=quiesced, started_ms=started_ms)
     assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
     assert leader(found) == 2, "what a broker applied was committed, whoever was copied when"
 
@@ -122,7 +119,7 @@ def test_a_copy_of_a_running_controller_is_stale_only_if_it_was_made_later(tmp_p
 def test_an_image_of_a_controller_s_disk_that_was_copied_later_may_be_older(tmp_path, kind):
     voters = (100, 101, 102)
     logs = {**dict.fromkeys(voters, log(voters)), 2: log(voters, ELECTION)}
-    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=None, started_ms=LATER_MS + 600_000, kind=kind)
+    found = copied(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=None, started_ms=LATER_MS + 600_000, kind=kind)
     assert told(found) == [("CAP-SKEW", node) for node in voters]
 
 
@@ -135,7 +132,7 @@ def test_that_brokers_were_stopped_does_not_show_when_controllers_were_copied(tm
     voters = (100, 101, 102)
     logs = {**dict.fromkeys(voters, log(voters)), 2: log(voters, change)}
     epochs = ((0, 0), (1, 0)) if change == ELECTION else ((0, 0),)
-    found = snapshot(tmp_path, logs, epochs=epochs, quiesced=None, started_ms=started_ms, clean=(2,))
+    found = copied(tmp_path, logs, epochs=epochs, quiesced=None, started_ms=started_ms, clean=(2,))
     assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
 
 
@@ -156,7 +153,7 @@ def test_a_voter_that_lags_behind_a_majority_is_healthy(tmp_path, holding, lacki
     voters = (100, 101, 102)
     whole = log(voters, ELECTION)
     logs = {**dict.fromkeys(holding, whole), **dict.fromkeys(lacking, log(voters)), 2: whole}
-    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)))
+    found = copied(tmp_path, logs, epochs=((0, 0), (1, 0)))
     assert told(found) == [("META-STALE", node) for node in stale]
     assert leader(found) == 2
 
@@ -164,7 +161,7 @@ def test_a_voter_that_lags_behind_a_majority_is_healthy(tmp_path, holding, lacki
 def test_an_uncommitted_tail_that_nobody_applied_stays_tentative(tmp_path):
     voters = (100, 101, 102)
     whole = log(voters, ELECTION)
-    found = snapshot(tmp_path, {100: whole, 101: log(voters), 102: log(voters), 2: whole})
+    found = copied(tmp_path, {100: whole, 101: log(voters), 102: log(voters), 2: whole})
     assert told(found) == [] and leader(found) == 1
 
 
@@ -173,11 +170,11 @@ def test_an_epoch_that_began_before_shows_nothing_of_what_came_after(tmp_path):
     elected = log(voters, ELECTION)
     tail = elected + write.batch(4, [write.change(TOPIC_ID, isr=(1, 2))], time_ms=LATER_MS + 1)
     logs = {100: tail, 101: elected, 102: elected, 2: tail}
-    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)))
+    found = copied(tmp_path, logs, epochs=((0, 0), (1, 0)))
     (one,) = found.leaderships
     assert told(found) == [] and one.isr == (2,) and one.history[-1].uncommitted
 
 
 def test_a_broker_that_lags_is_no_matter(tmp_path):
-    found = snapshot(tmp_path, {100: log((100,), ELECTION), 1: log((100,)), 2: log((100,), ELECTION)})
+    found = copied(tmp_path, {100: log((100,), ELECTION), 1: log((100,)), 2: log((100,), ELECTION)})
     assert told(found) == [] and leader(found) == 2
