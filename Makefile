@@ -137,8 +137,9 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 # audits the captures, and tells what it found: once for both rooms.
 FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py) \
   tests/segments/test_scan_properties.py tests/snapshot/test_spread_discovery.py
-# Of the same room, what makes its snapshots itself: as much as makes both processes equally long.
-FAST_APART := $(addprefix tests/auditing/test_,chunks.py epoch_corruption.py gone_records.py log_ends.py moved_partitions.py tiered.py)
+# Of the same room, what looks at sources, which the second process parses anyway, and of what makes its snapshots itself as much as
+# makes both processes equally long.
+FAST_APART := $(addprefix tests/auditing/test_,families.py finding_rows.py gone_records.py moved_partitions.py)
 FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py $(FAST_APART)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \

@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import cramjam
 import google_crc32c
@@ -49,6 +50,7 @@ def _encode_bytes(content: bytes | None) -> bytes:
     return encode_varint(-1) if content is None else encode_varint(len(content)) + content
 
 
+@lru_cache(maxsize=1 << 15)
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """One record of a v2 batch, length first."""
     headers = [
@@ -95,6 +97,7 @@ def compress(codec: str, content: bytes, magic: int = 2, xerial: bool = True) ->
     raise ValueError(f"no codec {codec!r}; one of {', '.join(CODECS)}")
 
 
+@lru_cache(maxsize=1 << 12)
 def make_records(count: int, mark: str = "") -> tuple[Record, ...]:
     """`count` small records whose values carry `mark`: another mark, another checksum."""
     return tuple(Record(f"k{number}".encode(), f"{mark}#{number}".encode()) for number in range(count))

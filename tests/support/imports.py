@@ -6,7 +6,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from tests.support.source_trees import nodes_of
+from tests.support.source_trees import nodes_of, statements_of
 
 import replica_audit
 
@@ -53,7 +53,7 @@ ONLY_IN = {
 def imports(path: Path) -> list[tuple[int, str]]:
     """Line and full name of everything that a module imports, relative imports resolved; nobody may change the list."""
     found: list[tuple[int, str]] = []
-    for node in nodes_of(path):
+    for node in statements_of(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,3 +17,13 @@ def tree_of(path: Path) -> ast.Module:
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
     """All nodes of the tree."""
     return tuple(ast.walk(tree_of(path)))
+
+
+def statements_of(path: Path) -> Iterator[ast.stmt]:
+    """All statements of the tree, the outer ones first: a small part of its nodes."""
+    found: list[ast.AST] = [tree_of(path)]
+    for node in found:
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            found += getattr(node, name, ())
+        if isinstance(node, ast.stmt):
+            yield node
