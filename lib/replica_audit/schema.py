@@ -455,6 +455,8 @@ class ElectionRow(NamedTuple):
     """this and the following columns describe the candidate, in each of its rows"""
     lost_committed: int
     lost_possible: int
+    is_only_likely: bool
+    """true if it is likely, not proven, that all of `lost_committed` were committed"""
     lost_at_most: bool
     cut_transactions: Int
     only_here: int

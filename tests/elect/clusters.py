@@ -87,7 +87,8 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                 other = broker != candidate
                 numbers = {"dropped_records": int(other), "lost_held": int(other), "kept_to": 10 if other else 11}
                 lost = 1 if candidate in (part.choice, *part.equals) else 2
-                loss = {"lost_records": lost, "lost_committed": lost, "lost_possible": 0, "lost_at_most": False}
+                loss = {"lost_records": lost, "lost_committed": lost, "lost_possible": 0}
+                loss |= {"is_only_likely": False, "lost_at_most": False}
                 said = {
                     "standing": "isr" if candidate in (part.isr or ()) else "out_of_sync",
                     "clean": candidate in (part.isr or ()),

@@ -72,7 +72,7 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         {},
         {"leads": 2, "isr": (2,)},
         "loses nothing more that the copies here have, but lacks 5 records that another replica has where no truncation finds them; "
-        f"broker 1 would lose {NOTHING}",
+        f"broker 1 would lose {NOTHING}. Broker 1 would have to be elected uncleanly in place of a leader that may have more than its copy",
     ),
     (
         "hidden",

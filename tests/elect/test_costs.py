@@ -372,6 +372,23 @@ def test_a_cluster_that_was_stopped_cleanly_has_nothing_to_decide() -> None:
     assert [name for name, _ in elections("healthy")] == []
 
 
+@pytest.mark.parametrize(
+    ("capture", "said"),
+    [("zk-2.8-diverged-unclean", "34 likely committed records"), ("diverged-unclean", "45 committed records")],
+)
+def test_what_a_choice_loses_is_called_as_sure_as_the_finding_does(capture: str, said: str) -> None:
+    results = audit_all(str(FIXTURES / capture), Settings())
+    plan = plan_elections(results)
+    assert plan.decisions[0].reason.endswith(f"broker 1, the next best, would lose {said}")
+    held = next(step.text for step in plan.steps if step.action == "copy")
+    is_likely = "likely" in said
+    assert ("likely committed records" in held) == is_likely
+    own = [row for row in results.elections if row.candidate_id == row.broker_id == 1]
+    assert [row.is_only_likely for row in own][0] == is_likely
+    # What broker 0 loses was the leader's.
+    assert not any(row.is_only_likely for row in results.elections if row.candidate_id == 0)
+
+
 def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
     """Broker 2 lost 15 records in the middle of a segment, which no truncation finds."""
     ((_, rows),) = [one for one in elections("corrupted-middle-zeros") if one[1]]
@@ -419,6 +436,8 @@ def test_a_leader_with_a_hole_gives_way_to_a_whole_replica_that_loses_nothing(
         2: (0, 0),
     }
     assert [broker for broker, row in own.items() if row["choice"] == "best"] == [best], own[best]["reason"]
+    passed_over = "Broker 2 would have to be elected uncleanly in place of a leader that may have more than its copy"
+    assert (passed_over in own[best]["reason"]) == (best == 1)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     # The listing was taken before anything stopped: it does not tell who is up now.
     ("zk-2.8-diverged-unclean",
      "If broker 0 is down, do not start it before its log directory is copied; if it is up, copy the directory now: it "
-     "holds 103 committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; they are deleted as "
+     "holds 103 likely committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; they are deleted as "
      "soon as it follows. This snapshot has a copy in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. "
      "On the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: "A=0 led alone and took records" in t["about"]),
@@ -105,7 +105,7 @@ def test_of_brokers_of_which_nothing_tells_whether_they_are_up_neither_is_assume
     first, *_ = steps_of(audit_whole(ATTACKS / "12-minor" / "third-replica-proves"))
     assert first.startswith(
         "If broker 2 or 3 is down, do not start it before the log directory of one of them is copied; if it is up, copy the "
-        "directory now: each holds the same 7 committed records that the leader does not have, in t-0;"
+        "directory now: each holds the same 7 likely committed records that the leader does not have, in t-0;"
     )
 
 
@@ -138,9 +138,9 @@ def _lost(brokers: Mapping[int, int], kind: str | None, **options: Any) -> Calla
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("live", "Copy the log directory of broker 2 now: it holds 10 committed records"),
-        ("killed", "Do not start broker 2 before its log directory is copied: it holds 10 committed records"),
-        ("stopped", "Do not start broker 2 before its log directory is copied: it holds 10 committed records"),
+        ("live", "Copy the log directory of broker 2 now: it holds 10 likely committed records"),
+        ("killed", "Do not start broker 2 before its log directory is copied: it holds 10 likely committed records"),
+        ("stopped", "Do not start broker 2 before its log directory is copied: it holds 10 likely committed records"),
     ],
 )
 def test_a_broker_is_spoken_of_as_it_was_when_it_was_copied(kind: str, said: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from replica_audit.auditing import findings
-from replica_audit.auditing.finding import TRAITS, Code
+from replica_audit.auditing.finding import TRAITS, Code, Finding
 from replica_audit.literals import SEVERITIES, VERDICTS, Verdict
 from replica_audit.schema import FindingRow
 
@@ -92,6 +92,11 @@ def codes_with(trait: str) -> frozenset[str]:
     """Names of the codes with a trait of `TRAITS`. Raises KeyError for an unknown trait."""
     TRAITS[trait]
     return frozenset(name for name, code in CATALOGUE.items() if trait in code.traits)
+
+
+def leaves_commitment_open(found: Finding | FindingRow) -> bool:
+    """True if by a finding of a loss it is less than proven that the records were committed."""
+    return found.code in codes_with("held") and found.severity == "critical" and found.confidence != "proven"
 
 
 def nearest_codes(name: str) -> list[str]:

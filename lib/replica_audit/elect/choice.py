@@ -133,13 +133,13 @@ def choose(
     led = next((cost.facts for cost in costs if standings[cost.broker_id] == "leader"), None)
     may_have_more = led is not None and not (is_down and led.is_at_rest)
 
-    def rank(cost: CandidateCost) -> tuple:
+    def rank(cost: CandidateCost, *, is_kept: bool = may_have_more) -> tuple:
         broker = cost.broker_id
         facts = cost.facts
         leads = standings[broker] == "leader" and not (damaged.get(broker) and is_down)
         return (
             *rank_loss(cost)[:3],
-            may_have_more and standings[broker] not in CLEAN,
+            is_kept and standings[broker] not in CLEAN,
             cost.hidden_records > 0,
             not leads,
             cost.hidden_records,
@@ -164,6 +164,9 @@ def choose(
     said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
     reason = _reason(best, ranked[1:], standings, order, damaged, said)
+    otherwise = min(electable, key=partial(rank, is_kept=False))
+    if otherwise is not best:
+        reason = f"{reason}. Broker {otherwise.broker_id} would have to be elected uncleanly in place of a leader that may have more than its copy"
     if unseen:
         reason = f"{reason}. More may be lost: {say_unseen_tails(unseen)}"
     if codes := damaged.get(best.broker_id):
@@ -327,6 +330,7 @@ def election_rows(
                 lost_records=cost.lost_records,
                 lost_committed=cost.lost_committed,
                 lost_possible=cost.lost_possible,
+                is_only_likely=cost.is_only_likely,
                 lost_at_most=cost.lost_at_most,
                 cut_transactions=cost.cut_transactions,
                 only_here=cost.only_here,

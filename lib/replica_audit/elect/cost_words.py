@@ -21,6 +21,8 @@ class CandidateLoss(Protocol):
     @property
     def lost_possible(self) -> int: ...
     @property
+    def is_only_likely(self) -> bool: ...
+    @property
     def lost_at_most(self) -> bool: ...
     @property
     def cut_transactions(self) -> int: ...
@@ -53,11 +55,12 @@ def _say_records(one: CandidateLoss) -> str:
     lost_committed = one.lost_committed
     lost_possible = one.lost_possible
     most = "at most " if one.lost_at_most else ""
+    committed = "likely committed" if one.is_only_likely else "committed"
     if lost_committed == lost_records:
-        return most + count(lost_records, "committed record")
+        return most + count(lost_records, f"{committed} record")
     if lost_possible == lost_records:
         return most + count(lost_records, "possibly committed record")
-    parts = [f"{lost_committed} of them committed"] if lost_committed else []
+    parts = [f"{lost_committed} of them {committed}"] if lost_committed else []
     if lost_possible:
         parts.append(f"{lost_possible} possibly" if parts else f"{lost_possible} of them possibly committed")
     text = most + count(lost_records, "record")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replica_audit.auditing.case import Case
+from replica_audit.auditing.catalogue import leaves_commitment_open
 from replica_audit.auditing.compare.distinct_records import ByIdentity, by_identity, count_beyond
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.compare.record_comparison import RecordSource
@@ -81,6 +82,8 @@ class CandidateCost(NamedTuple):
     """Lost records that remote storage still has."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
+    is_only_likely: bool = False
+    """True if it is likely, not proven, that all of `lost_committed` were committed."""
 
     @property
     def broker_id(self) -> int:
@@ -111,6 +114,7 @@ def candidate_costs(
         [found[facts.key] for facts in candidates.beside],
         brokers_past_leader(audit.findings),
         may_have_lost_tail(case),
+        {one.broker_id for one in audit.findings if leaves_commitment_open(one)},
         MarkerReader(read),
     )
     costs = []
@@ -129,6 +133,7 @@ def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCos
     return recovered._replace(
         facts=cost.facts,
         lost_committed=cost.lost_committed,
+        is_only_likely=cost.is_only_likely,
         lost_possible=max(cost.lost_possible, recovered.lost_acknowledged - cost.lost_committed),
         lost_at_most=True,
     )
@@ -286,6 +291,8 @@ class _Copies(NamedTuple):
     """Brokers that hold records which the leader had and lost."""
     is_doubtful: bool
     """`may_have_lost_tail`."""
+    unproven: Container[int | None]
+    """Brokers that hold records of which it is likely, not proven, that they were committed."""
     markers: MarkerReader
 
     def cost_under(self, candidate: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> CandidateCost:
@@ -318,12 +325,21 @@ class _Copies(NamedTuple):
         lost += [*(item for items in lost_beside for item in items), *remote, *vanished(case, candidate, stays=stays)]
         count, at_most = count_ranges(lost, held)
         possible, _ = count_beyond(as_possible(lost), by_identity(as_possible(kept if lost else ())))
+        followers = tuple(self._cost_of(broker, cuts[broker], log, held, own) for broker, log in logs.items())
+        copies = tuple(
+            CopyBeside(one.facts, _first_of(items, cuts_of[one.facts.key]), held_there)
+            for one, items in zip(self.beside, lost_beside, strict=True)
+            if (held_there := number_beyond(items, held))
+        )
+        losing = {one.broker_id for one in followers if one.lost_held and one.committed_dropped}
+        losing |= {one.facts.broker_id for one in copies}
         return CandidateCost(
             facts=candidate,
-            followers=tuple(self._cost_of(broker, cuts[broker], log, held, own) for broker, log in logs.items()),
+            followers=followers,
             lost_records=count.records,
             lost_committed=count.committed,
             lost_possible=max(0, possible.committed - count.committed),
+            is_only_likely=count.committed > 0 and any(broker in self.unproven for broker in losing),
             lost_at_most=at_most or any(one.facts.compacted for one in self.replicas.values()) and count.records > 0,
             cut_transactions=len(cut_producers),
             only_here=self._only_in(own),
@@ -331,11 +347,7 @@ class _Copies(NamedTuple):
                 (item for log in logs.values() for item in log.hidden), ranges_by_identity(mine)
             ),
             remote=remote_loss(case, candidate, remote, held) if remote else RemoteLoss(),
-            beside=tuple(
-                CopyBeside(one.facts, _first_of(items, cuts_of[one.facts.key]), held_there)
-                for one, items in zip(self.beside, lost_beside, strict=True)
-                if (held_there := number_beyond(items, held))
-            ),
+            beside=copies,
         )
 
     def _cost_of(

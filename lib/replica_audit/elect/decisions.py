@@ -275,6 +275,7 @@ def _candidate(
         lost_records=row.lost_records,
         lost_committed=row.lost_committed,
         lost_possible=row.lost_possible,
+        is_only_likely=row.is_only_likely,
         lost_at_most=row.lost_at_most,
         cut_transactions=row.cut_transactions,
         hidden_records=row.hidden_records,

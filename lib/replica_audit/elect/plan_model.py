@@ -82,6 +82,8 @@ class Candidate:
     """Records of `remote_records` that Kafka deletes once it leads, regardless of retention."""
     remote_basis: tuple[RemoteShareRow, ...] = ()
     """Evidence that remote storage has `remote_records`, weakest first."""
+    is_only_likely: bool = False
+    """True if it is likely, not proven, that all of `lost_committed` were committed."""
 
     @property
     def loss(self) -> tuple[int, int, int, int]:

@@ -94,6 +94,8 @@ class RecordsAtRisk(NamedTuple):
     place: TopicPartition
     records: int
     committed: int
+    is_only_likely: bool
+    """True if it is likely, not proven, that they were committed."""
     log_dir: str | None
     """Relative to the snapshot; None if only a text or table describes the log."""
 
@@ -613,7 +615,11 @@ def _find_holdings(matrix: Matrix, about: Container[TopicPartition]) -> dict[int
         # Without costs any of it may be cut.
         if row.lost_held and (cut is None or cut.lost_held):
             here = None if row.clean_shutdown is None else row.log_dir
-            found[broker].append(RecordsAtRisk(place, row.lost_held, row.lost_committed_held or 0, here))
+            costs = matrix.row(place, reference)
+            is_only_likely = costs is not None and costs.is_only_likely
+            found[broker].append(
+                RecordsAtRisk(place, row.lost_held, row.lost_committed_held or 0, is_only_likely, here)
+            )
     return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
 
 
@@ -667,10 +673,11 @@ def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
 def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix: Matrix, state: PresentState) -> str:
     records = sum(one.records for one in held)
     committed = sum(one.committed for one in held)
+    known_as = "likely committed" if any(one.committed and one.is_only_likely for one in held) else "committed"
     if committed == records:
-        said = count(records, "committed record")
+        said = count(records, f"{known_as} record")
     else:
-        rest = f", {committed} of them committed," if committed else ", perhaps acknowledged,"
+        rest = f", {committed} of them {known_as}," if committed else ", perhaps acknowledged,"
         said = count(records, "record") + rest
     several = len(brokers) > 1
     holds, follow = ("each holds the same", "they follow") if several else ("it holds", "it follows")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar, get_args
 
-from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.catalogue import at_or_above, codes_with, leaves_commitment_open
 from replica_audit.auditing.detailed_partitions import NAMED
 from replica_audit.auditing.earlier_losses import is_without_records
 from replica_audit.auditing.finding import Wanted, find_wanted
@@ -242,11 +242,7 @@ def find_conditions(results: Results) -> Conditions:
             if row.unchecked_batches
         ),
         unseen_heads=_slim(row for row in found if row.code in codes_with("unseen_head")),
-        unproven=_slim(
-            row
-            for row in found
-            if row.code in codes_with("held") and row.severity == "critical" and row.confidence != "proven"
-        ),
+        unproven=_slim(filter(leaves_commitment_open, found)),
     )
 
 

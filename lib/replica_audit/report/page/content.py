@@ -59,7 +59,8 @@ _LEFT_OUT = {
     "inherits_unclean",
     # of divergences, truncations and elections
     "replica_epoch", "committed_records", "committed_evidence", "promised_records", "rounds", "lost_from", "lacked_records",
-    "only_here", "hidden_records", "remote_records", "remote_unread", "remote_encrypted", "remote_deleted", "remote_basis",
+    "is_only_likely", "only_here", "hidden_records", "remote_records", "remote_unread", "remote_encrypted",
+    "remote_deleted", "remote_basis",
     # of group_offsets, lost_producers and findings
     "committed_ms", "transactional", "finding_id",
 }  # fmt: skip
