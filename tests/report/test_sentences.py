@@ -256,7 +256,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     ("kip101-isr-3-lost",
      "Broker 0 has records without an epoch at offsets 19 to 22, where broker 1 has other records without an epoch; the "
      "fetch protocol keeps everything below 23, so this stays. There are 4 records, written 2026-11-21 from "
-     "09:19:25.423 to 09:19:25.428 UTC; they were committed: its own high watermark reached 23.",
+     "09:19:25.423 to 09:19:25.428 UTC; that they were committed is likely, not proven: its own high watermark reached 23.",
      lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
     ("diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
@@ -593,8 +593,8 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "part of them."),
     (_same_epoch,
      "Broker 2 has records of epoch 0 at offsets 10 to 19, where broker 1 has other records of epoch 0; the fetch protocol "
-     "keeps everything below 20, so this stays. There are 10 records, written at 2023-11-14T22:13:20.000Z; they were "
-     "committed: its own high watermark reached 20."),
+     "keeps everything below 20, so this stays. There are 10 records, written at 2023-11-14T22:13:20.000Z; that they "
+     "were committed is likely, not proven: its own high watermark reached 20."),
     (_hole,
      "Broker 2 has records of epoch 0 at offsets 10 to 14, where broker 1 has nothing; the fetch protocol keeps everything "
      "below 30, so this stays. There are 5 records, written at 2023-11-14T22:13:20.000Z; nothing proves that they were "

@@ -20,6 +20,7 @@ from replica_audit.report.sentences import (
     name_partitions,
     plain_text,
     say,
+    say_unproven,
     tell_finding,
 )
 from replica_audit.report.verdict_object import VerdictObject
@@ -237,9 +238,8 @@ def _tell_unproven(outcome: Outcome) -> Iterator[Sentence]:
         return
     places = list(dict.fromkeys(places_of(unproven)))
     where = "" if len(places) == len(known) else f" in {name_partitions(places)}"
-    how = "likely" if all(row.confidence == "likely" for row in unproven) else "suspected"
     were = verb(outcome.total.committed, "it was", "all of them were")
-    yield say(f"That {were} committed{where} is {how}, not proven.")
+    yield say(f"That {were} committed{where} is {say_unproven(unproven)}.")
 
 
 def _tell_bases(bases: Collection[RemoteBasis], *, is_alone: bool) -> str:

@@ -14,7 +14,7 @@ from replica_audit.report.facts.by_partition import compared_rows, reference_row
 from replica_audit.report.facts.conditions import may_have_lost
 from replica_audit.report.facts.leadership_changes import LeadershipChange, find_changes
 from replica_audit.report.layout import clean
-from replica_audit.report.sentences import Sentence, join_words, plain_text, say, tell_finding
+from replica_audit.report.sentences import Sentence, join_words, plain_text, say, say_unproven, tell_finding
 from replica_audit.results import PartitionRows, present
 from replica_audit.schema import (
     DivergenceRow,
@@ -256,18 +256,19 @@ def _range(row: ReplicaRow) -> tuple[int, int]:
 def _tell_differences(rows: PartitionRows) -> Iterator[Sentence]:
     """A sentence or two for each run of differing records that has a finding, by broker."""
     findings = {(one.broker_id, one.start_offset, one.code): one for one in present(rows.findings)}
-    by_broker: dict[int, list[tuple[DivergenceRow, FindingRow]]] = defaultdict(list)
+    by_broker: dict[int, list[tuple[DivergenceRow, FindingRow, list[FindingRow]]]] = defaultdict(list)
     for row in rows.divergences:
         if finding := findings.get((row.broker_id, row.start_offset, row.code)):
-            by_broker[row.broker_id].append((row, finding))
+            losses = [findings.get((row.broker_id, row.start_offset, code)) for code in codes_with("held")]
+            by_broker[row.broker_id].append((row, finding, list(filter(None, losses))))
     for broker_id, runs in by_broker.items():
         yield from starmap(_tell_run, runs[:RUN_LIMIT])
         if (left := len(runs) - RUN_LIMIT) > 0:
             yield say(f"Broker {broker_id} differs in {count(left, 'place')} more, listed below.")
 
 
-def _tell_run(row: DivergenceRow, finding: FindingRow) -> Sentence:
-    """The sentence of a run's finding, and one on its records."""
+def _tell_run(row: DivergenceRow, finding: FindingRow, losses: Sequence[FindingRow]) -> Sentence:
+    """The sentence of a run's finding, and one on its records; `losses`: findings of the run's records as lost."""
     said = tell_finding(finding)
     if not row.record_count:
         return said
@@ -275,10 +276,10 @@ def _tell_run(row: DivergenceRow, finding: FindingRow) -> Sentence:
     if row.first_timestamp_ms is not None:
         written = f", written {_span(row.first_timestamp_ms, row.last_timestamp_ms)}"
     records = f"There {verb(row.record_count, 'is', 'are')} {count(row.record_count, 'record')}{written}"
-    return say(f"{plain_text(said)} {records}; {_fate(row)}.")
+    return say(f"{plain_text(said)} {records}; {_fate(row, losses)}.")
 
 
-def _fate(row: DivergenceRow) -> str:
+def _fate(row: DivergenceRow, losses: Sequence[FindingRow]) -> str:
     """Clause on whether the records were committed."""
     if not row.committed:
         return f"nothing proves that {verb(row.record_count, 'it was', 'they were')} committed"
@@ -286,6 +287,8 @@ def _fate(row: DivergenceRow) -> str:
     said = f"{verb(row.record_count, 'it was', 'they were')} committed"
     if number is not None and number != row.record_count:
         said = f"{number} of them {verb(number, 'was', 'were')} committed"
+    if losses and all(one.confidence != "proven" for one in losses):
+        said = f"that {said} is {say_unproven(losses)}"
     return f"{said}: {row.committed_evidence}" if row.committed_evidence else said
 
 

@@ -34,6 +34,11 @@ def tell_finding(row: FindingRow) -> Sentence:
     return (end_sentence(clean(row.message)),)
 
 
+def say_unproven(findings: Sequence[FindingRow]) -> str:
+    """Adjective for what findings of less than proven confidence tell."""
+    return f"{'likely' if all(row.confidence == 'likely' for row in findings) else 'suspected'}, not proven"
+
+
 def join_words(words: Sequence[object]) -> str:
     """Join words as a list in prose: "1", "1 and 2", "1, 2 and 3"; "none" without any."""
     return listed(map(clean, words)) or "none"
