@@ -67,6 +67,18 @@ def test_the_name_may_be_taken_again(tmp_path):
     assert not answer.found("META-NO-LEADER") and answer.found("META-TOPICID-MISMATCH", 1), answer
 
 
+def test_where_nothing_is_left_but_directories_of_an_earlier_topic_nothing_is_judged(tmp_path):
+    """The new topic's leader and epochs say nothing of them."""
+    again = [write.topic(TOPIC, ANOTHER_ID), write.partition(ANOTHER_ID, (1, 2), 1)]
+    shorter = {**ALIKE, 1: Replica(written(0, 10, 0))}
+    answer = audit(tmp_path, shorter, metadata=controller(write.remove_topic(TOPIC_ID), *again))
+    told = answer.messages("META-TOPICID-MISMATCH")
+    assert len(told) == len(ALIKE) and all(f"the present one is {ANOTHER_ID}; not compared" in one for one in told), (
+        told
+    )
+    assert answer.verdict == "INCONCLUSIVE" and answer.found("CAP-MISSING-REPLICA"), answer
+
+
 def test_a_deletion_that_no_majority_holds_did_not_happen(tmp_path):
     voters = (100, 101, 102)
     log = write.history([write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)], voters=voters)

@@ -47,7 +47,18 @@ def test_a_log_that_was_copied_before_it_was_cut_proves_no_loss(tmp_path):
     assert answer.verdict == "INCONCLUSIVE" and not answer.codes("critical"), answer
     assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["info"], answer
     said = answer.found("CAP-SKEW", 1)[0]["message"]
-    assert "from 45 on, as broker 2 does: its log was copied before it was cut there" in said, said
+    assert "as broker 2 has from 45 on: its log was copied before it was cut there" in said, said
+
+
+@pytest.mark.parametrize(("epoch", "is_later"), [(2, True), (1, False)])
+def test_a_log_start_that_moved_since_may_have_hidden_where_the_log_was_cut(tmp_path, epoch, is_later):
+    """By now the epoch file of broker 1 begins inside epoch 2, which broker 2 has from 45 on, or does not know."""
+    one = of((0, 45, 0, ""), (45, 60, 0, "old "), epochs=((2, 50), (3, 70)), high_watermark=45)
+    two = of((0, 45, 0, ""), (45, 50, epoch, "new "), high_watermark=45)
+    answer = audit(tmp_path, {1: one, 2: two}, isr=(1,), replicas=(1, 2))
+    told = [said for said in answer.messages("CAP-SKEW") if "which has epoch 2, as broker 2 has from 45 on" in said]
+    assert bool(told) is is_later, answer
+    assert "DIV-HIDDEN" not in answer.codes("critical"), answer
 
 
 @pytest.mark.parametrize(

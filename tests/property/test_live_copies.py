@@ -106,6 +106,10 @@ def test_histories_of_stopped_brokers_that_were_once_said_to_have_lost_records(s
         (5690, "nobody led any more, and the last in sync was copied before it led: HWM-LOSS"),
         (6414, "the same, and it has an epoch of before: HWM-LOSS"),
         (6601, "the log starts of both had moved to where an epoch begins: DIV-HIDDEN"),
+        (
+            62505,
+            "the leader was copied before it was cut, and its log start had moved inside an epoch since: DIV-HIDDEN",
+        ),
     ],
 )
 def test_histories_that_were_once_said_to_have_lost_records(seed: int, was: str):
@@ -278,6 +282,55 @@ def test_what_no_file_tells_from_a_loss_is_not_called_proven(seed: int):
     found = copy_live(seed, any_order=True, stopped=True, unclean=False, lost_tails=False)
     assert not found.lost and found.audit.verdict == "COMMITTED_LOSS", found.story
     assert {one.confidence for one in found.audit.findings if one.severity == "critical"} == {"likely"}, found.story
+
+
+@pytest.mark.parametrize(
+    ("seed", "why"),
+    [
+        (200770, "the order of the copies of broker 0 is not known"),
+        (60924, "the same of broker 2, which has a hole below the beginning of its log"),
+    ],
+)
+def test_what_differs_below_a_log_start_that_moved_since_is_not_called_proven(seed: int, why: str):
+    """A follower was cut where its leader's log began, and its own log start and epoch file were copied before that."""
+    found = _clean(seed, any_order=True, stopped=True)
+    told = [one for one in found.audit.findings if one.verdict == "COMMITTED_DIVERGENCE"]
+    assert {one.code for one in told} == {"DIV-HIDDEN", "TRN-REPLAY-GAP", "EPO-START-MISMATCH"}, f"{why}\n{found.story}"
+    assert all(one.confidence == "likely" and "the log may begin at" in one.message for one in told), found.story
+
+
+@pytest.mark.parametrize("any_order", [False, True], ids=["in order", "any order"])
+def test_no_clean_history_is_proven_to_differ_for_good(any_order: bool):
+    told = Counter()
+    for seed in range(COUNT if not any_order else 10 * COUNT):
+        found = _clean(seed, any_order=any_order, stopped=bool(seed % 2))
+        for one in found.audit.findings:
+            assert one.verdict != "COMMITTED_DIVERGENCE" or one.confidence != "proven", found.story
+        told[found.audit.verdict] += 1
+    assert told["UNCOMMITTED_DIVERGENCE"], told
+
+
+def test_a_directory_of_a_topic_that_was_created_anew_is_not_judged_by_the_new_one():
+    """All copies are of its first life, and what says who leads is of the second: DIV-HIDDEN."""
+    found = _clean(60008, any_order=True, anew=True, failed_disks=True)
+    told = {one.code for one in found.audit.findings}
+    assert told == {"META-TOPICID-MISMATCH", "CAP-MISSING-REPLICA"}, found.story
+    assert found.audit.verdict == "INCONCLUSIVE", found.story
+
+
+@pytest.mark.parametrize("seed", [300372, 301991])
+def test_a_mark_past_the_end_of_a_log_proves_no_more_of_others_than_of_its_own(seed: int):
+    """HWM-LOSS was proven by it, and HWM-CP-ABOVE-LEO was likely."""
+    found = _clean(seed, any_order=True, anew=True)
+    told = {one.code: one.confidence for one in found.audit.findings if one.code in ("HWM-LOSS", "HWM-CP-ABOVE-LEO")}
+    assert told == {"HWM-LOSS": "likely", "HWM-CP-ABOVE-LEO": "likely"}, found.story
+
+
+def test_an_epoch_file_of_a_broker_that_came_back_shows_that_its_log_may_have_been_cut():
+    """By the metadata log it was down before anybody was elected; it started again, followed and was copied on: HWM-LOSS, proven."""
+    found = _clean(301848, any_order=True, anew=True)
+    lost = [one for one in found.audit.findings if one.code in ("HWM-LOSS", "TRN-BELOW-HW")]
+    assert lost and {one.confidence for one in lost} == {"likely"}, found.story
 
 
 @pytest.mark.parametrize("seed", [31, 53, 95, 103, 178, 267, 607])

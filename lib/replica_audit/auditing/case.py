@@ -14,7 +14,7 @@ from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
-from replica_audit.auditing.replicas.later_files import later_entry
+from replica_audit.auditing.replicas.later_files import entry_of_other, later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import led_with_another_log
@@ -270,8 +270,11 @@ class Case:
         marker = holder.broker_id if proof is None else proof.broker_id
         marked = self._apart(marker)
         if marked is None:
-            gone = (self.why_gone_down(one) for one in self.replicas if one.broker_id == marker)
-            return next(gone, None) if self._may_have_followed_since(marker, run.replica_epoch) else None
+            gone = next((one for one in self.replicas if one.broker_id == marker), None)
+            is_past_end = proof is not None and proof.kind == "lost_tail"
+            if gone is None or not (is_past_end or self._may_have_followed_since(gone, run.replica_epoch)):
+                return None
+            return self.why_gone_down(gone)
         return (
             f"likely, not proven: nothing shows in which order the files of broker {marked.broker_id} were copied, and its log may have been cut "
             "and fetched again meanwhile"
@@ -287,12 +290,12 @@ class Case:
             "in manifest.json"
         )
 
-    def _may_have_followed_since(self, broker_id: int, leader_epoch: int | None) -> bool:
-        """False if by the metadata log a broker was fenced before anybody was elected after a leader whose records it has: that nobody else can
-        have cut them while it was copied."""
+    def _may_have_followed_since(self, facts: ReplicaFacts, leader_epoch: int | None) -> bool:
+        """False if by the metadata log a replica's broker was fenced before anybody was elected after a leader whose records it has, and its
+        epoch file does not show that it came back: nobody else can have cut them while it was copied."""
         now = self.leadership
-        fenced_at = None if now is None else now.fenced_since.get(broker_id)
-        if now is None or fenced_at is None or leader_epoch is None:
+        fenced_at = None if now is None else now.fenced_since.get(facts.broker_id)
+        if now is None or fenced_at is None or leader_epoch is None or entry_of_other(facts, self.replicas):
             return True
         return any(
             one.leader_epoch > leader_epoch and one.metadata_offset < fenced_at for one in elections(now.history)
@@ -312,6 +315,28 @@ class Case:
             f"likely, not proven: the files of broker {facts.broker_id} from {begun[0]} on may be left from an older copy, over which this one "
             "was made; copy its log directory again, into an empty one"
         )
+
+    def why_deleted_since(self, item: Comparison, start: int, end: int) -> str | None:
+        """Clause on how what differs at [start, end), below records that both logs have, may have been deleted; None if it cannot have been.
+
+        A follower is cut where its leader's log begins, whatever it has below, and goes on from there. With the first fetch its own log, and
+        its epoch file, begin there, too; files of another moment than the log do not show that (C.2, "Files in any order").
+        """
+        for run in sorted(item.runs, key=lambda run: run.start_offset):
+            end = run.end_offset if run.start_offset <= end < run.end_offset else end
+        for facts, other in ((item.follower, self.reference.facts), (self.reference.facts, item.follower)):
+            epoch, begins = next((entry for entry in facts.lineage if entry[1] >= end), (None, end))
+            goes_on = begins == end or any(gap.covers(end, begins) for gap in facts.gaps)
+            is_shared = begins < other.log_end_offset and other.lineage.epoch_for_offset(begins) == epoch
+            if epoch is None or not (goes_on and is_shared) or self.evidence.was_at_rest:
+                continue
+            since = f"the log may begin at {begins} by now, above these records"
+            if facts.in_any_order:
+                here = f"broker {facts.broker_id}"
+                return f"likely, not proven: nothing shows in which order the files of {here} were copied, and {since}"
+            if why := self.why_gone_down(facts):
+                return f"{why}; {since}"
+        return None
 
     def _apart(self, broker_id: int) -> ReplicaFacts | None:
         """The replica of a broker if its files may be of moments in any order; else None."""

@@ -290,10 +290,12 @@ def _in_use_first(
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """Present topic id: the leadership source's, else that of most copies, on a tie that of the greatest log."""
+    """Present topic id: the metadata log's, or another leadership source's if a copy has it, else that of most copies, on a tie that of
+    the greatest log."""
     ids = {facts.directory.topic_id for facts in copies} - {None}
-    if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
-        return leadership.topic_id
+    named = None if leadership is None else leadership.topic_id
+    if leadership is not None and named is not None and (named in ids or leadership.source == "metadata_log"):
+        return named
     weight = {
         one: (
             sum(facts.directory.topic_id == one for facts in copies),

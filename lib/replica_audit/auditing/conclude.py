@@ -26,6 +26,7 @@ from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
 from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
 from replica_audit.auditing.findings.hwm import judge_timeline
+from replica_audit.auditing.findings.meta import of_other_topics
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import CopiedState
 from replica_audit.auditing.leadership.commitment import (
@@ -302,6 +303,8 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
         found = no_replica(
             evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed, within=within
         )
-    findings = merge_findings((*found, *judge_timeline(evidence.side.timeline)))
+    named = None if evidence.leadership is None else evidence.leadership.topic_id
+    others = of_other_topics(grouping.foreign, evidence.leadership, f"the present one is {named}")
+    findings = merge_findings((*found, *others, *judge_timeline(evidence.side.timeline)))
     verdict = worst_verdict(item.verdict for item in findings) if only_observed else "INCONCLUSIVE"
     return PartitionAudit(evidence, None, findings, verdict)

@@ -232,10 +232,11 @@ def beside_a_sound_one(path, broker: Replica, **options):
     return audit(path, {1: Replica(LOG), 2: broker}, **options)
 
 
-def test_one_epoch_with_two_starts_inside_both_logs(tmp_path):
+@pytest.mark.parametrize(("in_order", "confidence"), [(True, "proven"), (False, "likely")])
+def test_one_epoch_with_two_starts_inside_both_logs(tmp_path, in_order, confidence):
     other = [*written(0, 25, 0), *written(25, 40, 2)]
-    answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(other)})
-    assert answer.one("EPO-START-MISMATCH", 2) == ("high", "proven", 20, 25)
+    answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(other)}, in_order=in_order)
+    assert answer.one("EPO-START-MISMATCH", 2) == ("high", confidence, 20, 25)
     # The checkpoint 40 lies above the run, where the logs agree again: it proves nothing about it.
     assert answer.runs(2) == [("DIV-HIDDEN", 20, 25, 2, 0, False)]
     assert answer.verdict == "COMMITTED_DIVERGENCE"

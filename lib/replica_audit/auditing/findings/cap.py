@@ -516,8 +516,8 @@ def _why_older(case: Case) -> str:
     later = reference.later
     if later is not None:
         return (
-            f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch} from {later.start_offset} "
-            f"on, as broker {later.broker_id} does: its log was copied before it was cut there"
+            f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch}, as broker {later.broker_id} has "
+            f"from {later.start_offset} on: its log was copied before it was cut there"
         )
     last = last_led(reference.history) if reference.leader_id is None else None
     if last is not None:

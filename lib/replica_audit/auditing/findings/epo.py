@@ -370,7 +370,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
         ):
             # One side has these records in a format without epochs.
             continue
-        yield finding(
+        found = finding(
             EPO_START_MISMATCH,
             f"epoch {epoch} begins at {start} on broker {follower.broker_id} and at {other} on broker {leader.broker_id}; "
             "one leader wrote it, so both cannot be right",
@@ -383,6 +383,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
                 considered("retention: no, both starts lie inside both logs"),
             ],
         )
+        yield likely(found, case.why_deleted_since(item, low, high))
 
 
 def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:

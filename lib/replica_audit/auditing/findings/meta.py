@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
@@ -395,13 +395,17 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             broker_id=item.follower.broker_id,
             evidence=[considered("divergence: two logs of one topic share at least their first batches")],
         )
-    leadership = case.leadership
+    present = case.reference.facts.directory.topic_id
+    yield from of_other_topics(case.foreign, case.leadership, f"the others of {present}")
+
+
+def of_other_topics(foreign: Iterable[ReplicaFacts], leadership: Leadership | None, others: str) -> Iterator[Finding]:
+    """META-TOPICID-MISMATCH for copies of another topic id than the present one; `others`: a clause on the copies that are compared."""
     known = leadership.topic_id if leadership is not None else None
-    for facts in case.foreign:
-        present = case.reference.facts.directory.topic_id
+    for facts in foreign:
         yield finding(
             META_TOPICID_MISMATCH,
-            f"broker {facts.broker_id}: {facts.directory.path} is of topic id {facts.directory.topic_id}, the others of {present}; not compared",
+            f"broker {facts.broker_id}: {facts.directory.path} is of topic id {facts.directory.topic_id}, {others}; not compared",
             severity="medium" if known is None else "info",
             broker_id=facts.broker_id,
             evidence=[

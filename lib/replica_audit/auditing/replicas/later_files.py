@@ -16,6 +16,7 @@ class LaterEntry(NamedTuple):
 
     leader_epoch: int
     start_offset: int
+    """Begin of that epoch, also on the other replica; the file's first entry has moved up with the log start."""
     broker_id: int
     """Broker of the other replica."""
 
@@ -24,9 +25,10 @@ def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterE
     """The first entry of a replica's epoch file that is later than its log; None where none is.
 
     The log has records of an earlier epoch at that offset, or ends below the first entry, and another one of `replicas` has those of
-    the entry's epoch, or the same entry: so the log was cut, or begun anew, between the copies of the two files. A damaged file does
-    not say what another broker has. A broker that was down has cut nothing between them. An entry of an epoch that the log has gone
-    past is not later than it: only an unclean election takes a log back to that, and then its records were lost.
+    the entry's epoch, or the same entry, or that epoch from below the first entry on: so the log was cut, or begun anew, between the
+    copies of the two files. A damaged file does not say what another broker has. A broker that was down has cut nothing between them.
+    An entry of an epoch that the log has gone past is not later than it: only an unclean election takes a log back to that, and then
+    its records were lost.
     """
     return None if facts.is_at_rest else entry_of_other(facts, replicas)
 
@@ -39,15 +41,17 @@ def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Lat
     last = or_absent(facts.last_leader_epoch)
     for epoch, start in entries:
         is_past_end = start > facts.log_end_offset and not facts.end_is_open
-        own = facts.lineage.epoch_for_offset(start) if start < facts.log_end_offset else None
+        is_inside = start < facts.log_end_offset and facts.lineage.epoch_for_offset(start) is not None
         is_first = (epoch, start) == entries[0]
-        if epoch > last and (own is not None or (is_past_end and is_first)):
+        if epoch > last and (is_inside or (is_past_end and is_first)):
             for other in replicas:
                 has_records = start < other.log_end_offset and other.lineage.epoch_for_offset(start) == epoch
                 if other is not facts and (has_records or (epoch, start) in other.file_entries):
                     return LaterEntry(epoch, start, other.broker_id)
-        if epoch > last and is_first and start == facts.log_end_offset and facts.lineage:
-            # A leader that writes nothing has such an entry, too; but there the epoch begins.
+        is_at_end = start == facts.log_end_offset and bool(facts.lineage)
+        if epoch > last and is_first and (is_inside or is_past_end or is_at_end):
+            # The log start has moved since, into that epoch. At the log end, a leader that writes nothing has such an entry, too; but
+            # there the epoch begins.
             for other in replicas:
                 begins = other.lineage.start_of(epoch)
                 if begins is not None and begins < start:
