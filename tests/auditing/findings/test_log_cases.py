@@ -106,6 +106,9 @@ def test_where_the_dump_tool_died_zeros_are_how_it_ends_a_preallocated_segment(
         ((segment(0, damage("partial", 39, None)), segment(40)), (39, 40), "0 offsets"),
         ((segment(0, damage("partial", 45, None)), segment(40)), (45, 45), "0 offsets"),
         ((segment(0, damage("zero_filled", 30, 39)), segment(40)), (30, 39), "1 offset"),
+        # A closed segment that ends in zeros (KAFKA-5431), or torn: where the next one begins there are sound batches again.
+        ((segment(0, damage("zero_filled", 10, None)), segment(10), segment(25)), (10, 10), "30 offsets"),
+        ((segment(0, damage("partial", 15, None)), segment(25)), (15, 25), "15 offsets"),
     ],
 )
 def test_damage_with_sound_batches_after_it_names_what_recovery_would_destroy(segments, place, lost) -> None:

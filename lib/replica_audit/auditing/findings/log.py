@@ -18,7 +18,7 @@ from replica_audit.auditing.finding import (
     unless_unwritten,
     unread_records,
 )
-from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
+from replica_audit.auditing.replicas.offset_ranges import damaged_stretches, traces_of_segment
 from replica_audit.literals import Severity
 from replica_audit.model import GROUP_OFFSETS_TOPIC
 from replica_audit.schema import Evidence
@@ -87,16 +87,14 @@ def code_of_damage(damage: Damage) -> str:
 def _unreadable(case: Case) -> Iterator[Finding]:
     """Findings on unreadable parts of every replica that was compared or set aside."""
     for facts in (*case.replicas, *case.set_aside):
-        for segment in facts.segments:
-            for damage in segment.damage:
-                yield _damage(case, facts, segment, damage)
+        for segment, damage, stretch in damaged_stretches(facts.segments, facts.log_end_offset):
+            yield _damage(case, facts, segment, damage, stretch)
         for segment, item in facts.irregularities:
             if item.kind == "crc":
                 yield _checksum(case, facts, segment, item)
 
 
-def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Damage) -> Finding:
-    start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
+def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Damage, stretch: OffsetRange) -> Finding:
     place = Evidence(
         "file",
         text=damage.reason,
@@ -107,11 +105,8 @@ def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Da
     )
     where = f"broker {facts.broker_id}, {segment.path} from byte {damage.position}"
     if damage.next_offset is None and segment is facts.segments[-1]:
-        return unless_unwritten(case, facts, _tail(facts, damage, start, place, where))
-    end = facts.log_end_offset if damage.next_offset is None else damage.next_offset
-    return _corrupt_middle(
-        case, facts, start, max(end, start), place, f"{where}: {count(damage.length, 'unreadable byte')}"
-    )
+        return unless_unwritten(case, facts, _tail(facts, damage, stretch.start_offset, place, where))
+    return _corrupt_middle(case, facts, *stretch, place, f"{where}: {count(damage.length, 'unreadable byte')}")
 
 
 def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:

@@ -1,14 +1,15 @@
-"""Ranges of offsets in a log: those of an epoch, and those shared with another log."""
+"""Ranges of offsets in a log: those of an epoch, those that are damaged, and those shared with another log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.model import OffsetRange
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Damage, SegmentSummary
 
 
 def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
@@ -31,6 +32,18 @@ def deleted_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
 def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
     """End of the shorter of two logs; what is above it is lag, or ahead."""
     return min(one.log_end_offset, other.log_end_offset)
+
+
+def damaged_stretches(
+    segments: Sequence[SegmentSummary], found_end: int
+) -> Iterator[tuple[SegmentSummary, Damage, OffsetRange]]:
+    """Each damage with the offsets that were there: up to the next sound batch, in this segment or, without one, where the next begins."""
+    borders = [*(segment.base_offset for segment in segments[1:]), found_end]
+    for segment, border in zip(segments, borders):
+        for damage in segment.damage:
+            start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
+            end = border if damage.next_offset is None else damage.next_offset
+            yield segment, damage, OffsetRange(start, max(start, end))
 
 
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
+from replica_audit.auditing.replicas.offset_ranges import damaged_stretches
 from replica_audit.batch_header import ABSENT, Batch, or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.literals import Confidence, TailKind
@@ -166,13 +167,7 @@ def unreadable_stretches(
     # A batch missing next to a damaged one may have been overwritten by, or lost with, the damage.
     damaged = {offset for one in ranges for offset in (one.start_offset, one.end_offset)}
     ranges += [gap for gap in gaps_among(irregularities) if {gap.start_offset, gap.end_offset} & damaged]
-    for index, segment in enumerate(segments):
-        border = segments[index + 1].base_offset if index + 1 < len(segments) else found_end
-        for damage in segment.damage:
-            start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
-            end = border if damage.next_offset is None else damage.next_offset
-            if end > start:
-                ranges.append(OffsetRange(start, end))
+    ranges += [stretch for _, _, stretch in damaged_stretches(segments, found_end) if stretch.size]
     return tuple(sorted(ranges))
 
 
