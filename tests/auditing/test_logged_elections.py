@@ -46,6 +46,10 @@ FIRST = elected(1, 4, 1, (1, 2))
         ([FIRST, elected(2, 5, 3)], [(3, 5, 1, (1, 2), False)]),
         ([FIRST, line("starts", 2, 3, leads=True, leader_epoch=5)], [(3, 5, 1, (1, 2), False)]),
         ([FIRST, line("starts", 2, 3, leads=False, leader_epoch=5)], []),
+        # Elected uncleanly it would be alone in the ISR: a reassignment ended with the election of who joined last (KAFKA-19212).
+        ([FIRST, line("starts", 2, 3, leads=True, leader_epoch=5, isr=(2, 3))], []),
+        ([FIRST, elected(2, 5, 3, (1, 2, 3))], []),
+        ([FIRST, line("starts", 2, 3, leads=True, leader_epoch=5, isr=(3,))], [(3, 5, 1, (1, 2), False)]),
         ([FIRST, elected(2, 6, 3)], []),
         ([FIRST, elected(2, 5, 2)], []),
         ([elected(1, 4, 1), elected(2, 5, 3)], []),

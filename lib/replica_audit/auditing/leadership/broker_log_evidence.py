@@ -204,6 +204,7 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
     | election without an epoch, or of an earlier one | none |
     | election of the same epoch, or of nobody | who leads, and who is in sync if `elected` tells it |
     | election of a replica that was said to be elected uncleanly | unclean, by the controller's word |
+    | election with others in sync, whom an unclean one drops: a reassignment ended with it (KAFKA-19212) | a clean one |
     | election of the next epoch, of a replica that is known not to be in sync | unclean, as far as the lines tell |
     | election after epochs that no line tells of, which may have put it into the ISR | a clean one |
     | any other election | a clean one |
@@ -228,7 +229,8 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
             epoch = one.leader_epoch
             leader = None if chosen < 0 else chosen
         else:
-            is_outside = isr is not None and chosen not in isr and epoch >= 0
+            is_alone = one.isr is None or {*one.isr} <= {chosen}
+            is_outside = isr is not None and chosen not in isr and epoch >= 0 and is_alone
             if chosen in said or (is_outside and one.leader_epoch == epoch + 1):
                 event = said.pop(chosen, one)
                 witnessed = leader is None or leader in witnesses
