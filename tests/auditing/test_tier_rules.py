@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.metadata_log import TIME_MS, change, config, history, partition, register_broker, topic
@@ -310,7 +311,7 @@ def test_epochs_that_are_true(tmp_path: Path, leads: Replica, segments: Sequence
     assert not answer.found("TIER-EPOCHS"), answer
 
 
-# --- KAFKA-20732
+# --- KAFKA-20732, KAFKA-17062
 
 
 ELECTED = TIME_MS + 1000
@@ -330,6 +331,8 @@ def early(
     later_size: str | None = None,
     quiesced: bool | None = True,
     known: Sequence[tuple[int, int]] = ((60, 80), (80, 100)),
+    failed: Sequence[Mapping[str, Any]] = (),
+    kafka_version: str | None = None,
 ) -> Answer:
     """Broker 1 was elected at `ELECTED`, and deleted segments `after_ms` later."""
     own = {"remote.storage.enable": "true", "retention.bytes": size, "retention.ms": age}
@@ -341,7 +344,12 @@ def early(
     times = [(FINISHED, 2), (DELETING, ELECTED + after_ms), (DELETED, ELECTED + after_ms + 100)]
     segments = [copied(*span, (0, span[0]), then=times, by=(2, by), latest=latest) for span in ((0, 40), (40, 60))]
     segments += [copied(*span, (1, span[0])) for span in known]
-    return with_remote(path, leads, *segments, quiesced=quiesced, metadata={100: history(begin, *changes)})
+    segments += [
+        copied(100, 120, (1, 100), **{"state": STARTED, "at": (ELECTED, 0), "number": number, **how})
+        for number, how in enumerate(failed)
+    ]
+    records = {100: history(begin, *changes)}
+    return with_remote(path, leads, *segments, quiesced=quiesced, metadata=records, kafka_version=kafka_version)
 
 
 def test_records_that_size_retention_deleted_though_the_log_is_small(tmp_path: Path) -> None:
@@ -353,6 +361,35 @@ def test_records_that_size_retention_deleted_though_the_log_is_small(tmp_path: P
     left = int(row["message"].split(" bytes are left")[0].rsplit(" ", 1)[1])
     size = sum(one["size_bytes"] for one in answer.tables["replicas"] if one["broker_id"] == 1)
     assert left == 2 * EACH + size < 2000
+
+
+LATER = 700_000
+
+
+def test_records_that_size_retention_deleted_since_it_counted_copies_that_failed(tmp_path: Path) -> None:
+    answer = early(tmp_path, after_ms=LATER, failed=[{"size": 900}, {"size": 900}])
+    assert answer.one("TIER-RETENTION", 1) == ("high", "likely", 0, 60)
+    assert answer.verdict == "COMMITTED_LOSS"
+    (row,) = answer.found("TIER-RETENTION")
+    assert "it counted 2 copies that failed, of 1800 bytes, too (KAFKA-17062)" in row["message"]
+    assert not any(one["kind"] == "leadership" for one in row["evidence"])
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"failed": [{"size": 900}]},
+        {"failed": [{"size": 1800, "at": (ELECTED + LATER + 1, 0)}]},
+        {"failed": [{"size": 1800, "state": FINISHED, "at": (ELECTED, ELECTED + 1)}]},
+        {"failed": [{"size": 1800, "then": [(DELETING, ELECTED + 2), (DELETED, ELECTED + 3)]}]},
+        {"failed": [{"size": 1800}], "kafka_version": "3.9.0"},
+        {"failed": [{"size": 1800}], "by": 2},
+    ],
+    ids=["too little", "begun since", "done", "removed before", "a version that leaves them out", "another broker"],
+)
+def test_copies_that_failed_and_explain_no_deletion(tmp_path: Path, how: dict) -> None:
+    answer = early(tmp_path, after_ms=LATER, **how)
+    assert not answer.found("TIER-RETENTION"), answer
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,9 @@ def remote_facts(
         undecided=without_orphans(if_down, (*orphans, *gone)),
         stable=find_stable(lineage, known.sound),
         unfinished=find_unfinished(segments, times.heard_until),
-        early=find_early_deletion(facts, lineage, segments, history) if is_told(facts) else None,
+        early=find_early_deletion(facts, lineage, segments, history, evidence.options.kafka_version)
+        if is_told(facts)
+        else None,
     )
 
 

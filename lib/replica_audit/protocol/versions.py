@@ -104,5 +104,10 @@ def skips_unled_markers(version: Version | None) -> bool | None:
     return _since(version, (4,))
 
 
+def counts_finished_only(version: Version | None) -> bool | None:
+    """True if size retention of a tiered log leaves out copies that failed (3.9, KAFKA-17062, `RemoteLogManager.buildRetentionSizeData`)."""
+    return _since(version, (3, 9))
+
+
 def _since(version: Version | None, first: Version) -> bool | None:
     return None if version is None else version >= first

@@ -13,6 +13,7 @@ from replica_audit.auditing.compare.remote_storage import RemoteHoles, RemoteOrp
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import OffsetRange, PartitionState, RemoteSegment
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.versions import counts_finished_only
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_STARTED, DELETE_STARTED
 
 #: Time after which an unfinished copy or deletion counts as stuck.
@@ -48,7 +49,7 @@ def find_unfinished(segments: Iterable[RemoteSegment], heard_until: Callable[[st
 
 
 class EarlyDeletion(NamedTuple):
-    """Segments that size retention deleted after an election although the log is smaller than `retention_bytes` (KAFKA-20732)."""
+    """Segments that size retention deleted although the log is smaller than `retention_bytes`."""
 
     segments: tuple[RemoteSegment, ...]
     start_offset: int
@@ -59,12 +60,20 @@ class EarlyDeletion(NamedTuple):
     retention_bytes: int
     elected: PartitionState
     """The preceding election."""
+    failed: tuple[RemoteSegment, ...]
+    """Copies that failed, and that retention counted as well (KAFKA-17062); empty where it ran just after the election, before it
+    knew what was copied (KAFKA-20732)."""
 
 
 def find_early_deletion(
-    facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], history: Sequence[PartitionState]
+    facts: ReplicaFacts,
+    lineage: Lineage,
+    segments: Sequence[RemoteSegment],
+    history: Sequence[PartitionState],
+    kafka_version: tuple[int, ...] | None,
 ) -> EarlyDeletion | None:
-    """Find segments that the present leader deleted for size just after its election, although less is left than it had to keep.
+    """Find segments that the present leader deleted for size, although less is left than it had to keep: just after its election, or
+    while copies that had failed made up for what is missing.
 
     Reported only without another explanation: the metadata log shows the leader, and that `retention.bytes` and `retention.ms`
     of the topic are unchanged; the log starts where the last of the segments ends, as after retention, and rarely after
@@ -85,15 +94,15 @@ def find_early_deletion(
         for one in segments
         if one.deleting_ms is not None and one.copied_ms is not None and one.deleting_ms >= begun
     ]
-    if elected.occasion == "snapshot" or max((one.end_offset for one, _ in gone), default=-1) != start:
+    if max((one.end_offset for one, _ in gone), default=-1) != start:
         return None
     if any(
-        one.updated_by != facts.broker_id
-        or deleting_ms > begun + _JUST_ELECTED_MS
-        or (age >= 0 and one.max_timestamp_ms <= deleting_ms - age)
+        one.updated_by != facts.broker_id or (age >= 0 and one.max_timestamp_ms <= deleting_ms - age)
         for one, deleting_ms in gone
     ):
         return None
+    until = max(deleting_ms for _, deleting_ms in gone)
+    is_just_elected = elected.occasion != "snapshot" and until <= begun + _JUST_ELECTED_MS
     kept = [one for one in segments if one.state == COPY_FINISHED and one.end_offset > start]
     if any(place_segment(facts, lineage, one, start)[0] != "own" for one in kept):
         return None
@@ -102,9 +111,21 @@ def find_early_deletion(
         return None
     left = sum(one.size_bytes for one in kept)
     left += sum(one.size_bytes for one in facts.segments if one.base_offset >= reached)
+    failed = () if is_just_elected or counts_finished_only(kafka_version) else _failed_before(segments, until)
+    if left >= size or not (is_just_elected or left + sum(one.size_bytes for one in failed) >= size):
+        return None
     deleted = tuple(one for one, _ in gone)
     first = min(one.start_offset for one in deleted)
-    return EarlyDeletion(deleted, first, start, left, size, elected) if left < size else None
+    return EarlyDeletion(deleted, first, start, left, size, elected, failed)
+
+
+def _failed_before(segments: Iterable[RemoteSegment], time_ms: int) -> tuple[RemoteSegment, ...]:
+    """Copies begun before `time_ms` that were never finished, nor removed by then."""
+    return tuple(
+        one
+        for one in segments
+        if one.copied_ms is None and one.started_ms < time_ms and time_ms <= (one.deleting_ms or time_ms)
+    )
 
 
 def _retention(configs: Mapping[str, str], name: str) -> int | None:

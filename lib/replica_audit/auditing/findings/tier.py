@@ -160,26 +160,31 @@ def _early_deletion(case: Case) -> Iterator[Finding]:
     if early is None:
         return
     seconds = (max(one.deleting_ms or 0 for one in early.segments) - early.elected.time_ms) // 1000
+    gone = (
+        f"broker {facts.broker_id} deleted {name_offsets(early.start_offset, early.end_offset)} for the size of the log"
+    )
+    left = f"{count(early.left_bytes, 'byte')} are left where retention.bytes keeps {early.retention_bytes}"
+    if early.failed:
+        counted = count(sum(one.size_bytes for one in early.failed), "byte")
+        said = f"{gone}, and {left}: it counted {count(len(early.failed), 'copy', 'copies')} that failed, of {counted}, too (KAFKA-17062)"
+        reason = [*_named(early.failed, "begun")]
+    else:
+        said = f"{gone} within {count(seconds + 1, 'second')} of its election, and {left} (KAFKA-20732)"
+        elected = f"broker {facts.broker_id} was elected in epoch {early.elected.leader_epoch} at {render_time(early.elected.time_ms)}"
+        epoch = str(early.elected.leader_epoch)
+        reason = [Evidence("leadership", text=elected, broker_id=facts.broker_id, value=epoch)]
     yield finding(
         TIER_RETENTION,
-        f"broker {facts.broker_id} deleted {name_offsets(early.start_offset, early.end_offset)} for the size of the log within "
-        f"{count(seconds + 1, 'second')} of its election, and {count(early.left_bytes, 'byte')} are left where retention.bytes "
-        f"keeps {early.retention_bytes} (KAFKA-20732)",
+        said,
         confidence="likely",
         broker_id=facts.broker_id,
         offsets=(early.start_offset, early.end_offset),
         evidence=[
-            Evidence(
-                "leadership",
-                text=f"broker {facts.broker_id} was elected in epoch {early.elected.leader_epoch} at "
-                f"{render_time(early.elected.time_ms)}",
-                broker_id=facts.broker_id,
-                value=str(early.elected.leader_epoch),
-            ),
+            *reason,
             *_named(early.segments, "deleted"),
             considered("retention.ms: no, none of the segments was too old when its deletion began"),
             considered("DeleteRecords: not likely, the log begins exactly where a segment ended"),
-            considered("another retention.bytes: no, it has not changed since that election"),
+            considered("another retention.bytes: no, it has not changed since the election of that leader"),
         ],
     )
 
