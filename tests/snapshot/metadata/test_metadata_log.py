@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support import metadata_log as write
 from tests.support.controllers import BEGINNING, OTHER_ID, TOPIC_ID, VOTERS, discovered, first_batches
 from tests.support.encoder import flip
+from tests.support.metadata_log import MetadataLog
 from tests.support.snapshots import Listed
 
 from replica_audit.snapshot.discovery import discover
@@ -263,7 +265,7 @@ def test_a_snapshot_without_footer_is_not_used(tmp_path):
     assert "complete .checkpoint file" in reading.quarantine[0].reason
 
 
-def nodes(path, **logs: bytes) -> MetadataReading:
+def nodes(path, **logs: bytes | MetadataLog) -> MetadataReading:
     """Controllers c100, c101, … and brokers b1, … with one segment each, all beginning at 0."""
     for name, content in logs.items():
         write.write_metadata_log(path, int(name[1:]), content)
@@ -380,6 +382,53 @@ def test_damage_hides_what_came_after_it_unless_another_copy_has_it(tmp_path):
     assert not reading.doubtful
     assert [row.code for row in reading.quarantine] == ["INPUT-IGNORED"]
     assert reading.leaderships[0].leader_id == 3
+
+
+LATE = write.batch(20, [write.change(TOPIC_ID, leader=2)])
+CREATED = write.snapshot([write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)])
+
+
+@pytest.mark.parametrize(
+    ("copy", "path", "said"),
+    [
+        (
+            MetadataLog({0: first_batches(), 20: LATE}),
+            "00000000000000000003.log",
+            "it is missing, and 00000000000000000020.log begins at offset 20",
+        ),
+        (
+            MetadataLog({0: first_batches() + LATE}),
+            "00000000000000000000.log",
+            "expected offset 3, found 20: copy it again",
+        ),
+        # KAFKA-14238: the log was deleted past the last snapshot.
+        (
+            MetadataLog({20: LATE}, {(10, 1): CREATED}),
+            "00000000000000000010.log",
+            "it is missing, and 00000000000000000020.log begins at offset 20",
+        ),
+    ],
+)
+def test_records_behind_a_hole_may_be_newer_than_what_is_read(copy, path, said, tmp_path):
+    reading = nodes(tmp_path, c100=copy)
+    (row,) = reading.quarantine
+    assert (row.code, row.path.rpartition("/")[2]) == ("CAP-UNREADABLE", path) and said in row.reason
+    assert reading.doubtful and reading.leaderships[0].leader_id == 1
+    whole = first_batches() + write.batch(3, [write.no_op()] * 17) + LATE
+    others = nodes(tmp_path / "others", c100=copy, c101=whole, c102=whole)
+    assert [row.code for row in others.quarantine] == ["INPUT-IGNORED"] and not others.doubtful
+    assert others.leaderships[0].leader_id == 2
+
+
+def test_what_a_snapshot_leads_up_to_or_has_left_behind_is_no_hole(tmp_path):
+    for name, copy in {
+        "to": MetadataLog(
+            {10: write.batch(10, [write.no_op()]), 11: write.batch(11, [write.no_op()])}, {(11, 1): CREATED}
+        ),
+        "behind": MetadataLog({0: first_batches(), 8: write.batch(8, [write.no_op()])}, {(20, 1): CREATED}),
+        "old segment": MetadataLog({0: first_batches(), 10: write.batch(10, [write.no_op()])}, {(10, 1): CREATED}),
+    }.items():
+        assert not nodes(tmp_path / name, c100=copy).quarantine, name
 
 
 def test_a_newer_copy_that_cannot_be_understood_is_said_to_matter(tmp_path):

@@ -375,7 +375,28 @@ def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = 
     if snapshots and (snapshots[-1].epoch, snapshots[-1].end_offset) > (epoch, end):
         run, end, epoch = (), snapshots[-1].end_offset, snapshots[-1].epoch
     start = int(run[0].headers["base_offset"][0]) if run else end
+    if runs and not problems and runs[-1] is not run and _newness(runs[-1][-1]) > (epoch, end):
+        problems.append(_hole(log, end, run[-1].path if run else None, runs[-1][0]))
     return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)), state)
+
+
+def _hole(log: MetadataLog, end: int, last_path: str | None, beyond: SegmentBatches) -> tuple[str, int | None, str]:
+    """The problem of a copy whose records up to `end` are followed by those `beyond` a hole, to which no snapshot leads up."""
+    header = beyond.headers[0]
+    if beyond.path == last_path:
+        return (
+            beyond.path,
+            int(header["position"]),
+            f"expected offset {end}, found {header['base_offset']}: copy it again",
+        )
+    name = beyond.path.rpartition("/")[2]
+    reason = f"it is missing, and {name} begins at offset {header['base_offset']}: copy it, or the .checkpoint of what came before"
+    return f"{log.path}/{end:020d}.log", None, reason
+
+
+def _newness(piece: SegmentBatches) -> tuple[int, int]:
+    """(epoch, end offset) of its last batch, as of a copy."""
+    return int(piece.headers["leader_epoch"][-1]), int(piece.headers["last_offset"][-1]) + 1
 
 
 def _stretches(headers: NDArray[np.void]) -> list[NDArray[np.void]]:
