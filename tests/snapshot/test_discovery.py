@@ -216,6 +216,17 @@ def test_broker_ids_come_from_meta_properties_then_from_the_name_above(tmp_path)
     assert [(row.code, row.path) for row in inventory.quarantine] == [("CAP-UNREADABLE", "broker-5/meta.properties")]
 
 
+@pytest.mark.parametrize("content", ["", "\0" * 90, "version=1\ncluster.id=a\n"])
+def test_a_meta_properties_without_an_id_is_damaged_though_the_name_above_has_one(content, tmp_path):
+    write(tmp_path / "broker-5/meta.properties", content)
+    partition(tmp_path / "broker-5", "t-0")
+    inventory = find(tmp_path)
+    assert [one.broker_id for one in inventory.replicas] == [5]
+    (row,) = inventory.quarantine
+    assert (row.code, row.path, row.position) == ("CAP-UNREADABLE", "broker-5/meta.properties", 0)
+    assert "expected a line node.id= or broker.id=, found none; with KRaft no broker starts so" in row.reason
+
+
 def test_log_dirs_of_another_cluster_are_left_out_and_said(tmp_path):
     for broker, cluster in ((0, "a"), (1, "a"), (2, "b")):
         meta(tmp_path / f"broker-{broker}", broker, cluster)

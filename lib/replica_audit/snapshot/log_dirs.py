@@ -98,15 +98,21 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
     """A log dir with its owner, and rows for an unreadable meta.properties and for a log dir without broker id."""
     rows = []
     node_id = cluster_id = directory_id = None
+    named = _named_id(snapshot, folder.path)
     path = posixpath.join(folder.path, META_PROPERTIES)
     if META_PROPERTIES in folder.files:
         try:
             properties = parse_meta_properties(snapshot.read_bytes(path), path)
             node_id, cluster_id, directory_id = properties.node_id, properties.cluster_id, properties.directory_id
+            if node_id is None and named is not None:
+                remedy = (
+                    "with KRaft no broker starts so; copy it again, or write it anew as in the broker's other log dirs"
+                )
+                raise FormatError(path, 0, "a line node.id= or broker.id=", "none", remedy)
         except (FormatError, OSError) as error:
             rows.append(QuarantineRow.of("CAP-UNREADABLE", path, error))
     if node_id is None:
-        node_id = _named_id(snapshot, folder.path)
+        node_id = named
     current = [parse_directory_name(name).kind for name in (*folder.folders, *islice(folder.unlisted, 1))]
     is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
     if node_id is None:
