@@ -49,20 +49,20 @@ def _ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_a_plan_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from replica_audit.api import elected
+    from replica_audit.cli import verify_command
     from replica_audit.progress import Progress
-    from replica_audit.runner import in_process
-    from replica_audit.verify import verification
+    from replica_audit.verify.verification import with_plan
 
     plan = tmp_path / "plan.json"
     assert main(["elect", SAMPLE, "--plan", str(plan)]) == 0
     content = json.loads(plan.read_text())
     # What is compared with the plan stays the same.
-    results, found = in_process.audit_all(SAMPLE, _settings()), verification.verify_snapshots
-    monkeypatch.setattr(in_process, "audit_all", lambda *_: results)
-    before = found(SAMPLE, SAMPLE, _settings(), Progress(), None)
-    with_plan = verification.with_plan
+    results = elected.audit_all(SAMPLE, _settings())
+    monkeypatch.setattr(elected, "audit_all", lambda *_: results)
+    before = verify_command.verify_snapshots(SAMPLE, SAMPLE, _settings(), Progress(), None)
     monkeypatch.setattr(
-        verification,
+        verify_command,
         "verify_snapshots",
         lambda *arguments: with_plan(before, arguments[-1]) if arguments[-1] else before,
     )
