@@ -31,7 +31,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.costs import lost_past_end
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.held_records import CommittedRange, holding
-from replica_audit.model import TopicPartition
+from replica_audit.model import CHUNK_OFFSETS, TopicPartition
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.runner.in_process import audit_all
 from replica_audit.segments.records import decode_records
@@ -357,6 +357,19 @@ def test_a_marker_past_the_end_of_a_leader_that_was_copied_earlier_is_not_lost(t
     other = Replica(written(0, 30, 1, "other "), high_watermark=30)
     rows = own_rows(audit(tmp_path, {1: short, 2: whole, 3: other}, isr=(1, 2)))
     assert rows[1]["cut_transactions"] == 0
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_transaction_that_is_open_across_what_both_logs_have_alike_is_cut(tmp_path: Path, is_ended: bool) -> None:
+    """It begins two chunks below the fork, and each leader ended it otherwise; not where it had ended between."""
+    fork = 3 * CHUNK_OFFSETS + 100
+    rest = [_ended(20_000, leader_epoch=0)] if is_ended else written(20_000, 20_001, 0)
+    between = [*written(13, 20_000, 0, step=19_987), *rest, *written(20_001, fork, 0, step=30_000)]
+    shared = [*written(0, 10, 0), _begun(10, leader_epoch=0), *between]
+    ends = {1: _ended(fork, "ABORT", 1), 2: _ended(fork, epoch=1, leader_epoch=0)}
+    logs = {one: Replica([*shared, end], high_watermark=fork + one - 1) for one, end in ends.items()}
+    rows = own_rows(audit(tmp_path, logs, isr=(1,)))
+    assert rows[1]["cut_transactions"] == (not is_ended)
 
 
 def test_a_marker_that_a_clean_election_left_behind_is_written_again(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from replica_audit.auditing.compare.replays import (
     leader_states,
     replay_one,
 )
-from replica_audit.auditing.compare.wanted_chunks import chunks_at
+from replica_audit.auditing.compare.wanted_chunks import chunks_at, chunks_to
 from replica_audit.cached_property import cached_property
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Candidates:
         | where logs end alike and no chunk is wanted for the reasons above, any other | no |
         | an end, log start or recorded high watermark of any copy goes through a copy of it | yes |
         | a cut of a copy goes through its own | yes |
+        | a cut that drops something lies above it in the same segment, which has ends of transactions | yes |
         | any other: the reference and whoever else holds it have the same | no: its digest counts it |
         """
         holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
@@ -108,9 +109,14 @@ class Candidates:
                     for key, cut in of_candidate.items():
                         cuts[key].add(cut)
             edges = self._edges
+            ends = {facts.key: facts.log_end_offset for facts in self.copies}
+            forks = {facts.recovering.following_end_offset for facts in self.copies if facts.may_recover}
+            forks |= {offset for key, offsets in cuts.items() for offset in offsets if offset < ends[key]}
             for facts in self.copies:
                 for offset in edges | cuts[facts.key]:
                     wanted |= chunks_at(facts, offset)
+                for offset in forks:
+                    wanted |= chunks_to(facts, offset)
         found = {facts.key: wanted & facts.chunks.keys() for facts in self.copies}
         return {key: chunks for key, chunks in found.items() if chunks}
 

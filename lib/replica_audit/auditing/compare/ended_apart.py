@@ -68,8 +68,8 @@ def open_below(
 ) -> dict[int, OpenTransaction]:
     """The transactions that a log would leave open if it ended at `end`, restricted to `producers` if given.
 
-    The segment that contains `end` is known as far as its `batches` were read: what is open where a chunk of it was not may have ended
-    there, and does not count.
+    The segment that contains `end` is known as far as its `batches` were read, which the costs of an election want whole (`chunks_to`):
+    what is open where a chunk of it was not may have ended there, and does not count.
     """
     bases = [segment.base_offset for segment in facts.segments]
     whole = [

@@ -32,6 +32,17 @@ def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
     return {number for number, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
 
 
+def chunks_to(facts: ReplicaFacts, offset: int) -> set[int]:
+    """Chunks of the segment with `offset`, below it, if transactions end in that segment: only its batches show which are open there."""
+    below = [segment for segment in facts.segments if segment.base_offset < offset]
+    if offset >= facts.log_end_offset or not below or not below[-1].ended_producers:
+        return set()
+    start = below[-1].base_offset
+    return {
+        number for number, chunk in facts.chunks.items() if chunk.base_offset < offset and chunk.last_offset >= start
+    }
+
+
 def differing_chunks(reference: ReplicaFacts, follower: ReplicaFacts) -> set[int]:
     """Chunks to align by batches: their digests differ within the comparable range, or only the follower is that long.
 
