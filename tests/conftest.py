@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.in_memory import in_memory
+from tests.support.parameter_names import name_parameter
 
 ROOT = Path(__file__).parents[1]
 #: What has a target of its own in the Makefile.
@@ -26,6 +27,10 @@ gc.set_threshold(20_000, 20, 50)
 def pytest_sessionfinish():
     """What is kept then is not looked through once more, five times, as pytest ends."""
     gc.freeze()
+
+
+def pytest_make_parametrize_id(val):
+    return name_parameter(val)
 
 
 @pytest.fixture(scope="session")

@@ -341,7 +341,6 @@ def test_records_of_overlapping_segments_are_read_from_the_file_that_has_them(tm
         ([(0, 45), (50, 60)], False),
         ([], False),
     ],
-    ids=str,
 )
 @pytest.mark.parametrize("epochs", [((1, 0),), None], ids=["epoch file", "none"])
 def test_what_a_log_went_past_is_not_gone_while_its_deleted_segments_have_it(

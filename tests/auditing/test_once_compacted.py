@@ -28,7 +28,7 @@ def _without(log: list[bytes], *starts: int) -> list[bytes]:
     return [batch for batch in log if int.from_bytes(batch[:8], "big") not in starts]
 
 
-@pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT], ids=str)
+@pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT])
 @pytest.mark.parametrize("log", [CLEANED, GONE], ids=["thinned", "gone"])
 @pytest.mark.parametrize("leader", [1, 2, 3])
 def test_replicas_of_a_topic_that_was_compacted_once(tmp_path, configs, log, leader):
@@ -73,7 +73,7 @@ def test_the_history_of_the_policy_counts(tmp_path, policies):
 HOLES = [(40,), (45, 50), (30,)]
 
 
-@pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT], ids=str)
+@pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT])
 @pytest.mark.parametrize(("holes", "holed"), itertools.product(HOLES, (1, 2)))
 def test_a_hole_above_every_cleaner_is_no_compaction(tmp_path, configs, holes, holed):
     logs = {1: CLEANED, 2: CLEANED}

@@ -153,7 +153,6 @@ def test_a_broker_that_runs_may_run_on_the_empty_disk(tmp_path: Path, changes, u
         (("live", None), False),
         (("stopped", "stopped"), False),
     ],
-    ids=str,
 )
 def test_a_leader_that_ran_with_an_empty_disk_has_not_the_log_of_its_old_one(
     tmp_path: Path, kinds: tuple[str | None, str | None], is_left: bool

@@ -126,7 +126,6 @@ def test_a_disk_with_an_epoch_that_the_longer_does_not_know_is_in_use(tmp_path: 
         {"isr": (1,), "quiesced": True, "kinds": ("live", "live", "stopped")},
         {"isr": None, "kinds": ("live", "live", None)},
     ],
-    ids=str,
 )
 def test_an_older_copy_of_a_disk_is_not_used(tmp_path: Path, given: dict) -> None:
     answer = audit_disks(tmp_path, Replica(LED), Replica(LED[:4], high_watermark=15), **given)
@@ -135,7 +134,7 @@ def test_an_older_copy_of_a_disk_is_not_used(tmp_path: Path, given: dict) -> Non
     assert asked_costs(tmp_path) == {1: (0, 0, 0), 2: (0, 0, 0)}
 
 
-@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", permutations(range(3)))
 def test_of_three_disks_the_order_of_their_names_says_nothing(tmp_path: Path, order: tuple[int, ...]) -> None:
     logs = [Replica(LED[:2]), Replica(LED[:4]), Replica([], epochs=[(1, 0)])]
     for number, one in enumerate(order):

@@ -230,7 +230,7 @@ def test_it_works_without_a_mouse(browser, pages):
 
 
 @pytest.mark.parametrize(
-    "look", [{"width": 390}, {"width": 390, "dark": True}, {"dark": True}, {"media": "print", "width": 740}], ids=str
+    "look", [{"width": 390}, {"width": 390, "dark": True}, {"dark": True}, {"media": "print", "width": 740}]
 )
 def test_nothing_runs_over_the_edge_and_text_can_be_read_everywhere(browser, pages, look):
     browser.open(pages["unclean"], "#ledger-0", **look)

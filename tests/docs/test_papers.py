@@ -86,7 +86,7 @@ def test_links_lead_somewhere(page):
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES)
 def test_the_tables_of_codes_are_those_of_the_catalogue(page):
     text = page.read_text(encoding="utf-8")
     assert with_code_tables(text) == text, "python -m tests.docs.code_tables"

@@ -46,7 +46,7 @@ def forked(path: Path, *, voters: tuple[int, ...] = VOTERS, captured: tuple[int,
     return audit_all(str(write_snapshot(path, {2: APPLIED}, metadata=logs)), Settings())
 
 
-@pytest.mark.parametrize("capture", FORKED, ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", FORKED)
 def test_the_commands_carried_out_keep_every_copy(tmp_path, capture):
     """Run by bash on the captured directories; what they keep is audited like the whole."""
     results = audit_all(str(capture), Settings())
@@ -80,7 +80,6 @@ def test_the_commands_carried_out_keep_every_copy(tmp_path, capture):
         ((100, 101, 102, 103, 104), (100, 104)),
         ((2, 100, 101), (100, 101)),  # broker 2 is a controller too
     ],
-    ids=str,
 )
 def test_a_command_for_every_voter_captured_or_not_and_every_broker(tmp_path, voters, captured):
     results = forked(tmp_path / "snapshot", voters=voters, captured=captured)

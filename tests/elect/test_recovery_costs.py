@@ -128,7 +128,7 @@ def test_the_plan_for_such_a_candidate_salvages_first_and_says_where_its_start_m
     assert "ends at 50; the start of broker 2 may cut its own log there" in text and "None" not in text
 
 
-@pytest.mark.parametrize("offsets", [(50, 50), (50, 20), (20, 50), (75, 5)], ids=str)
+@pytest.mark.parametrize("offsets", [(50, 50), (50, 20), (20, 50), (75, 5)])
 @pytest.mark.parametrize("leader", [1, 2, None])
 def test_less_said_of_the_stop_is_never_a_surer_answer(tmp_path, offsets, leader):
     brokers = {one: replace(BAD, batches=bad_at(offset)) for one, offset in zip((1, 2), offsets, strict=True)}

@@ -111,9 +111,7 @@ def test_what_is_called_committed_and_lost_was_committed_and_is_lost():
                 assert covered >= set(range(found.start_offset, found.end_offset)), story
 
 
-@pytest.mark.parametrize(
-    "options", [{"protocol": "kip-101"}, {"protocol": "high-watermark"}, {"zombies": True}], ids=str
-)
+@pytest.mark.parametrize("options", [{"protocol": "kip-101"}, {"protocol": "high-watermark"}, {"zombies": True}])
 def test_a_difference_that_the_protocol_keeps_is_committed_divergence_or_worse(options):
     hidden = 0
     for story, cluster, audit in _audits(retention=False, source="metadata_log", **options):

@@ -39,18 +39,18 @@ GATES = [
 ]
 
 
-@pytest.mark.parametrize(("gate", "version", "holds"), GATES, ids=str)
+@pytest.mark.parametrize(("gate", "version", "holds"), GATES)
 def test_a_gate_opens_with_the_version_of_its_change(gate, version, holds):
     assert gate(version) is holds
     assert gate(version[:2]) is holds
 
 
-@pytest.mark.parametrize("gate", SINCE_4, ids=str)
+@pytest.mark.parametrize("gate", SINCE_4)
 def test_a_gate_opens_with_4_0(gate):
     assert (gate((3, 9, 1)), gate((4, 0, 0)), gate((4, 0))) == (False, True, True)
 
 
-@pytest.mark.parametrize("gate", sorted({*SINCE_4, *(gate for gate, _, _ in GATES)}, key=str), ids=str)
+@pytest.mark.parametrize("gate", sorted({*SINCE_4, *(gate for gate, _, _ in GATES)}, key=str))
 def test_of_an_unknown_version_nothing_is_known(gate):
     assert gate(None) is None
 

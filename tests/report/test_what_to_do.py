@@ -25,7 +25,7 @@ def test_some_snapshots_have_more_than_do_first_says():
     assert sum(tell_what_to_do(audit_whole(path)).goes_on for path in SNAPSHOTS) > 20
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SNAPSHOTS)
 def test_what_follows_do_first_is_what_it_leaves_of_the_plan(path):
     results = audit_whole(path)
     plan = advise(results)

@@ -336,7 +336,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize("changes", HEADS, ids=str)
+@pytest.mark.parametrize("changes", HEADS)
 def test_a_manifest_of_another_program(changes: dict, salvage_directory: Path, tmp_path: Path) -> None:
     text = (salvage_directory / "manifest.json").read_text()
     head = {**json.loads(text), **changes, "records": []}

@@ -78,7 +78,7 @@ def test_changes_of_a_damaged_copy():
     assert sound["log"] == b"abcdef"
 
 
-@pytest.mark.parametrize("archive", archives(ARCHIVED), ids=lambda path: path.name)
+@pytest.mark.parametrize("archive", archives(ARCHIVED))
 def test_packing_again_gives_the_same_archive(archive):
     """By the tar inside: versions of liblzma may compress the same bytes in different ways."""
     assert tar_bytes(read_archive(archive)) == lzma.decompress(archive.read_bytes())

@@ -83,7 +83,7 @@ def test_the_truth_is_that_of_the_bytes(capture):
         assert (min(differ), max(differ) + 1) == tuple(told["differs"])
 
 
-@pytest.mark.parametrize(("capture", "nodes"), subsets(), ids=str)
+@pytest.mark.parametrize(("capture", "nodes"), subsets())
 def test_whichever_copies_are_here_no_right_one_is_refused_and_no_wrong_one_left(capture, nodes):
     told, found = truth(capture), histories(capture, nodes)
     start, end = told["differs"]
