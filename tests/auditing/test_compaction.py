@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 from tests.support.captures import FIXTURES, audit_capture, told
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, flip
+from tests.support.record_reads import note_reads
 from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit
 from tests.support.snapshots import OF_BATCHES, Replica
-
-from replica_audit.auditing.compare.record_comparison import RecordComparison
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Batches of five offsets: what is gone from one of them was cleaned away.
@@ -310,17 +309,7 @@ def test_a_transaction_that_ends_past_a_live_log_may_not_be_that_of_the_others_n
 
 @pytest.fixture
 def asked(monkeypatch) -> list[tuple[int, int, bool]]:
-    """(broker, base offset, only some keys) of every batch whose records were read."""
-    found: list[tuple[int, int, bool]] = []
-    rows = RecordComparison.rows
-
-    def recorded(self, facts, batches, keys=None):
-        batches = list(batches)
-        found.extend((facts.broker_id, batch.base_offset, keys is not None) for batch in batches)
-        return rows(self, facts, batches, keys)
-
-    monkeypatch.setattr(RecordComparison, "rows", recorded)
-    return found
+    return note_reads(monkeypatch)
 
 
 def _long(end: int) -> dict[int, tuple[str, str | None]]:

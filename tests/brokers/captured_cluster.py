@@ -11,7 +11,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-JARS = Path(__file__).parents[2] / "build" / "kafka"
+_BUILD = Path(__file__).parents[2] / "build"
+#: Kafka's JARs by version; make test-brokers brings them.
+JARS = {"4.3.1": _BUILD / "kafka", "3.9.1": _BUILD / "kafka-3.9.1", "2.8.2": _BUILD / "kafka-2.8.2"}
 
 #: Retention, cleaning and periodic elections are kept from running into a test.
 _SETTINGS = """
@@ -54,7 +56,7 @@ _SECONDS = 120
 class CapturedCluster:
     """Brokers and controllers of one capture. Use as a context: on leaving it every process that it started is ended."""
 
-    def __init__(self, capture: Path, out: Path, jars: Path = JARS) -> None:
+    def __init__(self, capture: Path, out: Path, jars: Path = JARS["4.3.1"]) -> None:
         self._jars, self._out = jars, out
         self._directories: dict[int, Path] = {}
         self._controllers: list[int] = []

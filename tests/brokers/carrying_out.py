@@ -23,6 +23,8 @@ from tests.brokers.steered_cluster import SteeredCluster
 #: Until a broker that is gone is fenced, and what is known of one that is back is no longer of before; and how long a leader
 #: may take to be told.
 _SETTLE_SECONDS, _LEADER_SECONDS = 3, 20
+#: What puts records back. Without these a plan leaves what its elections made of the logs.
+PUT_BACK = ("salvage", "restore", "verify")
 _PLACEHOLDER = re.compile(
     r"LOG_DIR_OF_\d+|CONTROLLER_LISTENER_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|ZOOKEEPER:2181|HOST:PORT|BEFORE|AFTER"
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.brokers.captured_cluster import free_ports
 from tests.brokers.steered_cluster import SteeredCluster
+from tests.support.fixtures import FIXTURES, truth
 
 _OF_ZOOKEEPER = {"zookeeper.session.timeout.ms": "4000", "zookeeper.connection.timeout.ms": "30000"}
 _SECONDS = 60
@@ -124,3 +125,10 @@ class SteeredZooKeeper(SteeredCluster):
 def _json(content: Mapping[str, Any]) -> str:
     """Without spaces, as ZooKeeper's shell cuts its lines there."""
     return json.dumps(content, separators=(",", ":"))
+
+
+def cluster_of(capture: str, out: Path, jars: Path) -> SteeredCluster:
+    """The cluster of a capture, with ZooKeeper where it had one."""
+    if capture.startswith("zk-"):
+        return SteeredZooKeeper(FIXTURES / capture, out, jars, truth(capture))
+    return SteeredCluster(FIXTURES / capture, out, jars)

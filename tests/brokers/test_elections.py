@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.brokers.carrying_out import Operator
+from tests.brokers.captured_cluster import JARS
+from tests.brokers.carrying_out import PUT_BACK, Operator
 from tests.brokers.elections_seen import brokers_up, entry, record, recorded
 from tests.brokers.group_offsets import commit, commit_with_epochs, described, first_read, read_all
 from tests.brokers.groups_seen import group_entries, record_groups, recorded_groups
-from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
-from tests.brokers.steered_zookeeper import SteeredZooKeeper
-from tests.support.fixtures import FIXTURES, truth
+from tests.brokers.steered_cluster import SETTLE_SECONDS
+from tests.brokers.steered_zookeeper import cluster_of
+from tests.support.fixtures import truth
 
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import parse_plan
@@ -29,9 +30,6 @@ from replica_audit.verify.verification import verify_snapshots
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 
-BUILD = Path(__file__).parents[2] / "build"
-#: Kafka's JARs by version; make test-brokers brings them.
-JARS = {"4.3.1": BUILD / "kafka", "3.9.1": BUILD / "kafka-3.9.1", "2.8.2": BUILD / "kafka-2.8.2"}
 #: What test_printed_plans does not have quickly; the others of CASES are left to `make test-brokers`.
 QUICK = {("elr-leaderless", 1)}
 CASES = [
@@ -48,8 +46,6 @@ CASES = [
     }.items()
     for candidate in candidates
 ]
-#: What is compared is what the elections made of the logs, before anything is produced again.
-PUT_BACK = ("salvage", "restore", "verify")
 
 
 @pytest.mark.parametrize(("capture", "candidate"), CASES)
@@ -119,12 +115,6 @@ def _hits(decision: dict) -> int:
     """How many groups a plan says its choice hits in one partition."""
     (chosen,) = (one for one in decision["candidates"] if one["candidate_id"] == decision["candidate_id"])
     return chosen["groups_hit"]
-
-
-def cluster_of(capture: str, out: Path, jars: Path) -> SteeredCluster:
-    if capture.startswith("zk-"):
-        return SteeredZooKeeper(FIXTURES / capture, out, jars, truth(capture))
-    return SteeredCluster(FIXTURES / capture, out, jars)
 
 
 def _elect(before: Path, file: Path, candidate: int, kafka: str, up: list[int], topics: list[str]) -> tuple[str, dict]:

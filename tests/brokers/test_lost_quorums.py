@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.brokers.captured_cluster import JARS
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run, run_json
 from tests.brokers.disks import cut_tail, write_manifest
 from tests.brokers.quorum_cluster import BROKERS, CONTROLLERS, QuorumCluster, QuorumOperator, make_disks, topics_of
-from tests.brokers.test_elections import JARS
 from tests.support.archives import read_archive, write_directory
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]

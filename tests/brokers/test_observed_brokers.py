@@ -247,16 +247,16 @@ def _properties(cluster: _SecuredCluster, path: Path, user: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("capture", "jars", "tool"),
+    ("capture", "kafka", "tool"),
     [
-        ("healthy-running", "kafka", "org.apache.kafka.tools.AclCommand"),
-        ("kafka-3.9-diverged-healed", "kafka-3.9.1", "kafka.admin.AclCommand"),
+        ("healthy-running", "4.3.1", "org.apache.kafka.tools.AclCommand"),
+        ("kafka-3.9-diverged-healed", "3.9.1", "kafka.admin.AclCommand"),
     ],
 )
 def test_by_sasl_and_ssl_what_an_authorizer_refuses_is_told(
-    capture: str, jars: str, tool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: str, kafka: str, tool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with _SecuredCluster(FIXTURES / capture, tmp_path / "run", JARS.parent / jars) as cluster:
+    with _SecuredCluster(FIXTURES / capture, tmp_path / "run", JARS[kafka]) as cluster:
         bootstrap = cluster.start(*_BROKERS)
         secured = ",".join(f"127.0.0.1:{cluster.secured[one]}" for one in _BROKERS)
         for topic in ("o-open", "o-closed"):

@@ -9,11 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.brokers.carrying_out import Operator
+from tests.brokers.captured_cluster import JARS
+from tests.brokers.carrying_out import PUT_BACK, Operator
 from tests.brokers.clients import received, run, run_json, start
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
-from tests.brokers.test_elections import JARS, PUT_BACK
 from tests.support.fixtures import FIXTURES, truth
 from tests.support.salvaged_captures import acknowledged, short_hash
 

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.brokers.captured_cluster import JARS
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run, transaction
 from tests.brokers.disks import copies_of, cut_middle, cut_tail, digests, values_of, write_manifest
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.printed_plan import PrintedStep
 from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
-from tests.brokers.steered_zookeeper import SteeredZooKeeper
-from tests.brokers.test_elections import JARS, cluster_of
+from tests.brokers.steered_zookeeper import SteeredZooKeeper, cluster_of
 from tests.support.archives import read_archive, unpack, write_directory
 from tests.support.fixtures import FIXTURES, truth
 from tests.support.in_process import run_stages
