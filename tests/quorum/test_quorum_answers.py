@@ -380,6 +380,10 @@ def test_nodes_that_were_formatted_with_another_cluster_id_are_named(tmp_path: P
     found = written(tmp_path / "1", {100: WHOLE, 101: blank, 102: blank, 1: WHOLE}, {1: APPLIED}, clean=(1,))
     assert found.choice.node_id == 100 and actions(found) == ["capture", "copy"]
     assert other in found.no_plan and "no voter joins" in found.no_plan
+    # Format refuses a directory with another cluster's id, with --ignore-formatted too.
+    assert (
+        "into the meta.properties of each of their log directories, and of its copy in this snapshot" in found.no_plan
+    )
     assert {one.path for one in found.quarantine} == {"controller-101", "controller-102"}
     anew = MetadataLog({0: elected(0, 101, 1)}, voters=VOTERS, cluster_id=other)
     most = written(tmp_path / "2", dict.fromkeys(VOTERS, anew) | {1: WHOLE}, {1: APPLIED}, clean=(1,))

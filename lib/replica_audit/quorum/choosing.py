@@ -359,8 +359,9 @@ def foreign_text(held: HeldMetadata) -> str:
     clusters = listed(sorted({one.cluster_id or "" for one in held.foreign}))
     return (
         f"what {nodes} {verb(len(held.foreign), 'has', 'have')} is of cluster {clusters} and was left out, and the rest is of cluster "
-        f"{held.inventory.cluster_id}. If these are one cluster, some were formatted with a new id: keep every disk, put the old id as "
-        "cluster.id into the meta.properties of the copies in this snapshot, and run quorum again"
+        f"{held.inventory.cluster_id}. If these are one cluster, some were formatted with a new id: keep every disk, start none of these "
+        "nodes, put the old id as cluster.id into the meta.properties of each of their log directories, and of its copy in this snapshot, and "
+        "run quorum again"
     )
 
 
