@@ -643,7 +643,32 @@ def test_a_log_whose_checkpoint_is_damaged_is_given_to_nobody(tmp_path: Path) ->
     assert [step.controllers for step in found.steps if step.action == "seed"] == [(100,), (101,), (102,)]
     longer = replace(hurt, segments={1000: elected(1000, 100, 5) + moved(1001, epoch=5)})
     alone = written(tmp_path / "2", {100: longer, 1: sound, **stale}, {1: APPLIED_T}, clean=(1,))
-    assert actions(alone) == ["copy"] and ".checkpoint of what came before is damaged" in alone.no_plan
+    assert (
+        actions(alone) == ["copy"]
+        and "put a sound one of another node there whose number is 1000 to 1002" in alone.no_plan
+    )
+    from_start = log(WHOLE, 1, snapshots={(3, 1): write.snapshot(ONLY_T)[:-60]})
+    whole = written(tmp_path / "3", {100: from_start, 101: BEGIN, 102: BEGIN}, {1: APPLIED}, clean=(1,))
+    assert actions(whole)[-1] == "copy" and "since the log has everything from offset 0 on" in whole.no_plan
+
+
+@pytest.mark.parametrize("cut", [60, 0], ids=["damaged", "sound"])
+def test_a_damaged_checkpoint_is_loaded_though_the_log_goes_back_further(cut: int, tmp_path: Path) -> None:
+    """4.3.1: without its metadata.version its node ends; else it goes on with what is before the damage, and tells nobody."""
+    content = write.snapshot(ONLY_T)
+    hurt = log(WHOLE, 1, snapshots={(3, 1): content[: len(content) - cut]})
+    fine = log(WHOLE, 1)
+    two = written(tmp_path / "two", {100: fine, 101: hurt, 102: hurt, 1: fine}, {1: APPLIED}, clean=(1,))
+    one = written(tmp_path / "one", {100: fine, 101: fine, 102: hurt, 1: hurt}, {1: APPLIED}, clean=(1,))
+    assert one.verdict == "agree" and ("the newest .checkpoint of nodes 1 and 102 is damaged" in one.reason) is bool(
+        cut
+    )
+    assert two.verdict == ("choose" if cut else "agree")
+    if cut:
+        assert two.choice.node_id == 100 and "The newest .checkpoint of nodes 101 and 102 is damaged" in two.reason
+        assert [step.controllers for step in two.steps if step.action == "seed"] == [(101,), (102,)]
+        broker = written(tmp_path / "broker", {100: fine, 101: hurt, 102: hurt, 1: hurt}, {1: APPLIED}, clean=(1,))
+        assert [step.brokers for step in broker.steps if step.action == "empty"] == [(1,)]
 
 
 def test_a_stale_log_that_ends_before_the_others_begin_is_of_their_history(tmp_path: Path) -> None:
@@ -914,6 +939,10 @@ def test_what_zookeeper_has_and_no_log_is_named_before_a_controller_deletes_it(
         assert found.verdict == ("none" if lost and quiesced else "agree")
         assert (f"ZooKeeper has {lost}, which no log here has" in found.reason) is (lost is not None), found.reason
         assert (actions(found)[:1] == ["check"]) is (lost is not None)
+        assert (found.no_plan is not None) is bool(lost and quiesced)
+        if lost:
+            assert found.steps[0].text.startswith("This cluster is on its way from ZooKeeper")
+            assert not quiesced or "let brokers go back to ZooKeeper" in found.no_plan
 
 
 def test_nodes_are_named_by_runs_and_many_are_counted() -> None:

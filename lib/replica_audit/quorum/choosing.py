@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -61,12 +61,12 @@ def choose(held: HeldMetadata) -> Chosen:
         return chosen if not unread else replace(chosen, verdict="none", reason=unread, copy=None)
     need = _needs_one(held)
     beyond = _zookeeper_text(held) if held.only_in_zookeeper else ""
-    if beyond and (need or held.moments.at_rest):
+    if beyond and (need or held.moments.at_rest or held.is_alone):
         return Chosen("none", beyond if need is None else f"{need.reason}. {beyond}")
     if need is None:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
-        states = (_ran_ahead_text(held), _stuck_text(held), _misled_text(held))
+        states = (_ran_ahead_text(held), _stuck_text(held), _damaged_text(held), _misled_text(held))
         found = (unread, hidden, beyond, foreign_text(held), *states, _stray_text(held), _bare_text(held))
         doubts = [one for one in found if one]
         return replace(chosen, reason=f"{chosen.reason}. But {_sentences(doubts)}") if doubts else chosen
@@ -156,6 +156,23 @@ def _stuck_text(held: HeldMetadata) -> str:
     )
 
 
+def _say_damaged(nodes: Collection[int | None]) -> str:
+    return (
+        f"the newest .checkpoint of {name_nodes(nodes)} is damaged, which {verb(len(nodes), 'it loads', 'they load')} when "
+        f"{verb(len(nodes), 'it starts', 'they start')}: {verb(len(nodes), 'it ends', 'they end')}, or {verb(len(nodes), 'goes', 'go')} on with "
+        "part of the metadata, and no log line tells of it"
+    )
+
+
+def _damaged_text(held: HeldMetadata) -> str:
+    """Nodes that would load a damaged snapshot; empty without such."""
+    nodes = {copy.node_id for copy in held.copies if held.loads_damaged(copy)}
+    if not nodes:
+        return ""
+    whose, fetched = ("its log", "it fetches") if len(nodes) == 1 else ("their logs", "they fetch")
+    return f"{_say_damaged(nodes)}. Start the others first and, once they have a leader, put {whose} aside: {fetched} all from there"
+
+
 def _misled_text(held: HeldMetadata) -> str:
     """Voters without records, or in a snapshot at rest with those of an earlier epoch, that others name as leader of the latest
     epoch (D6); empty without such voters."""
@@ -189,7 +206,7 @@ def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
         return (
             -copy.epoch,
             -copy.end_offset,
-            bool(copy.problems) or held.lacks_beginning(copy),
+            bool(copy.problems) or held.loads_damaged(copy),
             held.is_stuck(copy),
             not held.voters.admits(copy.node_id, copy.log.directory_id),
             copy.start_offset,
@@ -378,8 +395,12 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
 def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
     """Report that too few voters with the log can start to make a majority; None if enough can."""
     stuck = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}.intersection(able)
-    if not stuck or len(able) - len(stuck) > len(held.voters.ids) // 2:
+    damaged = {copy.node_id for copy in held.copies if held.loads_damaged(copy)}.intersection(able)
+    if not stuck | damaged or len(able) - len(stuck | damaged) > len(held.voters.ids) // 2:
         return None
+    if damaged:
+        them = "it" if len(damaged) == 1 else "them"
+        return f"{capitalise(_say_damaged(damaged))}: without {them} there is no majority"
     whose, them = ("quorum-state", "it") if len(stuck) == 1 else ("quorum-states", "them")
     return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without {them} there is no majority"
 

@@ -17,7 +17,6 @@ from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.digests import count_records
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
-from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.compared_copies import (
     AppliedEvidence,
     ComparedCopies,
@@ -27,7 +26,7 @@ from replica_audit.snapshot.metadata.compared_copies import (
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_moments
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import DUAL_WRITE, ZK_MIGRATION, Voters
-from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
+from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, is_complete
 from replica_audit.snapshot.metadata.proven_end import Proven
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
 from replica_audit.snapshot.metadata.stale_copies import first_change
@@ -53,7 +52,7 @@ class HeldMetadata:
         evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.stray, self.moments)
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
-        self._lacking_beginning: dict[str, bool] = {}
+        self._damaged: dict[str, bool] = {}
         self._records: dict[_Directory, int] = {}
         self.uncounted: list[Unusable] = []
         """Segments that `records_in` could not read to their end."""
@@ -183,18 +182,18 @@ class HeldMetadata:
             found = self.contents(copy.until(parted))
         return NOTHING if isinstance(found, str) else found
 
-    def lacks_beginning(self, copy: MetadataCopy) -> bool:
-        """True if a log begins after a snapshot that its node lacks or that is damaged: the node cannot start with it."""
-        if copy.log.path not in self._lacking_beginning:
-            lacks = False
-            if copy.start_offset:
-                try:
-                    entries = read_snapshot(self.snapshot, copy.snapshots[-1].path) if copy.snapshots else []
-                    lacks = not any(isinstance(entry.message, SnapshotEnd) for entry in entries)
-                except (FormatError, MessageError, OSError):
-                    lacks = True
-            self._lacking_beginning[copy.log.path] = lacks
-        return self._lacking_beginning[copy.log.path]
+    def loads_damaged(self, copy: MetadataCopy) -> bool:
+        """True if the snapshot that a copy's node loads when it starts is damaged, or missing though the log begins after it.
+
+        The newest one is loaded whether or not the log goes back further (`KafkaRaftClient.updateListenersProgress`): what is before the
+        damage, without a warning if it has the metadata.version (4.3.1), else the node ends.
+        """
+        path = copy.log.path
+        if path not in self._damaged:
+            newest = copy.snapshots[-1:]
+            sound = is_complete(self.snapshot, newest[0].path) if newest else not copy.start_offset
+            self._damaged[path] = not sound
+        return self._damaged[path]
 
     @cached_property
     def brokers(self) -> tuple[int, ...]:
@@ -240,6 +239,11 @@ class HeldMetadata:
             elif one.leader_epoch is not None and one.leader_epoch > known:
                 partitions.append(f"leader epoch {one.leader_epoch} of {one.topic_partition}")
         return (*sorted(topics), *partitions)
+
+    @property
+    def has_zookeeper(self) -> bool:
+        """True if partition states of ZooKeeper are here."""
+        return any(one.source == "zookeeper" for one in self.inventory.leaderships)
 
     @property
     def is_alone(self) -> bool:

@@ -54,12 +54,16 @@ _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the o
 #: Brokers before this version delete a directory that is not assigned to them.
 _FIRST_STRAY = (3, 6, 1)
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
+_GET_ZOOKEEPER = "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
 _ZOOKEEPER = (
-    "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: this "
-    "cluster is on its way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and deletes "
-    "every topic that its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's "
+    "this cluster is on its way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and "
+    "deletes every topic that its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's "
     "documentation of the migration says, and migrate again. Otherwise the quorum's next epoch has to be above kraft_controller_epoch of "
     "/migration there, or no controller registers with it: a greater leaderEpoch in the quorum-state of voters raises it"
+)
+_BEYOND = (
+    "no copy here has what ZooKeeper has: start no controller with one of them. Look for a newer one, add it to the snapshot, and run quorum "
+    "again, or let brokers go back to ZooKeeper, which loses nothing that it has"
 )
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
@@ -118,6 +122,8 @@ def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None
     if chosen.verdict == "rejoin":
         return Planned(tuple(_replace_voters(held, tools)))
     copy = chosen.copy
+    if copy is None and held.only_in_zookeeper:
+        return Planned(tuple(_keep(held)), _BEYOND)
     if copy is None and chosen.verdict == "none" and (held.unread or held.unapplied):
         return Planned(tuple(_keep(held)), _UNREAD if held.unread else _UNAPPLIED)
     if copy is None:
@@ -173,7 +179,8 @@ def _look(to: Restoration) -> Iterator[Step]:
 def _ask(held: HeldMetadata) -> Iterator[Step]:
     """Steps that look for what may know more than the snapshot does."""
     if held.writes_to_zookeeper:
-        yield Step(action="check", text=_ZOOKEEPER)
+        text = capitalise(_ZOOKEEPER) if held.has_zookeeper else f"{_GET_ZOOKEEPER}{_ZOOKEEPER}"
+        yield Step(action="check", text=text)
     here = {one.node_id for one in held.compared.copies}
     voters = held.voters.ids
     hidden = {one.node_id for one in held.hidden}
@@ -319,7 +326,7 @@ class _Plan:
         )
         yield (
             self._to.stuck,
-            lambda nodes: f"{_their(nodes)} quorum-state cannot be read, and no node starts with such a one",
+            lambda nodes: f"{_their(nodes)} quorum-state cannot be read, or newest .checkpoint is damaged",
         )
         strays = sorted({one.broker_id for one in self._to.wrongly_stray})
         yield strays, lambda nodes: f"directories of {_their(nodes)} partitions are put back"
@@ -552,7 +559,7 @@ class _Plan:
 
     def _fetch_anew(self, node: int) -> Step:
         why = "is of another history" if node in self._to.apart else "names it as a voter"
-        what = "with the quorum-state that cannot be read" if node in self._to.stuck else f"which {why}"
+        what = "with the quorum-state or .checkpoint that cannot be read" if node in self._to.stuck else f"which {why}"
         step = Step(
             action="empty",
             text=f"Put the metadata log of node {node} aside, {what}: it fetches the chosen one",

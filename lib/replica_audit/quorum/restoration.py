@@ -169,8 +169,9 @@ class Restoration:
 
     @cached_property
     def stuck(self) -> list[int]:
-        """Nodes that are not voters and cannot start with their quorum-state."""
-        return [node for node in self._others(self.held.is_stuck) if node not in (*self.apart, *self.former)]
+        """Nodes that are not voters and cannot start with their quorum-state, or would load a damaged snapshot."""
+        found = self._others(lambda one: self.held.is_stuck(one) or self.held.loads_damaged(one))
+        return [node for node in found if node not in (*self.apart, *self.former)]
 
     @cached_property
     def wrongly_stray(self) -> list[ReplicaDir]:
@@ -213,10 +214,16 @@ class Restoration:
             return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self.copy.problems)}"
         if self.held.inventory.cluster_id is None and self.unformatted:
             return "no meta.properties names the cluster's id, with which empty disks are formatted"
-        if self.held.lacks_beginning(self.copy):
+        if self.held.loads_damaged(self.copy):
+            start, end = self.copy.start_offset, self.copy.end_offset
+            rest = (
+                f"and put a sound one of another node there whose number is {start} to {end}, since the log begins at {start}"
+                if start
+                else "since the log has everything from offset 0 on"
+            )
             return (
-                f"the chosen log begins at offset {self.copy.start_offset}, and the .checkpoint of what came before is damaged in "
-                f"{self.copy.log.path}: no node starts with it. Put a sound one of the same name from another node there, and run quorum again"
+                f"the newest .checkpoint of the chosen log is damaged in {self.copy.log.path}: nodes load it when they start, and end, or go on "
+                f"with part of the metadata. Take it out of there and of the node's own directory, {rest}, and run quorum again"
             )
         if self.copy.node_id is None:
             return (
@@ -294,7 +301,7 @@ class Restoration:
             and parting(self.copy, one) is None
             and one.end_offset >= max(self._needed, 1)
             and not one.problems
-            and not self.held.lacks_beginning(one)
+            and not self.held.loads_damaged(one)
             and not self.held.is_stuck(one)
             and one.log.path not in self.held.compared.refused
             and (one.newness == self.copy.newness or self._needed > 0)

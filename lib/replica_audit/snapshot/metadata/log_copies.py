@@ -115,6 +115,17 @@ def read_snapshot(snapshot: Snapshot, path: str, parse: Parse = parse_message) -
         return [] if damage else list(read_entries(stream, path, headers, parse))
 
 
+def is_complete(snapshot: Snapshot, path: str) -> bool:
+    """True for a `.checkpoint` file that is sound and ends with its footer."""
+    try:
+        with snapshot.open_file(path) as stream:
+            headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
+            last = [] if damage else read_entries(stream, path, headers[-1:])
+            return any(isinstance(entry.message, SnapshotEnd) for entry in last)
+    except (FormatError, OSError):
+        return False
+
+
 def _batch_entries(header: np.void, data: bytes, parse: Parse) -> Iterator[MetadataEntry]:
     attributes = int(header["attributes"])
     base, epoch, time_ms = int(header["base_offset"]), int(header["leader_epoch"]), int(header["base_timestamp"])
