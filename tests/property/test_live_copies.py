@@ -38,6 +38,13 @@ def test_a_mark_that_is_later_than_a_log_that_was_cut_proves_nothing_of_what_was
     assert case.high_watermark.proven_lower <= 35
 
 
+def test_a_log_that_ends_below_its_own_log_start_is_older_and_bounds_nothing():
+    """Its epoch file begins at 8, inside the last epoch of the log, which ends at 7: the high watermark was said to be exactly that."""
+    mark = copy_live(62440, lost_tails=False).audit.case.high_watermark
+    assert (mark.hw_upper, mark.method) == (None, "interval")
+    assert "broker 1 ends at 7, below 8, where the log begins by its own epoch file" in mark.upper_evidence
+
+
 def test_the_flag_of_a_stop_during_the_copy_makes_no_alarm():
     """Not one that the same files without it do not have; the files of many contradict it, and those of some do not."""
     told = Counter()

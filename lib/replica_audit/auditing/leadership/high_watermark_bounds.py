@@ -125,7 +125,8 @@ def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: 
     if recovery_point is not None and recovery_point > end:
         return f"{name} ends at {end}, below its own recovery point {recovery_point}"
     if facts.reached_offset > end:
-        return f"{name} ends at {end}, below {facts.reached_offset}, where an epoch begins by its own epoch file"
+        what = "the log" if facts.file_entries[-1][0] == facts.last_leader_epoch else "an epoch"
+        return f"{name} ends at {end}, below {facts.reached_offset}, where {what} begins by its own epoch file"
     if facts.tail_kind == "zero_filled" and not is_preallocated(facts, replicas, leadership):
         return f"{name} has zeros after its last batch at {end}, where records may have been"
     if facts.tail_kind in ("partial", "garbage"):

@@ -480,15 +480,15 @@ class ReplicaFacts:
     def reached_offset(self) -> int:
         """Offset that the log had reached when its epoch file was written: the log end, or the start of an epoch of the file past it.
 
-        An epoch starts at the log end, so the log had everything below. It lost that (its broker was down when copied), was
-        truncated just before, or was copied before it had it (its broker ran) (C.2). A file that contradicts the last batch,
-        has no later epoch past the end, or one that the metadata log lacks, proves nothing.
+        An epoch starts at the log end, and the log start, to which the first entry moves, lies in the log: so it had everything below. It
+        lost that (its broker was down when copied), was truncated just before, or was copied before it had it (its broker ran) (C.2). A
+        file that contradicts the last batch, has an earlier epoch past the end, or one that the metadata log lacks, proves nothing.
         """
         epoch, start = (self.file_entries or ((-1, -1),))[-1]
         own = self.last_leader_epoch
         said = None if self.found_lineage is None else self.found_lineage.epoch_for_offset(self.log_end_offset - 1)
         is_known = self.known_epoch is None or epoch <= self.known_epoch
-        is_sound = is_known and self.file_increases and (own is None or (epoch > own and said in (None, own)))
+        is_sound = is_known and self.file_increases and (own is None or (epoch >= own and said in (None, own)))
         return max(self.log_end_offset, start) if is_sound else self.log_end_offset
 
     @property
