@@ -105,6 +105,33 @@ def test_a_log_of_a_running_broker_that_ends_between_its_checkpoints_asks_whethe
     ) in step.text, step.text
 
 
+@pytest.mark.parametrize(("kind", "confidence"), [(_LEFT_OUT, "likely"), ("killed", "proven")])
+@pytest.mark.parametrize("recovery_point", [0, 210, 240])
+def test_of_a_copy_without_a_kind_an_image_is_named_as_the_other_explanation(
+    tmp_path: Path, kind: str, confidence: str, recovery_point: int
+) -> None:
+    """Not of what was flushed. Each was proven."""
+    bad = written(0, 210, 1)
+    bad[-1] = bad[-1][:80] + bytes(len(bad[-1]) - 80)
+    follower = Replica(bad, high_watermark=230, recovery_point=recovery_point)
+    answer = _audit(tmp_path, {1: Replica(written(0, 240, 1), high_watermark=230), 2: follower}, kind)
+    flushed = recovery_point > 205
+    said = "manifest.json leaves out the kind of the copy of broker 2, and an image of its disk"
+    for code in ("HWM-CP-ABOVE-LEO", "LOG-TAIL-GARBAGE", "DIV-CORRUPT", "HWM-ABOVE-ISR-PREFIX"):
+        (told,) = answer.found(code, 2)
+        assert told["confidence"] == ("proven" if flushed else confidence), told
+        assert (said in told["message"]) is (kind == _LEFT_OUT and not flushed), told
+
+
+def test_a_shorter_leader_whose_copy_has_no_kind_may_be_an_image(tmp_path: Path) -> None:
+    brokers = {1: Replica(written(0, 30, 1), high_watermark=30), 2: Replica(written(0, 40, 1), high_watermark=30)}
+    for kind in (_LEFT_OUT, "live"):
+        (tmp_path / kind).mkdir()
+        (told,) = _audit(tmp_path / kind, brokers, kind, begun={1: 10, 2: 5}).found("REP-LEADER-SHORTER", 2)
+        assert ("leaves out the kind of the copy of broker 1" in told["message"]) is (kind == _LEFT_OUT), told
+        assert (told["severity"], told["confidence"]) == ("high", "likely")
+
+
 @pytest.mark.parametrize(("mark", "told"), [(30, ("REP-LEADER-SHORTER", "high")), (35, ("CAP-SKEW", "medium"))])
 def test_a_leader_that_lost_its_page_cache_and_runs_again_has_written_its_checkpoint_anew(
     tmp_path: Path, mark: int, told: tuple[str, str]

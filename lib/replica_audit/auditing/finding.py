@@ -206,12 +206,25 @@ def tell_image(case: Case, facts: ReplicaFacts) -> str:
     return f"nobody saw {who} run; give its kind in manifest.json if it was down, else copy its own log directory, and no image of its disk"
 
 
+def why_perhaps_image(case: Case, facts: ReplicaFacts, offset: int) -> str | None:
+    """Clause on how what a replica's log lacks from `offset` on may have been unwritten when an image of its disk was made, though the manifest
+    does not call the copy one; None if that cannot be."""
+    if offset < facts.flushed_end or not case.options.times.may_be_untold_image(facts):
+        return None
+    return (
+        f"likely, not proven: manifest.json leaves out the kind of the copy of broker {facts.broker_id}, and an image of its disk, made while it "
+        "ran, would look the same; give it there"
+    )
+
+
 def unless_unwritten(case: Case, facts: ReplicaFacts, found: Finding) -> Finding:
-    """Return `found`, a finding on damage, as undecided if its broker may have these records whole: they were not on its disk yet when an
-    image of that was made (C.2, "Images of a disk")."""
-    is_flushed = (found.start_offset or 0) < facts.flushed_end
-    if found.verdict is None or is_flushed or not case.options.times.may_be_image(facts):
+    """Return `found`, a finding on damage, as undecided, or likely, if its broker may have these records whole: they were not on its disk yet
+    when an image of that was made (C.2, "Images of a disk")."""
+    start = found.start_offset or 0
+    if found.verdict is None or start < facts.flushed_end:
         return found
+    if not case.options.times.may_be_image(facts):
+        return likely(found, why_perhaps_image(case, facts, start))
     return undecided(found, f"damaged, or not on the disk yet: {tell_image(case, facts)}", "medium")
 
 

@@ -142,7 +142,7 @@ def test_a_checkpoint_past_the_log_end(tmp_path, broker):
     brokers = {1: _shared(30, 30), 2: _shared(30, 30)}
     brokers[broker] = _shared(30, 40, recovery_point=30)
     answer = audit(tmp_path / "order", brokers, in_order=True)
-    assert answer.one("HWM-CP-ABOVE-LEO", broker) == ("high", "proven", 30, 40)
+    assert answer.one("HWM-CP-ABOVE-LEO", broker) == ("high", "likely", 30, 40)
     assert answer.verdict == "LATENT_CORRUPTION"
     # Where nothing says in which order the files were copied, the checkpoint may be the later one.
     unordered = audit(tmp_path / "any", brokers)

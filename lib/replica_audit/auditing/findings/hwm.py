@@ -24,6 +24,7 @@ from replica_audit.auditing.finding import (
     undecided,
     unless_leaders,
     unseen_above,
+    why_perhaps_image,
 )
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
@@ -479,7 +480,7 @@ def _unless_older(
 
     | the log | finding |
     |---|---|
-    | is of no earlier moment than the checkpoint | as it is; likely if its broker may have gone down while it was copied |
+    | is of no earlier moment than the checkpoint | as it is; likely if its broker may have gone down while it was copied, or be an image |
     | lacks what the reference has deleted since | info: nothing depends on it |
     | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
     | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
@@ -487,7 +488,7 @@ def _unless_older(
     A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     if not facts.in_any_order:
-        return likely(found, case.why_gone_down(facts))
+        return likely(found, case.why_gone_down(facts) or why_perhaps_image(case, facts, facts.log_end_offset))
     if _deleted_since(case.reference.facts, mark):
         return found._replace(severity="info", verdict=None, confidence="suspect")
     left = _held_nowhere(case, facts, mark, case.copies)
@@ -611,7 +612,10 @@ def _suffix(case: Case) -> Iterator[Finding]:
         evidence=[Evidence("checkpoint", text=case.high_watermark.lower_evidence)],
     )
     item = next(item for item in case.comparisons if item.follower.broker_id == broker_id)
-    yield doubted(undecided(found, _why_not_in_sync(case, item.follower, start)), item)
+    found = undecided(found, _why_not_in_sync(case, item.follower, start))
+    if item.follower.cannot_read(start, start + 1):
+        found = likely(found, why_perhaps_image(case, item.follower, start))
+    yield doubted(found, item)
 
 
 def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, fate_of_copy, finding, name_copy, place_of_copy
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    fate_of_copy,
+    finding,
+    name_copy,
+    place_of_copy,
+    why_perhaps_image,
+)
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.batch_header import or_absent
@@ -167,7 +176,8 @@ def _why_lost(case: Case, item: Comparison, when: str | None) -> tuple[str, list
         why = f"{here} was down when it was copied, and nobody has led since, so it lost its tail"
         return why, [considered(f"capture skew: no, {here} was down{by}, so its copy has all that it left")]
     led = f"they are of epoch {case.reference.leader_epoch}, in which {here} leads and wrote them itself"
-    return f"{led}, and its copy is the later one, so it lost its tail", [
+    image = why_perhaps_image(case, leader, leader.log_end_offset)
+    return f"{led}, and its copy is the later one, so it lost its tail{'' if image is None else f'; {image}'}", [
         Evidence("leadership", text=f"manifest.json: {when}"),
         considered("capture skew: no, a later copy has at least as much"),
     ]

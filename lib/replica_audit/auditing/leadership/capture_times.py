@@ -147,6 +147,13 @@ class CaptureTimes:
         entries = self._entries_of(*facts.key)
         return not facts.was_down and (any(one.may_be_image for one in entries) or self.is_doubted(facts))
 
+    def may_be_untold_image(self, facts: ReplicaFacts) -> bool:
+        """True if the manifest has begin and end of the copy of a replica's log directory, and leaves its kind out, though nothing else has
+        its broker down: nobody looked, and an image of its disk would look the same (C.2, "Images of a disk")."""
+        entries = self._entries_of(*facts.key)
+        is_untold = bool(entries) and not any(one.kind or one.is_unseen or one.is_evidence for one in entries)
+        return is_untold and not facts.was_down and self.of(facts) is not None
+
     def is_doubted(self, facts: ReplicaFacts) -> bool:
         """True if the manifest has the log directory of a running broker copied in order, and the log ends between its recovery point and its
         high watermark: one that comes back without its tail writes both anew as soon as it has recovered its logs, and a segment that is
