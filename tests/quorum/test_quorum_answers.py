@@ -113,6 +113,24 @@ def test_what_nothing_shows_to_be_committed_is_named(tmp_path: Path) -> None:
     assert (quiet.is_tentative, quiet.reason) == (False, "All copies agree.")
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_brokers_that_run_have_and_a_majority_of_the_voters_lacks_is_named(is_whole: bool, tmp_path: Path) -> None:
+    """Voters from a backup, and no file of a broker shows what they lack: brokers die that are told to truncate it. Or skew."""
+    config = BEGIN + write.batch(3, [write.config(2, "t", "retention.ms", "1")])
+    voters = {100: log(config, 1), 101: log(BEGIN, 1), 102: log(config if is_whole else BEGIN, 1)}
+    found = written(tmp_path, {**voters, 1: log(config, 1)}, {1: APPLIED_T})
+    assert found.verdict == "agree" and found.is_tentative is not is_whole
+    assert ("are not on a majority of the voters here. If these ran" in found.reason) is not is_whole
+    if not is_whole:
+        assert "loses 1 configuration: topic t: retention.ms" in render_quorum(found)
+        asked = answer(tmp_path, node_id=100)
+        assert (asked.verdict, asked.choice.node_id, asked.lost.is_nothing) == ("choose", 100, True)
+        # What is proven is not enough here: each gets the log as far as it goes.
+        assert [step.controllers for step in asked.steps if step.action == "seed"] == [(101,), (102,)]
+        stale = answer(tmp_path, node_id=101)
+        assert "continues that of node 101: choose that" in stale.no_plan
+
+
 FIVE = (100, 101, 102, 103, 104)
 OF_FIVE = write.leader_change(0, 100, FIVE) + write.batch(1, ONLY_T)
 

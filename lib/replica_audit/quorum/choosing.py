@@ -97,7 +97,8 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
     if not own:
         nodes = name_nodes(copy.node_id for copy in held.copies)
         raise UsageError(f"--choose {node_id}: node {node_id} has no metadata log here that can be read; {nodes} do")
-    if best.verdict not in ("choose", "keep_both") and not (best.verdict == "none" and may_go_on(held)):
+    is_open = best.verdict in ("choose", "keep_both") or (best.verdict == "none" and may_go_on(held))
+    if not is_open and not (best.verdict == "agree" and best.is_tentative and len(held.histories) == 1):
         why = (
             "the right log is not among those that can be read"
             if best.verdict == "none"
@@ -260,7 +261,7 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
             "another leader cuts its own, as is normal in Raft"
         )
     elif tail:
-        text += f", as far as they go. Nothing shows that {tail} were committed: a leader that lacks them cuts them"
+        text += f"{', as far as they go' if held.moments.at_rest else ''}. {tail}"
     barred = barred_voters(held)
     if barred:
         reason = (
@@ -272,11 +273,27 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
 
 
 def _single_tail(held: HeldMetadata) -> str:
-    """Records of the only history, in a snapshot at rest, that nothing shows to be committed; empty if they change nothing."""
-    if len(held.histories) > 1 or not held.moments.at_rest or not held.voters.ids:
+    """Sentences on records of the only history that nothing shows to be committed; empty if they change nothing. In a snapshot that is
+    not at rest only what brokers have counts: copied last, as they should be, controllers have more."""
+    if len(held.histories) > 1 or not held.voters.ids:
         return ""
-    end = held.proven[0].end_offset
-    return _tail(held.histories[0], end) if held.changes_from(newest_copy(held.copies), end) else ""
+    history, end = held.histories[0], held.proven[0].end_offset
+    copies = [one for one in history.copies if held.moments.at_rest or one.node_id not in held.voters.ids]
+    first_ms = held.first_change(newest_copy(copies), end) if copies else None
+    lacking = [one for one in held.copies if one.node_id in held.voters.ids and one.end_offset <= end]
+    if first_ms is None or (
+        not held.moments.at_rest and all(held.moments.is_before(one.log, first_ms) for one in lacking)
+    ):
+        return ""
+    node = best_of(held, history).node_id
+    keep = "" if node is None else f"; quorum --choose {node} has the plan that keeps them"
+    if held.moments.at_rest:
+        return f"Nothing shows that {_tail(history, end)} were committed: a leader that lacks them cuts them{keep}"
+    return (
+        f"{_tail(history, end)} are not on a majority of the voters here. If these ran while they were copied, it is only the order in which "
+        "they were copied: copy them once more, controllers last. If not, a leader that lacks them cuts them, and brokers that are up and have "
+        f"them die{keep}"
+    )
 
 
 def _tails(held: HeldMetadata) -> Iterator[str]:

@@ -126,9 +126,9 @@ class HeldMetadata:
         """The greatest epoch that any node knows."""
         return max(map(seen_epoch, self.compared.copies))
 
-    def changes_from(self, copy: MetadataCopy, offset: int) -> bool:
-        """True if records from `offset` on concern more than the quorum's leader and the brokers' liveness."""
-        return first_change(self.snapshot, copy, offset) is not None
+    def first_change(self, copy: MetadataCopy, offset: int) -> int | None:
+        """Time of the first record from `offset` on that concerns more than the quorum's leader and the brokers' liveness."""
+        return first_change(self.snapshot, copy, offset)
 
     @property
     def proven(self) -> tuple[Proven, ...]:

@@ -129,7 +129,7 @@ def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None
     if copy is None:
         return Planned(tuple(_keep(held)), f"{_NO_CHOICE[chosen.verdict]}{_ways_on(held, chosen)}")
     voters = copy.voters(held.snapshot) or held.voters
-    to = Restoration(held, copy, voters, lost)
+    to = Restoration(held, copy, voters, lost, to_its_end=chosen.asked and chosen.is_tentative)
     first = (*_look(to), *_keep(held))
     if (reason := to.obstacle(is_asked=chosen.asked)) is not None:
         return Planned(first, reason)

@@ -23,10 +23,14 @@ from replica_audit.text import listed
 class Restoration:
     """The chosen copy, put into force with the voters that it names. Properties are computed once."""
 
-    def __init__(self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, lost: Lost | None) -> None:
+    def __init__(
+        self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, lost: Lost | None, *, to_its_end: bool = False
+    ) -> None:
         self.held = held
         self.copy = copy
         self.voters = voters
+        self._to_its_end = to_its_end
+        """True if voters keep their logs only where these have the whole chosen log, not just what is proven committed."""
         self.directories = dict(voters.directories)
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.is_dynamic = bool(voters.directories)
@@ -284,7 +288,7 @@ class Restoration:
     @cached_property
     def _needed(self) -> int:
         """The offset that a voter's copy of the chosen log has to reach for the voter to keep it."""
-        number = self.held.history_of(self.copy)
+        number = None if self._to_its_end else self.held.history_of(self.copy)
         proven = self.copy.end_offset if number is None else self.held.proven[number].end_offset
         return min(proven, self.copy.end_offset)
 
