@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.scenario import written
@@ -71,3 +72,19 @@ def test_controllers_are_not_called_brokers(tmp_path: Path) -> None:
         "a log dir of controller 100 by its meta.properties, in a directory that is named for controller 101"
         in row.reason
     )
+
+
+def test_of_a_broker_with_several_disks_it_is_said_which_ones_are_copied(tmp_path: Path) -> None:
+    """A partition on each of two disks of broker 2, which holds more of both than anybody else."""
+    names = ("a", "b")
+    write_log_dir(tmp_path / "broker-1", 1, [replace(BEHIND, topic=topic) for topic in names])
+    for topic in names:
+        write_log_dir(tmp_path / "broker-2" / topic, 2, [replace(WHOLE, topic=topic)])
+    listed = [Listed(None, (1, 2), (2,), topic=topic) for topic in names]
+    write_snapshot(tmp_path, {}, listed)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    told = [step.text for step in plan.steps if step.action == "copy" and 2 in step.brokers]
+    assert told and all(
+        "LOG_DIR_OF_2 is here what the snapshot has as broker-2/a and broker-2/b, in turn" in one for one in told
+    ), told
+    assert not any("LOG_DIR_OF_1 is here" in step.text for step in plan.steps)

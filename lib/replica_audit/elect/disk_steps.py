@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
@@ -10,6 +12,7 @@ from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
+from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of, present
 from replica_audit.text import listed
 
@@ -57,10 +60,20 @@ def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
     )
 
 
-def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
-    """The step; one that copies from a broker of which another log dir with these partitions, or an empty one, was captured too says
-    which one LOG_DIR_OF_N is: it may be mounted no more."""
-    if step.action not in ("copy", "recopy") or not (state.blank or matrix.second):
+def brokers_with_disks(matrix: Matrix, steps: Iterable[Step]) -> set[int]:
+    """Brokers that have the partitions of `steps` in several log dirs."""
+    places: dict[int, set[TopicPartition]] = defaultdict(set)
+    for step in steps:
+        if step.action in ("copy", "recopy", "put_aside"):
+            for broker in step.brokers:
+                places[broker].update(step.partitions)
+    return {broker for broker, some in places.items() if len(matrix.log_dirs(some, broker)) > 1}
+
+
+def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collection[int]) -> Step:
+    """The step; one that copies or moves directories of a broker that has `several` log dirs, or of which another one with these partitions, or
+    an empty one, was captured too, says which one LOG_DIR_OF_N is: it may be mounted no more."""
+    if step.action not in ("copy", "recopy", "put_aside") or not (state.blank or matrix.second or several):
         return step
     told = []
     for broker in sorted(step.brokers):
@@ -69,9 +82,11 @@ def name_disk(step: Step, matrix: Matrix, state: PresentState) -> Step:
         second = of_broker.union(one.log_dir for place in step.partitions for one in matrix.other_disks(place, broker))
         others = [f"{list_names(blank)}, which is empty"] if (blank := state.blank.get(broker)) else []
         others += [f"{list_names(names)}, which has another log"] if (names := sorted(second - held)) else []
-        if held and others and any(f" LOG_DIR_OF_{broker} " in one for one in step.commands):
+        is_used = any(re.search(rf"\bLOG_DIR_OF_{broker}\b", one) for one in step.commands)
+        if held and (others or broker in several) and is_used:
+            unlike = f", not {', or '.join(others)}" if others else ""
             told.append(
                 f". LOG_DIR_OF_{broker} is here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
-                f"wherever it is mounted, not {', or '.join(others)}"
+                f"wherever it is mounted{unlike}"
             )
     return replace(step, text="".join((step.text, *told)))

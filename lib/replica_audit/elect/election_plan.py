@@ -11,7 +11,7 @@ from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.decisions import decide, held_back
-from replica_audit.elect.disk_steps import check_disks, name_disk
+from replica_audit.elect.disk_steps import brokers_with_disks, check_disks, name_disk
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.hit_groups import committed_offsets
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
@@ -216,6 +216,7 @@ def plan_elections(
         first = [*check_disks(results, matrix, outcome.decisions, controllers), *first]
     # Each step names its partitions: a name is held once.
     names_of: dict[TopicPartition, TopicPartition] = {}
+    several = brokers_with_disks(matrix, (*first, *outcome.steps))
     numbered = (
         replace(step, number=number, partitions=tuple(names_of.setdefault(one, one) for one in step.partitions))
         for number, step in enumerate((*first, *outcome.steps, *last), 1)
@@ -231,7 +232,7 @@ def plan_elections(
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown | state.unheard)),
         decisions=outcome.decisions,
-        steps=tuple(name_disk(step, matrix, state) for step in numbered),
+        steps=tuple(name_disk(step, matrix, state, several) for step in numbered),
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,

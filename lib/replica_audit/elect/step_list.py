@@ -185,8 +185,9 @@ class StepTexts:
         leaders = sorted({self._decisions[place].candidate_id for place in places})
         it, holed = ("it", "a hole") if len(places) == 1 else ("they", "holes")
         directory = f"put-aside-{broker}"
+        in_turn = sorted(places, key=lambda place: (self._matrix.log_dir(place, broker) or "", place))
         moved = (
-            shlex.join(["mv", "-T", "--", f"LOG_DIR_OF_{broker}/{place}", f"{directory}/{place}"]) for place in places
+            shlex.join(["mv", "-T", "--", f"LOG_DIR_OF_{broker}/{place}", f"{directory}/{place}"]) for place in in_turn
         )
         return Step(
             action="put_aside",

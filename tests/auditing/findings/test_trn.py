@@ -111,6 +111,16 @@ def test_a_cut_is_below_the_high_watermark_where_that_lies_in_the_log_above_the_
         assert answer.one("TRN-BELOW-HW") == ("critical", "proven", 20, mark)
 
 
+def test_a_replica_that_follows_nobody_is_not_said_to_be_cut(tmp_path):
+    """Broker 2 is not assigned the partition: H8."""
+    follower = Replica([*SHARED, *written(20, 26, 0, "old ")], high_watermark=24)
+    answer = audit(tmp_path, {1: Replica(LEADER), 2: follower}, isr=(1,), replicas=(1, 3), in_order=True)
+    assert answer.messages("TRN-BELOW-HW") == [
+        "broker 2 would cut its log at 20, below its own high watermark 24 if it were assigned the partition: 4 committed records would go "
+        "with it; copy the replica before it follows"
+    ]
+
+
 @pytest.mark.parametrize(
     ("shared_to", "mark", "gone"),
     [(40, 30, None), (40, 40, None), (40, 41, "1 committed record goes"), (25, 30, "5 committed records go")],

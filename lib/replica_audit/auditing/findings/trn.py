@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedCut, LoggedElection
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 TRN_BELOW_HW = Code(
     "TRN-BELOW-HW", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records", "decided")
@@ -82,7 +83,8 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             "it had them"
         )
     is_known = later is None and not case.may_be_on_leader(cut)
-    goes, go = ("goes", "go") if is_known else ("would go", "would go")
+    is_outside = _is_outside(case, follower)
+    goes, go = ("goes", "go") if is_known and not is_outside else ("would go", "would go")
     lost_runs = [run for run in cut_runs if later is not None or run.start_offset not in doubts]
     lost = item.committed_drops_of(lost_runs, item.protocol)
     in_runs = sum(run.batches.records_between(cut, run.end_offset) for run in cut_runs)
@@ -94,8 +96,8 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         gone += "" if lost else f", and what lies below {checkpoint} had been committed"
     found = finding(
         TRN_BELOW_HW,
-        f"broker {follower.broker_id} {'will' if is_known else 'would'} cut its log at {cut}, below its own high watermark {checkpoint}: "
-        f"{gone}; copy the replica before it follows",
+        f"broker {follower.broker_id} {'will' if is_known and not is_outside else 'would'} cut its log at {cut}, below its own high watermark "
+        f"{checkpoint}{_IF_ASSIGNED if is_outside else ''}: {gone}; copy the replica before it follows",
         broker_id=follower.broker_id,
         offsets=(cut, checkpoint),
         evidence=[
@@ -231,20 +233,31 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         # The topic still has them: if the leader's log starts above the cut, the follower's is emptied (TRN-FULL).
         yield finding(
             TRN_OVER_TRUNCATE,
-            f"{_cut_by(item)}, though it agrees up to {prefix}; it fetches the same records again",
+            f"{_cut_by(case, item)}, though it agrees up to {prefix}; it fetches the same records again",
             broker_id=follower.broker_id,
             offsets=(outcome.truncate_to, prefix),
             evidence=[replay_evidence(item)],
         )
 
 
-def _cut_by(item: Comparison) -> str:
+#: Of a replica that follows nobody.
+_IF_ASSIGNED = " if it were assigned the partition"
+
+
+def _is_outside(case: Case, facts: ReplicaFacts) -> bool:
+    """True if the partition is not assigned to the broker of a replica."""
+    assigned = None if case.leadership is None else case.leadership.replicas
+    return assigned is not None and facts.broker_id not in assigned
+
+
+def _cut_by(case: Case, item: Comparison) -> str:
     follower = item.follower
     outcome = item.replay
     if outcome.reason == "recovery":
         place = f"{follower.loaded.cut_path} at byte {follower.loaded.cut_position}"
         return f"broker {follower.broker_id} was killed, and its next start will cut its log at {outcome.truncate_to} ({place})"
-    return f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {item.protocol}"
+    will, unless = ("would", _IF_ASSIGNED) if _is_outside(case, follower) else ("will", "")
+    return f"broker {follower.broker_id} {will} cut its log at {outcome.truncate_to} under {item.protocol}{unless}"
 
 
 def _how(case: Case, item: Comparison) -> Iterator[Finding]:
