@@ -10,8 +10,7 @@ import pytest
 from tests.support import made_cases as made
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, costs, written, written_legacy
-from tests.support.scenes import FENCE, beside, change, log
-from tests.support.scenes import scene as history
+from tests.support.scenes import FENCE, beside, change, log, scene
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
@@ -24,7 +23,7 @@ from replica_audit.text import render_time
 SHARED = written(0, 30, 1)
 
 
-def scene(
+def copied_at(
     tmp_path,
     leader_copied,
     follower_copied,
@@ -62,14 +61,14 @@ def scene(
 
 
 def test_a_leader_that_was_copied_first_is_behind_and_nothing_is_wrong(tmp_path):
-    answer = scene(tmp_path, (0, 4), (5, 9))
+    answer = copied_at(tmp_path, (0, 4), (5, 9))
     assert answer.one("CAP-SKEW")[0] == "info" and not answer.codes("low") - {"REP-UNDER-REPLICATED"}
     (row,) = answer.found("CAP-SKEW")
     assert "broker 2 was copied from 2024-01-31T10:05:00Z to 2024-01-31T10:09:00Z" in row["evidence"][0]["text"]
 
 
 def test_a_leader_that_was_copied_later_lost_what_its_follower_has(tmp_path):
-    answer = scene(tmp_path, (5, 9), (0, 4))
+    answer = copied_at(tmp_path, (5, 9), (0, 4))
     assert answer.one("REP-LEADER-SHORTER") == ("high", "likely", 30, 40) and answer.verdict == "COMMITTED_LOSS"
     (row,) = answer.found("REP-LEADER-SHORTER")
     assert "broker 1 was copied from 2024-01-31T10:05:00Z" in row["evidence"][0]["text"]
@@ -78,10 +77,10 @@ def test_a_leader_that_was_copied_later_lost_what_its_follower_has(tmp_path):
 @pytest.mark.parametrize(("own", "gone"), [(SHARED, 30), (SHARED[:5], 25)], ids=["its epoch", "more"])
 def test_nor_was_its_file_copied_before_it_led_where_others_had_records_of_its_epoch_by_then(tmp_path, own, gone):
     """It lost the entry of epoch 2 with what it had written, or with more than that."""
-    answer = scene(tmp_path / "later", (5, 9), (0, 4), epoch=2, led=2, own=own)
+    answer = copied_at(tmp_path / "later", (5, 9), (0, 4), epoch=2, led=2, own=own)
     assert answer.one("REP-LEADER-SHORTER")[:2] == ("high", "likely") and answer.verdict == "COMMITTED_LOSS"
     assert not answer.found("CAP-SKEW") and answer.cut(2)["truncate_to"] == gone, answer
-    earlier = scene(tmp_path / "earlier", (0, 4), (5, 9), epoch=2, led=2, own=own)
+    earlier = copied_at(tmp_path / "earlier", (0, 4), (5, 9), epoch=2, led=2, own=own)
     assert earlier.one("CAP-SKEW", 1)[0] == "medium" and not earlier.codes("high"), earlier
 
 
@@ -89,7 +88,7 @@ def test_a_follower_in_place_of_an_absent_leader_may_have_been_cut_after_its_log
     """Others had records of that leader by then, but its own log was not the leader's: DIV-HIDDEN."""
     epochs = [(1, 0), (2, 25)]
     other = Replica([*SHARED[:5], *written(25, 30, 2, "x ")], epochs=epochs, high_watermark=30)
-    answer = scene(
+    answer = copied_at(
         tmp_path,
         (5, 9),
         (0, 4),
@@ -105,7 +104,7 @@ def test_a_follower_in_place_of_an_absent_leader_may_have_been_cut_after_its_log
 
 @pytest.mark.parametrize("log_dirs", [{1: "/var/lib/kafka", 2: "/var/lib/kafka"}, {1: "", 2: ""}])
 def test_times_under_another_name_are_those_of_a_broker_s_only_log_dir(tmp_path, log_dirs):
-    answer = scene(tmp_path, (5, 9), (0, 4), log_dirs=log_dirs)
+    answer = copied_at(tmp_path, (5, 9), (0, 4), log_dirs=log_dirs)
     assert answer.one("REP-LEADER-SHORTER") == ("high", "likely", 30, 40)
     assert not answer.codes() & {"INPUT-IGNORED"}
 
@@ -160,12 +159,12 @@ def test_times_of_a_disk_that_is_another_broker_s_are_nobody_s(tmp_path):
     ids=["overlap", "together", "no longer than clocks differ", "no times"],
 )
 def test_copies_whose_order_is_not_certain_may_be_skewed(tmp_path, copied):
-    answer = scene(tmp_path, *copied)
+    answer = copied_at(tmp_path, *copied)
     assert answer.found("CAP-SKEW") and not answer.found("REP-LEADER-SHORTER")
 
 
 def test_records_of_an_epoch_that_another_led_may_have_come_later(tmp_path):
-    answer = scene(tmp_path, (5, 9), (0, 4), epoch=2)
+    answer = copied_at(tmp_path, (5, 9), (0, 4), epoch=2)
     assert not answer.found("REP-LEADER-SHORTER")
 
 
@@ -187,7 +186,7 @@ def kinds(path: Path, **of_brokers: str) -> None:
 def test_a_leader_that_was_down_lost_what_others_have_of_its_epoch(tmp_path, kind, epoch, lost):
     """Of a later one somebody else may have written it, after the leader had gone."""
     kinds(tmp_path, b1=kind, b2="live")
-    answer = scene(tmp_path, None, None, epoch=epoch)
+    answer = copied_at(tmp_path, None, None, epoch=epoch)
     assert bool(answer.found("REP-LEADER-SHORTER")) is lost, answer
     assert bool(answer.found("CAP-SKEW")) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost
 
@@ -218,7 +217,7 @@ def eligible_lost_its_tail(path: Path, mark: int = 50, fenced: bool = True, **op
         change(leader=-1, isr=(), elr=(1,), last_known_elr=(2,)),
     )
     brokers = {1: log(30, mark), 2: log(50, 50, ((0, 0), (1, 50))), 3: log(50, 50)}
-    return history(path, brokers, *moves, configs={"min.insync.replicas": "2"}, **options)
+    return scene(path, brokers, *moves, configs={"min.insync.replicas": "2"}, **options)
 
 
 def test_the_metadata_log_tells_that_it_was_down(tmp_path):
@@ -251,7 +250,7 @@ def ends_before_its_epoch(path: Path, manifest: dict | None = None, mark: int = 
         (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | manifest))
     others = log(80, 75, ((0, 0), (2, 60)))
     brokers = {1: log(40, mark, ((0, 0), (2, 60))), 2: others, 3: options.pop("third", others)}
-    return history(path, brokers, change(leader=2), change(leader=1), **options)
+    return scene(path, brokers, change(leader=2), change(leader=1), **options)
 
 
 def of_kinds(one: str, times: tuple[tuple[int, int], ...] = ()) -> dict:
@@ -377,7 +376,7 @@ def gone_down(path: Path, *since: bytes, leader: Replica | None = None, **option
     path.mkdir(parents=True, exist_ok=True)
     brokers = {1: leader or log(40, 35), 2: log(60, 35), 3: log(55, 35)}
     moves = (change(isr=(1,)), FENCE[2], FENCE[3], FENCE[1], change(leader=-1), *since)
-    return history(path, brokers, *moves, **options)
+    return scene(path, brokers, *moves, **options)
 
 
 def is_undecided(answer: Answer) -> bool:
@@ -433,7 +432,7 @@ def test_one_that_announced_its_stop_is_fenced_at_once(tmp_path, known, lost):
         change(leader=-1),
     )
     brokers = {1: log(40, 35), 2: log(60, 35), 3: log(55, 35)}
-    answer = history(tmp_path, brokers, *moves, seen={1: known})
+    answer = scene(tmp_path, brokers, *moves, seen={1: known})
     assert is_undecided(answer) is not lost and bool(answer.found("REP-LEADER-SHORTER", 2)) is lost, answer
 
 
@@ -471,7 +470,7 @@ def test_an_entry_past_the_end_of_an_epoch_that_the_metadata_log_does_not_know_i
     others = {2: log(70, 55), 3: log(60, 55)}
     for epoch in (1, 7):
         own = replace(log(60, 55), epochs=((0, 0), (epoch, 9999)))
-        answer = history(tmp_path / str(epoch), {1: own, **others}, change(leader=1, isr=(1,)))
+        answer = scene(tmp_path / str(epoch), {1: own, **others}, change(leader=1, isr=(1,)))
         assert answer.interval == (55, None if epoch == 1 else 60), answer
         assert bool(answer.found("DIV-EPOCH", 2)) is (epoch == 7), answer
         assert bool(answer.found("CAP-SKEW", 2)) is (epoch == 1), answer
@@ -515,7 +514,7 @@ def at_moments(
 
     idle = [write.no_op()] * 30
     seen = {1: leader[1] if heard is None else heard, 2: follower[1]}
-    return history(path, {1: log(40, 35), 2: log(60, 35)}, *idle, replicas=(1, 2), seen=seen, before_audit=manifest)
+    return scene(path, {1: log(40, 35), 2: log(60, 35)}, *idle, replicas=(1, 2), seen=seen, before_audit=manifest)
 
 
 @pytest.mark.parametrize("ahead_s", [-60, -5, 0, 5, 60])
@@ -580,10 +579,10 @@ def test_of_before_there_were_epochs_it_may_have_lost_that(tmp_path, led):
     """It was skew that explains all, though the copy of the leader is the later one: LAGGING."""
     brokers = {one: Replica(written_legacy(0, end), epochs=None, high_watermark=30) for one, end in ((1, 30), (2, 40))}
     how = {"brokers": brokers, "protocol": "high-watermark", "isr": [1], "led": led}
-    answer = scene(tmp_path / "later", (5, 9), (0, 4), **how)
+    answer = copied_at(tmp_path / "later", (5, 9), (0, 4), **how)
     assert answer.verdict == "INCONCLUSIVE" and costs(answer, 1) == (10, 0, 10), answer
     assert "broker 1 is the later one, and nothing tells when it began to lead" in answer.messages("CAP-SKEW")[0]
-    assert scene(tmp_path / "first", (0, 4), (5, 9), **how).verdict == "CONSISTENT"
+    assert copied_at(tmp_path / "first", (0, 4), (5, 9), **how).verdict == "CONSISTENT"
 
 
 @pytest.mark.parametrize("in_order", [False, True])

@@ -11,8 +11,8 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.scenario import Answer, audit, written
-from tests.support.scenes import change
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_partition
+from tests.support.scenes import change, scene
+from tests.support.snapshots import TOPIC, Replica, make_uuid, write_partition
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -35,36 +35,35 @@ ELECTED = [change(leader=2, isr=(2,), recovering=True)]
 NOOP = write.config(2, OTHER, "segment.bytes", "1048576")
 
 
-def scene(
+def led_alone(
     path: Path,
     *batches: Sequence[bytes],
     brokers: dict[int, Replica] | None = None,
-    configs: dict[str, str] | None = None,
     own_copy: int | None = 2,
     before: Sequence[bytes] = (),
     other_epochs: tuple[tuple[int, int], ...] | None = None,
     **options,
 ) -> Answer:
-    """Broker 1 leads a cluster of three in epoch 0; then the controller writes `batches`, a second apart.
+    """The scene of `OLD`, which has led; the controller writes `batches` after the records `before`.
 
     Broker 1 has a copy of the metadata log up to and with the first `own_copy` of them; None: no copy. `other_epochs`: it
     has a replica of `OTHER` too, with these entries in its leader-epoch-checkpoint.
     """
-    configs = {"min.insync.replicas": "1"} if configs is None else configs
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)]
-    begin += [write.topic(OTHER, OTHER_ID), write.partition(OTHER_ID, (1, 2, 3), 2)]
-    begin += [write.config(2, TOPIC, name, value) for name, value in configs.items()]
-    begin += [*(write.register_broker(broker) for broker in (1, 2, 3)), *before]
-    metadata = {100: write.history(begin, *batches)}
-    if own_copy is not None:
-        metadata[1] = write.history(begin, *batches[:own_copy])
 
     def other() -> None:
         if other_epochs is not None:
             replica = Replica(written(0, 10, 0), other_epochs, topic=OTHER, topic_id=OTHER_ID)
             write_partition(path / "broker-1" / replica.name, replica)
 
-    return audit(path, brokers or {1: OLD, 2: NEW, 3: NEW}, metadata=metadata, before_audit=other, **options)
+    return scene(
+        path,
+        brokers or {1: OLD, 2: NEW, 3: NEW},
+        *batches,
+        seen={} if own_copy is None else {1: own_copy},
+        also=[write.topic(OTHER, OTHER_ID), write.partition(OTHER_ID, (1, 2, 3), 2), *before],
+        before_audit=other,
+        **options,
+    )
 
 
 def committed(answer: Answer) -> int:
@@ -82,7 +81,7 @@ def is_likely(answer: Answer) -> bool:
 
 
 def test_alone_with_everybody_else_fenced_is_proof(tmp_path: Path) -> None:
-    answer = scene(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED)
+    answer = led_alone(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED)
     assert committed(answer) == 20 and answer.verdict == "COMMITTED_LOSS", answer
     losses = answer.found("HWM-LOSS")
     assert [(row["severity"], row["confidence"], row["start_offset"], row["end_offset"]) for row in losses] == [
@@ -101,7 +100,7 @@ def test_alone_with_everybody_else_fenced_is_proof(tmp_path: Path) -> None:
 def test_what_others_have_of_its_log_is_committed_too(tmp_path: Path) -> None:
     part = Replica([*COMMON, *written(50, 65, 0, "old ")], high_watermark=10)
     brokers = {1: OLD, 2: NEW, 3: part}
-    answer = scene(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, brokers=brokers)
+    answer = led_alone(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, brokers=brokers)
     assert committed(answer) == 20
     assert answer.replica(3)["lost_committed_held"] == 15
 
@@ -109,16 +108,16 @@ def test_what_others_have_of_its_log_is_committed_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("minimum", ["2", "3"])
 def test_too_few_in_sync_prove_nothing(tmp_path: Path, minimum: str) -> None:
     batches = (ALONE, [NOOP], [UNFENCE_2], ELECTED)
-    answer = scene(tmp_path / "a", *batches, configs={"min.insync.replicas": minimum})
+    answer = led_alone(tmp_path / "a", *batches, configs={"min.insync.replicas": minimum})
     assert committed(answer) == 0 and not is_likely(answer)
     # Before 3.7 the high watermark moved all the same; since then not, and not where the version is unknown.
-    old = scene(tmp_path / "b", *batches, configs={"min.insync.replicas": minimum}, kafka_version="3.6.2")
-    new = scene(tmp_path / "c", *batches, configs={"min.insync.replicas": minimum}, kafka_version="3.7.0")
+    old = led_alone(tmp_path / "b", *batches, configs={"min.insync.replicas": minimum}, kafka_version="3.6.2")
+    new = led_alone(tmp_path / "c", *batches, configs={"min.insync.replicas": minimum}, kafka_version="3.7.0")
     assert (committed(old), committed(new)) == (20, 0)
 
 
 def test_before_3_6_fenced_replicas_may_have_held_the_high_watermark_back(tmp_path: Path) -> None:
-    answer = scene(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, kafka_version="3.5.1")
+    answer = led_alone(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, kafka_version="3.5.1")
     assert committed(answer) == 0 and is_likely(answer)
 
 
@@ -134,7 +133,7 @@ def test_before_3_6_fenced_replicas_may_have_held_the_high_watermark_back(tmp_pa
     ],
 )
 def test_the_effective_min_insync_replicas_counts(tmp_path: Path, before: tuple[bytes, ...], count: int) -> None:
-    answer = scene(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, configs={}, before=before)
+    answer = led_alone(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, configs={}, before=before)
     assert committed(answer) == count, answer
     assert not is_likely(answer)
 
@@ -148,14 +147,14 @@ def test_the_effective_min_insync_replicas_counts(tmp_path: Path, before: tuple[
     ids=["raised", "grew"],
 )
 def test_what_changes_before_the_epoch_ends_takes_the_proof_away(tmp_path: Path, middle: list[bytes]) -> None:
-    answer = scene(tmp_path, ALONE, middle, [NOOP], [UNFENCE_2], ELECTED, own_copy=3)
+    answer = led_alone(tmp_path, ALONE, middle, [NOOP], [UNFENCE_2], ELECTED, own_copy=3)
     assert committed(answer) == 0 and not is_likely(answer)
 
 
 def test_alone_again_counts_from_then_on(tmp_path: Path) -> None:
     again = [change(isr=(1,)), FENCE_2]
     batches = (ALONE, [UNFENCE_2, change(isr=(1, 2))], again, [NOOP], [UNFENCE_2], ELECTED)
-    assert committed(scene(tmp_path, *batches, own_copy=4)) == 20
+    assert committed(led_alone(tmp_path, *batches, own_copy=4)) == 20
 
 
 @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ def test_alone_again_counts_from_then_on(tmp_path: Path) -> None:
 )
 def test_fencing_that_is_known_from_times_only_is_likely(tmp_path: Path, batches: tuple, own_copy: int) -> None:
     brokers = {1: replace(OLD, batches=[*COMMON, *_written_late(50, 70)]), 2: NEW, 3: NEW}
-    answer = scene(tmp_path, *batches, own_copy=own_copy, brokers=brokers)
+    answer = led_alone(tmp_path, *batches, own_copy=own_copy, brokers=brokers)
     assert committed(answer) == 0 and is_likely(answer), answer
     assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
 
@@ -186,7 +185,7 @@ def _written_late(start: int, end: int) -> list[bytes]:
 
 
 def test_nobody_fenced_is_nothing(tmp_path: Path) -> None:
-    answer = scene(tmp_path, [change(isr=(1,))], [NOOP], ELECTED)
+    answer = led_alone(tmp_path, [change(isr=(1,))], [NOOP], ELECTED)
     assert committed(answer) == 0 and not is_likely(answer)
 
 
@@ -195,7 +194,7 @@ def test_nobody_fenced_is_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("own_copy", [1, None])
 def test_a_copy_that_ends_with_the_batch_proves_nothing(tmp_path: Path, own_copy: int | None) -> None:
-    answer = scene(tmp_path, ALONE, [NOOP], ELECTED + [UNFENCE_2], own_copy=own_copy)
+    answer = led_alone(tmp_path, ALONE, [NOOP], ELECTED + [UNFENCE_2], own_copy=own_copy)
     assert committed(answer) == 0
 
 
@@ -206,11 +205,11 @@ def test_an_epoch_of_another_partition_that_came_with_it_proves_that_it_knew(
     """Broker 1 became leader of payments-0 in the batch that left it alone in the ISR of orders-0."""
     led = write.change(OTHER_ID, leader=1, isr=(1,))
     batches = ([*ALONE, led], [NOOP], ELECTED + [UNFENCE_2])
-    answer = scene(tmp_path / "known", *batches, own_copy=own_copy, other_epochs=((0, 0), (1, 10)))
+    answer = led_alone(tmp_path / "known", *batches, own_copy=own_copy, other_epochs=((0, 0), (1, 10)))
     assert committed(answer) == 20, answer
     told = " ".join(one["text"] for row in answer.found("HWM-LOSS") for one in row["evidence"])
     assert "its leader-epoch-checkpoint of payments-0 has leader epoch 1" in told
-    assert committed(scene(tmp_path / "unknown", *batches, own_copy=own_copy, other_epochs=((0, 0),))) == 0
+    assert committed(led_alone(tmp_path / "unknown", *batches, own_copy=own_copy, other_epochs=((0, 0),))) == 0
 
 
 def test_an_epoch_that_began_alone_is_known_by_its_own_file(tmp_path: Path) -> None:
@@ -219,10 +218,10 @@ def test_an_epoch_that_began_alone_is_known_by_its_own_file(tmp_path: Path) -> N
     new = Replica([*COMMON, *written(50, 60, 2, "new ")])
     begun = [change(isr=(1, 2)), FENCE_3, change(leader=1, isr=(1,)), FENCE_2]
     batches = (begun, [NOOP], ELECTED + [UNFENCE_2])
-    assert committed(scene(tmp_path / "a", *batches, brokers={1: old, 2: new, 3: new}, own_copy=None)) == 20
+    assert committed(led_alone(tmp_path / "a", *batches, brokers={1: old, 2: new, 3: new}, own_copy=None)) == 20
     # Nothing of the epoch, neither records nor an entry: it never led in it.
     unaware = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    assert committed(scene(tmp_path / "b", *batches, brokers={1: unaware, 2: new, 3: new}, own_copy=None)) == 0
+    assert committed(led_alone(tmp_path / "b", *batches, brokers={1: unaware, 2: new, 3: new}, own_copy=None)) == 0
 
 
 def test_a_listing_or_a_user_proves_nothing(tmp_path: Path) -> None:

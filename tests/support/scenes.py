@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,20 +26,22 @@ TWO = {"min.insync.replicas": "2"}
 def scene(
     path: Path,
     brokers: dict[int, Replica],
-    *changes: bytes,
+    *changes: bytes | Sequence[bytes],
     replicas=(1, 2, 3),
     configs=None,
     seen: Mapping[int, int] = MappingProxyType({}),
+    also: Iterable[bytes] = (),
     apart_ms=1000,
     **options,
 ) -> Answer:
     """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, `apart_ms` apart.
 
-    The brokers `seen` have own copies of the metadata log, with as many of the changes.
+    The brokers `seen` have own copies of the metadata log, with as many of the changes. `also`: records before the changes.
     """
     begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
-    begin += [write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()]
-    begin += [write.register_broker(broker) for broker in replicas]
+    configs = {"min.insync.replicas": "1"} if configs is None else configs
+    begin += [write.config(2, TOPIC, name, value) for name, value in configs.items()]
+    begin += [*(write.register_broker(broker) for broker in replicas), *also]
     copies = {100: len(changes), **seen}
     metadata = {node: write.history(begin, *changes[:known], apart_ms=apart_ms) for node, known in copies.items()}
     return audit(path, brokers, metadata=metadata, **options)
