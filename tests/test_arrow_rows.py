@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
+from tests.support.fixtures import FIXTURES
+from tests.support.observations import random_observations
+from tests.support.second_hand import write_table
 from tests.support.spread import Pickling
 
 from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, rows_to_arrow, value_to_arrow, values_to_arrow
@@ -24,6 +28,8 @@ from replica_audit.report.report_files import write_report
 from replica_audit.row_classes import to_dict
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
+from replica_audit.snapshot.replica_progress import LISTS, PROGRESS_SCHEMA
+from replica_audit.text import render_time
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.left_parts import LeftParts
 
@@ -135,6 +141,27 @@ def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
         f"places = dict.fromkeys(SCANNED_TABLES, {str(tmp_path)!r})\n"
         "part = scan_task(snapshot, works, places, {'cluster_id': 'c', 'ingest_id': '1'})\n"
         "assert part.files['batches'].row_count and 'pandas' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_an_audit_with_observations_does_not_import_pandas(form: str, tmp_path: Path) -> None:
+    """Which takes as long as the rest of `show`."""
+    snapshot = shutil.copytree(FIXTURES / "diverged-unclean", tmp_path / "snapshot")
+    rows = [row | {"topic": "ledger"} for row in random_observations(0, 1)]
+    types = {field.name: field.type for field in PROGRESS_SCHEMA if form != "csv" or field.name not in LISTS}
+    if form == "csv":
+        texts = {name: " ".join(map(str, rows[0].get(name) or ())) for name in LISTS}
+        rows = [{**row, **texts, "time": render_time(row.pop("time_ms"))} for row in rows]
+    write_table(snapshot / f"replica_progress.{form}", rows, types)
+    program = (
+        "import sys\n"
+        "from replica_audit.config import Settings\n"
+        "from replica_audit.runner.in_process import audit_all\n"
+        f"found = audit_all({str(snapshot)!r}, Settings(topics=('ledger',)))\n"
+        "assert found.table('high_watermark_timeline') and 'pandas' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

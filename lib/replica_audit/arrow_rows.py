@@ -1,7 +1,8 @@
 """Conversion of rows to Arrow tables and back: types of columns, and arrays built from buffers.
 
-`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas if it is installed, and so do `combine_chunks` of no chunks,
-grouping of a table, and expressions: in a Python worker that takes longer than scanning a small snapshot.
+`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas if it is installed, and so do `combine_chunks` of no chunks, functions
+of `pyarrow.compute` with values of Python, grouping of a table, and expressions: in a Python worker that takes longer than scanning a
+small snapshot.
 """
 
 from __future__ import annotations

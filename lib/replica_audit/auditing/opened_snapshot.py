@@ -378,12 +378,15 @@ def progress_rows(rows: pa.Table) -> Iterator[ProgressRow]:
 
 def rows_by_partition(rows: pa.Table) -> Iterable[tuple[TopicPartition, pa.Table]]:
     """Group rows with the columns topic and partition by partition."""
-    rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-    counted = rows.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")])
-    start = 0
-    for group in counted.sort_by([("topic", "ascending"), ("partition", "ascending")]).to_pylist():
-        yield TopicPartition(group["topic"], group["partition"]), rows.slice(start, group["count_all"])
-        start += group["count_all"]
+    from replica_audit.arrow_rows import arrow_to_numbers, joined
+
+    # Grouping a table would import pandas.
+    rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
+    topics, numbers = joined(rows["topic"]), arrow_to_numbers(rows["partition"])
+    named = arrow_to_numbers(topics.dictionary_encode().indices)
+    starts = np.flatnonzero(np.diff(named, prepend=-1) | np.diff(numbers, prepend=-1)).tolist()
+    for start, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
+        yield TopicPartition(topics[start].as_py(), int(numbers[start])), rows.slice(start, end - start)
 
 
 def _may_bear_on(row: QuarantineRow, partition: TopicPartition, log_dirs: Iterable[str]) -> bool:

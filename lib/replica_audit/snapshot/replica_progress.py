@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from replica_audit.arrow_rows import arrow_schema
+from replica_audit.arrow_rows import arrow_schema, value_to_arrow, values_to_arrow
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, INT64, is_whole, matches, parse_json, parse_whole
@@ -55,10 +55,11 @@ def from_columns(table: pa.Table) -> pa.Table:
         if field.name in LISTS and pa.types.is_string(column.type):
             column = _ids(column)
         if field.name == "sequence":
-            column = pc.fill_null(column.cast(pa.int64()), 0)
+            column = pc.fill_null(column.cast(pa.int64()), value_to_arrow(0, pa.int64()))
         column = cast_column(column, field.type)
         if field.name in _MINUS_ONE_IS_NONE:
-            column = pc.if_else(pc.less(column, 0), pa.scalar(None, field.type), column)
+            absent = pc.less(column, value_to_arrow(0, field.type))
+            column = pc.if_else(absent, value_to_arrow(None, field.type), column)
         columns.append(column)
     return pa.table(columns, schema=PROGRESS_SCHEMA)
 
@@ -67,8 +68,9 @@ def _ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """`1,2`, `1 2`, `1;2` or `[1, 2]` as lists."""
     plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(column, r"[\[\]{}()]", ""))
     parts = pc.split_pattern_regex(plain, r"[\s,;|]+")
-    empty = pa.scalar([], pa.list_(pa.string()))
-    return pc.if_else(pc.equal(plain, ""), empty, parts).cast(pa.list_(pa.int32()))
+    empty = value_to_arrow((), pa.list_(pa.string()))
+    is_empty = pc.equal(plain, value_to_arrow("", pa.string()))
+    return pc.if_else(is_empty, empty, parts).cast(pa.list_(pa.int32()))
 
 
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -76,7 +78,8 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type):
         return cast_column(column, pa.int64())
     zoned = pc.match_substring_regex(column, r"(?:Z|[+-]\d\d:?\d\d)$")
-    whole = pc.if_else(zoned, column, pc.binary_join_element_wise(column, "Z", ""))
+    utc, nothing = (value_to_arrow(text, pa.string()) for text in ("Z", ""))
+    whole = pc.if_else(zoned, column, pc.binary_join_element_wise(column, utc, nothing))
     return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
 
 
@@ -298,7 +301,7 @@ def read_progress(
         found = found.filter(whole)
     if topics:
         names = [one for one in pc.unique(found["topic"]).to_pylist() if matches(topics, one)]
-        found = found.filter(pc.is_in(found["topic"], pa.array(names, pa.string())))
+        found = found.filter(pc.is_in(found["topic"], values_to_arrow(names, pa.string())))
     if found.num_rows:
         yield found
 
