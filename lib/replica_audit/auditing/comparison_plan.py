@@ -290,19 +290,22 @@ def _in_use_first(
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """Present topic id: the metadata log's, or another leadership source's if a copy has it, else that of most copies, on a tie that of
-    the greatest log."""
+    """Present topic id: the metadata log's, or another leadership source's if a copy has it, else that of the leader's copy, else that of
+    most copies, on a tie that of the greatest log."""
     ids = {facts.directory.topic_id for facts in copies} - {None}
     named = None if leadership is None else leadership.topic_id
     if leadership is not None and named is not None and (named in ids or leadership.source == "metadata_log"):
         return named
+    leader_id = None if leadership is None else leadership.leader_id
+    of_topic = {one: [facts for facts in copies if facts.directory.topic_id == one] for one in ids}
     weight = {
         one: (
-            sum(facts.directory.topic_id == one for facts in copies),
-            max(facts.log_end_offset for facts in copies if facts.directory.topic_id == one),
+            any(facts.broker_id == leader_id for facts in of),
+            len(of),
+            max(facts.log_end_offset for facts in of),
             one,
         )
-        for one in ids
+        for one, of in of_topic.items()
     }
     return max(ids, key=weight.__getitem__) if ids else None
 

@@ -125,6 +125,17 @@ def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_p
     assert answer.verdict == verdict
 
 
+@pytest.mark.parametrize("leader", [1, 2])
+def test_without_a_named_id_the_present_topic_is_that_of_the_leader_s_directory(tmp_path: Path, leader: int) -> None:
+    """Brokers that were down, or whose disk was offline, as the topic was created anew keep the earlier one, and may be more."""
+    old = Replica(written(0, 50, 1, "first life "), topic_id=OLD_ID)
+    new = Replica(LOG)
+    brokers = {1: new, 2: old, 3: old} if leader == 1 else {1: new, 2: new, 3: old}
+    answer = audit(tmp_path, brokers, leader=leader, source="user", isr=(leader,), replicas=(1, 2, 3))
+    assert answer.tables["partitions"][0]["reference_id"] == leader
+    assert all(f"the others of {TOPIC_ID}" in said for said in answer.messages("META-TOPICID-MISMATCH")), answer
+
+
 @pytest.mark.parametrize(
     ("code", "found"),
     [
