@@ -10,7 +10,7 @@ from tests.support.captures import FIXTURES, audit_capture, told
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, flip
 from tests.support.record_reads import note_reads
 from tests.support.report_rows import tables_of
-from tests.support.scenario import Answer, audit
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import OF_BATCHES, Replica
 
 COMPACT = {"cleanup.policy": "compact"}
@@ -454,3 +454,14 @@ def test_a_cut_through_what_a_cleaner_removed_fetches_nothing_again(tmp_path):
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
     assert answer.cut(2)["truncate_to"] == 20
     assert not answer.found("TRN-OVER-TRUNCATE"), answer
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_below_a_log_start_a_cleaner_may_have_left_nothing_of_an_epoch(tmp_path, kept):
+    """DeleteRecords moved the log start of broker 1 to 8, where broker 2 has epoch 1, and broker 1 nothing, or epoch 0: HWM-LOSS."""
+    leader = [*written(0, 5, 0), *(written(5, 9, 0) if kept else ()), *written(10, 20, 2)]
+    other = [*written(0, 5, 0), *written(5, 7, 0), *written(7, 10, 1), *written(10, 20, 2)]
+    brokers = {1: Replica(leader, log_start=8), 2: Replica(other, high_watermark=10)}
+    answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact,delete"}, in_order=True)
+    assert bool(answer.runs(2)) is kept, answer
+    assert kept or (answer.verdict == "CONSISTENT" and not answer.codes("medium")), answer

@@ -59,7 +59,16 @@ def lacked_below_start(facts: ReplicaFacts, other: ReplicaFacts) -> OffsetRange 
     """
     if facts.log_end_offset < facts.log_start_offset or (facts.in_any_order and not facts.lineage):
         return None
-    start = (facts.lineage or facts.file_lineage or Lineage()).lacked_from(other.lineage)
+    lineage = facts.lineage or facts.file_lineage or Lineage()
+    next_entry = lineage.entries[1:2]
+    if (
+        next_entry
+        and facts.compacted
+        and any(gap.covers(facts.log_start_offset, next_entry[0][1]) for gap in facts.gaps)
+    ):
+        # A cleaner may have left nothing of the epochs between the last batch below the log start and the first one above.
+        lineage = Lineage(lineage.entries[1:])
+    start = lineage.lacked_from(other.lineage)
     first = facts.file_entries[0][1] if facts.file_entries and facts.file_increases else 0
     begins = max(facts.log_start_offset, min(first, facts.local_start_offset))
     end = min(begins, other.log_end_offset)
