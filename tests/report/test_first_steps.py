@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.captures import audit_whole
-from tests.support.fixtures import ATTACKS, FIXTURES, truth
+from tests.support.fixtures import ATTACKS, FIXTURES, is_up, truth
 from tests.support.report_rows import AUDIT, answers_of, finding, objects, orders_row, partition, results
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
@@ -29,10 +29,6 @@ def steps_of(found: Results) -> list[str]:
         " ".join([plain_text(step.sentence), *step.commands])
         for step in build_answer(found, build_verdict(found, "high")).todo.first
     ]
-
-
-def is_up(told: Truth, broker: int) -> bool:
-    return told["process_state"][f"broker-{broker}"] == "running"
 
 
 def acknowledged(told: Truth, phase: str, place: str) -> int:

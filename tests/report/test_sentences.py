@@ -25,7 +25,7 @@ from tests.support import metadata_log as write
 from tests.support.captures import audit_whole
 from tests.support.collected import collect_snapshot
 from tests.support.encoder import encode_batch
-from tests.support.fixtures import ATTACKS, FIXTURES, truth
+from tests.support.fixtures import ATTACKS, FIXTURES, is_up, truth
 from tests.support.less import without
 from tests.support.report_rows import AUDIT, answers_of, finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
@@ -89,10 +89,6 @@ def sentences(said: dict[Site, set[str]]) -> set[str]:
 @cache
 def of_capture(name: str) -> dict[Site, set[str]]:
     return say_all(audit_whole(FIXTURES / name))
-
-
-def is_up(truth: Truth, broker: int) -> bool:
-    return truth["process_state"][f"broker-{broker}"] == "running"
 
 
 def leads(truth: Truth, place: str, leader: int | None, isr: list[int]) -> bool:

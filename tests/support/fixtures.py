@@ -108,3 +108,8 @@ def truth(capture: str) -> dict:
     """Truth about a capture: records produced and acknowledged, what clients saw, what brokers logged. Decoded once and shared,
     so it must not be changed."""
     return json.loads((ARCHIVED / "truth" / f"{capture}.json").read_text(encoding="utf-8"))
+
+
+def is_up(told: dict, broker: int) -> bool:
+    """True if the broker ran when the capture with this truth was made."""
+    return told["process_state"][f"broker-{broker}"] == "running"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.encoder import Record, encode_batch
-from tests.support.snapshots import TOPIC, Listed, Replica, make_uuid, write_snapshot
+from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch
+from tests.support.led_by_first import CLUSTER_ID
+from tests.support.snapshots import TOPIC, Listed, Replica, write_snapshot
 
 from replica_audit.cli.main import main
-
-CLUSTER_ID = make_uuid("cluster")
-TIMESTAMP_MS = 1_700_000_000_000
 
 
 def lost_record(partition: int, number: int) -> Record:
