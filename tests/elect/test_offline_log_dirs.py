@@ -184,6 +184,22 @@ def test_a_log_that_no_other_broker_has_is_not_rebuilt_for_its_epoch_file(tmp_pa
     assert lines in start.before, start
 
 
+def test_a_log_without_its_topic_id_gets_it_back_before_its_broker_starts(tmp_path: Path) -> None:
+    """4.3.1 renamed it to -stray, and began an empty one: it would lead with that, and have the others cut to it."""
+    alone = [write.change(TOPIC_ID, isr=(1,)), write.change(TOPIC_ID, leader=-1), write.registration_change(1, 1)]
+    begin = (write.topic(TOPIC, TOPIC_ID), *map(write.register_broker, (1, 2)), write.partition(TOPIC_ID, (1, 2), 1))
+    logs = {1: Replica(written(0, 20, 0), topic_id=None), 2: Replica(written(0, 10, 0))}
+    write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
+    (start,) = (step for step in advise(audit_whole(tmp_path)).steps if step.action == "start" and step.brokers == (1,))
+    told = " ".join(start.before)
+    assert "broker-1/orders-0/partition.metadata of broker 1 is mended as replica-audit explain CHK-MALFORMED" in told
+    assert "a log without partition.metadata is set aside as -stray, and begun empty" in told
+    lines = (
+        f"By the metadata log the lines of broker-1/orders-0/partition.metadata are version: 0 and topic_id: {TOPIC_ID}"
+    )
+    assert lines in start.before, start
+
+
 @pytest.mark.parametrize(
     ("gone", "clean", "is_told"),
     [

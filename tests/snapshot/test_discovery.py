@@ -239,6 +239,25 @@ def test_log_dirs_of_another_cluster_are_left_out_and_said(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "topic_id", "is_told"),
+    [
+        (f"t-0.{HEX}-stray", b"x" * 100, None, True),
+        (f"t-0.{HEX}-stray", b"", None, False),
+        (f"t-0.{HEX}-stray", b"x" * 100, UUID, False),
+        (f"t-0.{HEX}-delete", b"x" * 100, None, False),
+        (f"other-0.{HEX}-stray", b"x" * 100, None, False),
+    ],
+)
+def test_a_stray_log_without_its_topic_id_may_be_that_of_the_partition(name, content, topic_id, is_told, tmp_path):
+    """What 4.3.1 and 3.9.1 left of a log whose partition.metadata was gone, beside the empty one that they began."""
+    meta(tmp_path / "broker-1", 1)
+    partition(tmp_path / "broker-1", "t-0")
+    partition(tmp_path / "broker-1", name, content, topic_id=topic_id)
+    told = [(row.code, row.path, row.broker_id) for row in find(tmp_path).quarantine]
+    assert told == ([("CAP-UNREADABLE", f"broker-1/{name}", 1)] if is_told else [])
+
+
 def test_topics_are_chosen_by_shell_patterns_on_the_whole_name(tmp_path):
     meta(tmp_path / "b", 1)
     for name in ("pay-0", "pay-1", "payments-0", "Pay-0", "x.pay-0"):

@@ -25,6 +25,7 @@ from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import Version, empties_unrecovered, skips_unled_markers
 from replica_audit.results import place_of
+from replica_audit.snapshot.log_dir_names import PARTITION_METADATA
 from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
 from replica_audit.text import count, listed, name_brokers, verb
 
@@ -250,13 +251,16 @@ class StepTexts:
         if refused := self._state.refused.get(broker):
             codes = sorted({code for code, _ in refused.values()})
             them = "it" if len(refused) == 1 else "them"
+            aside = f"; a log without {PARTITION_METADATA} is set aside as -stray, and begun empty"
+            aside = aside if any(path.endswith(PARTITION_METADATA) for path in refused) else ""
             yield (
                 f"{list_names(sorted(refused), 4)} of broker {broker} {verb(len(refused), 'is', 'are')} mended as replica-audit explain "
                 f"{' and '.join(codes)} says, by hand, and no log is rebuilt for it: with {them} as found here the broker ends, takes the log "
-                "directory offline, or goes on as without"
+                f"directory offline, or goes on as without{aside}"
             )
             for path, (_, lines) in [one for one in sorted(refused.items()) if one[1][1]][:4]:
-                yield f"By the batches beside it the lines of {path} are {lines}"
+                source = "metadata log" if path.endswith(PARTITION_METADATA) else "batches beside it"
+                yield f"By the {source} the lines of {path} are {lines}"
 
     def markers(self, coordinated: Sequence[TopicPartition], unled: Sequence[TopicPartition]) -> Iterator[str]:
         """A condition for a step after which the `coordinated` partitions of transactions have leaders, and `unled` ones have none (H22)."""

@@ -57,6 +57,7 @@ from replica_audit.snapshot.remote_store import is_listing
 from replica_audit.snapshot.replica_dirs import (
     OffsetFile,
     deleted_segments,
+    nameless_strays,
     of_known_topics,
     read_offset_files,
     read_own_files,
@@ -202,6 +203,8 @@ class _Discovery:
         put_aside = list(self._wanted_copies(self._put_aside, leaderships))
         placed = {one.replica.path for one in put_aside}
         unplaced = {one.replica.path: one.replica for one in self._put_aside}
+        named = {*(one.topic_partition for one in self._replicas), *(one.topic_partition for one in leaderships)}
+        self._quarantine += nameless_strays(self._put_aside, named)
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypedDict, TypeVar
 
 from replica_audit.errors import FormatError
@@ -247,6 +247,26 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> HeldReplica | None:
 def stray_copies(copies: Iterable[ReplicaDir]) -> Iterator[ReplicaDir]:
     """Copies that a broker renamed to -stray, since no metadata knew their topic."""
     return (one for one in copies if kind_of_copy(one.path, one.log_dir) == "stray")
+
+
+def nameless_strays(found: Iterable[HeldReplica], names: Container[TopicPartition]) -> Iterator[QuarantineRow]:
+    """A row for each -stray directory with records and without a topic id that has the name of one of the partitions `names`: since
+    3.7.1 a broker of KRaft sets a log aside so that lost its partition.metadata (KAFKA-16814), and begins an empty one."""
+    for one in found:
+        replica = one.replica
+        is_stray = kind_of_copy(replica.path, replica.log_dir) == "stray" and replica.topic_partition in names
+        if (
+            is_stray
+            and replica.topic_id is None
+            and replica.problem is None
+            and any(file.size_bytes for file in one.segments)
+        ):
+            reason = (
+                f"it has records, and no {PARTITION_METADATA} says of which topic: a broker of KRaft (3.7.1 and later) sets a log aside so that "
+                f"lost the file, and begins an empty one. If it is the log of {replica.topic_partition}, put the {PARTITION_METADATA} of another "
+                "of its replicas into this directory of the snapshot, and audit again"
+            )
+            yield QuarantineRow.of("CAP-UNREADABLE", replica.path, reason, broker_id=replica.broker_id)
 
 
 def of_known_topics(

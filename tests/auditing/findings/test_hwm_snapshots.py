@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.scenario import audit, written
-from tests.support.snapshots import Replica
+from tests.support.scenes import scene
+from tests.support.snapshots import TOPIC_ID, Replica
 
 
 def _shared(end: int, high_watermark: int | None, **options) -> Replica:
@@ -269,6 +270,32 @@ def test_a_checkpoint_file_on_which_a_broker_refuses_to_start(tmp_path, file, co
     answer = audit(tmp_path, {1: Replica(written(0, 5, 0)), 2: broker})
     assert answer.one("CHK-MALFORMED", 2)[0] == "high"
     assert answer.verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("nameless", "how", "is_told"),
+    [
+        (Replica(written(0, 50, 0), topic_id=None), {}, True),
+        (Replica(written(0, 50, 0), topic_id=None), {"kafka_version": "4.3.1"}, True),
+        (Replica(written(0, 50, 0), topic_id=None), {"kafka_version": "3.6.2"}, False),
+        (Replica(written(0, 50, 0)), {}, False),
+        (Replica([], topic_id=None), {}, False),
+    ],
+)
+def test_a_log_that_a_start_sets_aside_for_want_of_its_topic_id(tmp_path, nameless, how, is_told):
+    answer = scene(tmp_path, {1: Replica(written(0, 50, 0)), 2: nameless}, replicas=(1, 2), **how)
+    found = answer.found("CHK-MALFORMED", 2)
+    assert bool(found) == is_told, answer
+    if found:
+        assert (
+            "broker-2/orders-0/partition.metadata is missing" in found[0]["message"] and "-stray" in found[0]["message"]
+        )
+        assert found[0]["evidence"][0]["value"] == f"version: 0 and topic_id: {TOPIC_ID}"
+
+
+def test_under_zookeeper_a_log_without_its_topic_id_is_loaded(tmp_path):
+    answer = audit(tmp_path, {1: Replica(written(0, 50, 0)), 2: Replica(written(0, 50, 0), topic_id=None)})
+    assert not answer.found("CHK-MALFORMED"), answer
 
 
 def test_a_log_start_above_the_checkpoint(tmp_path):

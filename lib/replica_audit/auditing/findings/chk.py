@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.finding import Code, Finding, finding
 from replica_audit.literals import FileState
+from replica_audit.protocol.versions import keeps_strays
 from replica_audit.schema import Evidence
+from replica_audit.snapshot.log_dir_names import PARTITION_METADATA
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -23,6 +25,7 @@ def judge(case: Case) -> Iterator[Finding]:
     """CHK-* of every replica, and of entries in log dirs without a directory of the partition."""
     for facts in case.replicas:
         yield from _unusable(facts)
+        yield from _without_topic_id(case, facts)
         yield from _start_above(facts)
     for (broker_id, log_dir, file), value in sorted(case.evidence.orphans.items()):
         yield finding(
@@ -72,6 +75,27 @@ def _unusable(facts: ReplicaFacts) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             evidence=[_file(facts, file.path, None)],
         )
+
+
+def _without_topic_id(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    """CHK-MALFORMED for a log with records whose partition.metadata is missing: since 3.7 a broker of KRaft does not start with it, or
+    takes it for a stray one and begins an empty log (KAFKA-16814, `LogManager.isStrayKraftReplica`)."""
+    leadership, directory = case.leadership, facts.directory
+    is_kraft = leadership is not None and leadership.source == "metadata_log"
+    is_own = directory.epoch_file.state != "not_given" and directory.observed is None and directory.problem is None
+    if not (is_kraft and is_own) or directory.topic_id is not None or facts.empty:
+        return
+    if leadership is None or leadership.topic_id is None or keeps_strays(case.options.kafka_version) is False:
+        return
+    path = f"{directory.path}/{PARTITION_METADATA}"
+    lines = f"version: 0 and topic_id: {leadership.topic_id}"
+    yield finding(
+        CHK_MALFORMED,
+        f"broker {facts.broker_id}: {path} is missing, or was not copied: without it a broker of KRaft does not start (3.7.0), or sets the log "
+        "aside as -stray as it starts, and begins an empty one",
+        broker_id=facts.broker_id,
+        evidence=[Evidence("checkpoint", text="malformed", broker_id=facts.broker_id, path=path, value=lines)],
+    )
 
 
 def _file(facts: ReplicaFacts, path: str, value: str | None, text: str = "as found") -> Evidence:
