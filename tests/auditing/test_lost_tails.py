@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.scenario import Answer, audit, written_legacy
-from tests.support.scenes import FENCE, change, log, scene
+from tests.support.scenario import Answer, audit, written, written_legacy
+from tests.support.scenes import FENCE, beside, change, log, scene
 from tests.support.snapshots import Replica
 
 UNFENCE = {broker: write.registration_change(broker, -1) for broker in (1, 2, 3)}
@@ -278,3 +278,26 @@ def test_a_log_of_before_there_were_epochs_may_have_lost_its_end_where_nobody_le
     answer = audit(tmp_path, brokers, leader=None, isr=(1,), protocol="high-watermark")
     assert answer.verdict == "INCONCLUSIVE", answer
     assert "broker 1 is in sync and nobody leads" in answer.messages("CAP-SKEW")[0]
+
+
+# --- who leads again, with nobody in between, had all that it led
+
+
+#: Broker 1 leads alone, is stopped in order, stays eligible (KIP-966), and leads again in epoch 2.
+ALONE = (change(isr=(1,)), change(leader=-1, isr=(), elr=(1,)), change(leader=1, isr=(1,), elr=()))
+#: Broker 2 leads from offset 30 on, cleanly, and broker 1 follows it before it leads again in epoch 2.
+BY_2 = (change(leader=2, isr=(2,)), change(isr=(1, 2)), change(leader=1))
+
+
+@pytest.mark.parametrize(
+    ("moves", "epochs", "lost"), [(ALONE, ((0, 0), (2, 30)), 20), (BY_2, ((0, 0), (1, 30), (2, 35)), 0)]
+)
+def test_what_a_leader_had_in_its_last_term_and_lacks_now_it_lost(
+    tmp_path: Path, moves: tuple, epochs: tuple, lost: int
+) -> None:
+    """Its log was set aside as it started (KAFKA-16814), or its disk was another: a clean election excludes no loss then."""
+    old = written(0, 50, 0, "0 ", step=1)
+    brokers = {1: log(40, 30, epochs), 2: log(40, 30, epochs), 3: log(30, 30)}
+    answer = scene(tmp_path, brokers, *moves, before_audit=beside(tmp_path, 1, "stray", old), quiesced=True)
+    assert answer.rows("partitions")[0]["leader_epoch"] == 2
+    assert sum(row["end_offset"] - row["start_offset"] for row in answer.found("DIV-EPOCH", 1)) == lost, answer

@@ -85,7 +85,10 @@ def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership
     promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
     chosen = named[-1] if clean and named else parted
     of = next((group for group in groups if chosen in group), ())
-    came_back = any(one.came_back for one in suspects)
+    # Who led before, and leads again with nobody in between, had them.
+    came_back = any(one.came_back for one in suspects) or any(
+        one.leader_id == one.previous_leader_id for one in suspects[:1]
+    )
     cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
     return run._replace(cause=cause)
 
