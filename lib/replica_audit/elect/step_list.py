@@ -72,7 +72,7 @@ class StepTexts:
         return Step(
             action="forbid_unclean",
             text=f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
-            "would lead",
+            "would lead. A later plan finds it forbidden: if you go over to one, put the setting back at its end as this plan does",
             partitions=tuple(sorted(place for place in self._state.partitions if place[0] in topics)),
             commands=tuple(commands),
             files=files,
