@@ -1,4 +1,4 @@
-"""The simulated cluster as somebody finds it who copies one running broker after the other, without a manifest.
+"""The simulated cluster as somebody finds it who copies one running broker after the other, mostly without a manifest.
 
 The files of a broker are of moments of their own. In the order of C.2 (checkpoints, log, epoch file, its metadata log) what says who
 leads is of a later one; in any order, as `cp -r` and `rsync` copy, each file is of any moment; in an image of a disk all are of one, and
@@ -18,9 +18,13 @@ from tests.property.replica import Replica
 
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.snapshot.inventory import CopiedLogDir
 
 #: How many events before the end the copying begins.
 _SPANS = (3, 10, 30, 120)
+#: Between two moments.
+_MOMENT_MS = 10_000
 _SOURCES = ("metadata_log", "topics_describe", "user", "metadata_log")
 
 
@@ -49,13 +53,14 @@ def copy_live(
     images: bool = False,
     stopped: bool = False,
     flagged: bool = True,
+    timed: bool = False,
     source: str | None = None,
     **options: object,
 ) -> LiveCopy:
     """The audit of a history's copies; `options` are those of `play`. `source` of leadership: by the seed if None.
 
     `stopped`: brokers are stopped cleanly in the end. Their flag was copied after that, unless not `flagged`, and their other files at
-    moments of their own.
+    moments of their own. `timed`: a manifest has begin and end of each copy.
     """
     moments: list[Cluster] = []
     cluster = play(seed, deletions=True, watch=lambda one: moments.append(_as_now(one)), **options)
@@ -65,7 +70,7 @@ def copy_live(
     elif chance.random() < 0.4:
         moments += _go_down(cluster, chance, bool(options.get("lost_tails", True)))
     first = max(0, len(moments) - chance.choice(_SPANS))
-    mixed, down, midway, times = copy(moments[-1]), [], [], []
+    mixed, down, midway, times, copied = copy(moments[-1]), [], [], [], []
     mixed.replicas = {}
     last = first
     for broker_id in cluster.replicas:
@@ -88,6 +93,7 @@ def copy_live(
             clean_shutdown=flagged and moments[-1].replicas[broker_id].clean_shutdown,
         )
         times.append(f"broker {broker_id} at {of}")
+        copied.append(CopiedLogDir(broker_id, f"broker-{broker_id}", _MOMENT_MS * of[0], _MOMENT_MS * of[3], None))
         last = max(last, of[2])
         if not metadata.alive and not metadata.offline:
             down.append((broker_id, of[3]))
@@ -103,7 +109,8 @@ def copy_live(
     if now.history[-1].leader_id is None:
         leadership = replace(leadership, leader_id=None)
     evidence, batches = to_model(mixed, source="inferred")
-    audit = conclude(ComparisonPlan(replace(evidence, leadership=leadership)), batches)
+    known = evidence.options._replace(times=CaptureTimes(tuple(copied if timed else ())))
+    audit = conclude(ComparisonPlan(replace(evidence, leadership=leadership, options=known)), batches)
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
     story = f"{', '.join(times)}, leadership by {source} at {until}: {audit.verdict}\n{told}\n{narrate(seed, cluster)}"
     return LiveCopy(now, audit, frozenset(midway) & frozenset(gone), story)
