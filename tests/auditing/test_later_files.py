@@ -193,6 +193,25 @@ def test_what_goes_below_the_high_watermark_is_records_where_they_are(tmp_path):
 # --- a leader that was copied before the epoch in which it leads now
 
 
+@pytest.mark.parametrize(
+    ("epochs", "kind", "lost"), [((), None, False), ((), "stopped", True), (((2, 0),), None, True)]
+)
+def test_an_empty_log_whose_file_lacks_its_leader_s_epoch_was_copied_before_it_led(tmp_path, epochs, kind, lost):
+    """In order, too: a leader has that entry at once. A broker that was down had lost all: HWM-LOSS of both."""
+    brokers = {1: Replica([], epochs=epochs, first_base_offset=0), 2: of((0, 15, 1, ""), high_watermark=10)}
+    times = {"started": "2026-01-31T10:00:00Z", "finished": "2026-01-31T10:01:00Z"}
+    listed = [
+        {"broker_id": one, "log_dir": f"broker-{one}", **times} | ({"kind": kind} if kind else {}) for one in brokers
+    ]
+
+    def tell() -> None:
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
+
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=2, before_audit=tell)
+    assert answer.verdict == ("COMMITTED_LOSS" if lost else "INCONCLUSIVE"), answer
+    assert bool(answer.found("HWM-LOSS", 2)) is lost, answer
+
+
 @pytest.mark.parametrize(("between", "lost"), [((), True), ((change(leader=2), change(leader=1)), False)])
 def test_nobody_cuts_a_leader_that_led_all_the_time(tmp_path, between, lost):
     """It was elected uncleanly, wrote, was copied, and is elected again: only if another led meanwhile may it have what it lacked."""

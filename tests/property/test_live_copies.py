@@ -17,7 +17,11 @@ def _clean(seed: int, **how: bool) -> LiveCopy:
     return copy_live(seed, unclean=False, lost_tails=False, **how)
 
 
-@pytest.mark.parametrize("how", [{}, {"any_order": True}, {"images": True}], ids=["in order", "any order", "images"])
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"timed": True}, {"any_order": True}, {"images": True}],
+    ids=["in order", "with times", "any order", "images"],
+)
 def test_a_clean_history_that_was_copied_live_has_lost_nothing(how: dict[str, bool]):
     told = Counter()
     for seed in range(COUNT):
@@ -28,6 +32,13 @@ def test_a_clean_history_that_was_copied_live_has_lost_nothing(how: dict[str, bo
             assert not [one for one in found.audit.findings if one.severity == "critical"], found.story
         told[found.audit.verdict] += 1
     assert told["LAGGING"] and told["INCONCLUSIVE"], told
+
+
+@pytest.mark.parametrize("seed", [60810, 61576, 62478])
+def test_an_empty_log_that_was_copied_in_order_before_its_broker_led_has_lost_nothing(seed: int):
+    """By the manifest the epoch file was copied after the log: HWM-LOSS, proven."""
+    found = _clean(seed, timed=True)
+    assert found.audit.verdict not in ALARMS, found.story
 
 
 def test_a_mark_that_is_later_than_a_log_that_was_cut_proves_nothing_of_what_was_cut():

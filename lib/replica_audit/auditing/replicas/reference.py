@@ -250,7 +250,7 @@ def _predates(
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
     if _lacks_epoch(facts, led_in):
-        return facts.in_any_order or bool(facts.file_entries)
+        return bool(facts.file_entries) or not facts.is_at_rest
     begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
     is_cut = any(facts.log_epoch < epoch <= led_in for epoch in begun)
     return facts.in_any_order and is_cut and facts.directory.epoch_file.state == "empty"
