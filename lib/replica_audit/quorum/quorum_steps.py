@@ -404,7 +404,7 @@ class _Plan:
             action="check",
             text="Copy the log directories again before any broker is started. Elect has no plan for partitions of which the metadata log is "
             "older than the logs, but names the best choice of each: start the broker that is it for most first, see that it leads them (where "
-            "nobody does, elect it: kafka-leader-election.sh --election-type unclean), and stop and start it again, which adds two to their "
+            "nobody does, by an unclean election), and stop and start it again, which adds two to their "
             "leader epochs, until the last line of leader-epoch-checkpoint in its directory of each begins with "
             f"{latest + 1} or more. Before that a follower that is longer is cut, and any other stays out of sync. Then start the others: they "
             "are cut where they differ from it, so that what another broker has beyond the one that leads is in its copy only",
