@@ -20,9 +20,10 @@ from replica_audit.runner import ingest as ingesting
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
+from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import load_results
-from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
-from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows, record_attempt
+from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "last-replica-standing"
 #: Bronze tables with rows of a small snapshot.
@@ -185,3 +186,25 @@ def test_an_unknown_audit_is_told(sample: Ran) -> None:
         UsageError, match="no finished audit with audit_id none-such in .*: replica-audit run SNAPSHOT --warehouse "
     ):
         load_results(sample.warehouse, "none-such", "high")
+
+
+def test_attempts_are_read_again_only_where_one_was_added_whoever_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warehouse has a file for each: a run looks for attempts five times."""
+    warehouse, other = (Warehouse(str(tmp_path / "warehouse")) for _ in range(2))
+    ids = {"snapshot_id": "s", "audit_id": None, "cluster_id": "c"}
+    read: list[str] = []
+    real = StoredTables.read
+
+    def noted(self, table, *arguments, **equals):
+        read.append(table)
+        return real(self, table, *arguments, **equals)
+
+    monkeypatch.setattr(StoredTables, "read", noted)
+    for number, writer in enumerate((warehouse, other), 1):
+        record_attempt(writer, "ingest", "finished", started=now(), ingest_id=f"{number}", **ids)
+        for stage, found in (("ingest", number), ("audit", 0), ("ingest", number)):
+            assert len(attempts(warehouse, stage, cluster_id="c")) == found
+            assert not attempts(warehouse, stage, cluster_id="another")
+        assert read == ["audits"] * number

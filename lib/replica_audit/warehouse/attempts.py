@@ -75,7 +75,12 @@ def record_attempt(
 
 def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[AttemptRow]:
     """Rows of `stage` in `audits`, oldest first, in any state."""
-    rows = warehouse.read("audits", AttemptRow, stage=stage, **equals)
+    wanted = {"stage": stage, **equals}
+    rows = (
+        row
+        for row in warehouse.read_all("audits", AttemptRow)
+        if all(getattr(row, name) == value for name, value in wanted.items())
+    )
     return sorted(rows, key=lambda row: (row.ended, row.ingest_id or ""))
 
 
