@@ -258,6 +258,13 @@ def test_a_stray_log_without_its_topic_id_may_be_that_of_the_partition(name, con
     assert told == ([("CAP-UNREADABLE", f"broker-1/{name}", 1)] if is_told else [])
 
 
+def test_a_stray_log_without_its_topic_id_is_no_trace_where_no_ids_were_copied(tmp_path):
+    meta(tmp_path / "broker-1", 1)
+    partition(tmp_path / "broker-1", "t-0", topic_id=None)
+    partition(tmp_path / "broker-1", f"t-0.{HEX}-stray", b"x" * 100, topic_id=None)
+    assert not find(tmp_path).quarantine
+
+
 def test_topics_are_chosen_by_shell_patterns_on_the_whole_name(tmp_path):
     meta(tmp_path / "b", 1)
     for name in ("pay-0", "pay-1", "payments-0", "Pay-0", "x.pay-0"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from replica_audit.auditing.compare.remote_contents import StoredContent
@@ -48,6 +49,8 @@ class AuditOptions(NamedTuple):
     """Brokers with a log dir in the snapshot, with or without the partition."""
     has_metadata_log: bool = False
     """True if the snapshot has a metadata log, whatever it contains."""
+    leaves_out_ids: bool = False
+    """True if several partition directories were copied, and no partition.metadata of any."""
     remote: str | None = None
     """Directory or URI of the remote store; None if it is not checked or the snapshot has a listing of it."""
     verify_remote: bool = False
@@ -190,11 +193,6 @@ def _shows_tiering(directory: ReplicaDir, segments: Sequence[SegmentSummary], wa
     return None if begins_below else False
 
 
-def has_metadata_log(files: Mapping[str, int]) -> bool:
-    """True if a snapshot's files, counted by kind, include a metadata log."""
-    return any(files.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot"))
-
-
 def resolve_options(
     settings: Settings,
     kafka_version: str | None,
@@ -202,10 +200,10 @@ def resolve_options(
     cluster_id: str | None,
     times: CaptureTimes,
     brokers: Iterable[int] = (),
-    *,
-    has_metadata_log: bool = False,
+    counts: Mapping[str, int] = MappingProxyType({}),
 ) -> AuditOptions:
-    """Resolve options from `settings`, else from the manifest's `kafka_version` and `quiesced`.
+    """Resolve options from `settings`, else from the manifest's `kafka_version` and `quiesced`; `counts`: the snapshot's files and
+    directories by kind.
 
     The protocol defaults to the version's, else to `fetch`. Raises UsageError for a malformed version.
     """
@@ -221,7 +219,8 @@ def resolve_options(
         cluster_id=cluster_id,
         times=times,
         brokers=tuple(brokers),
-        has_metadata_log=has_metadata_log,
+        has_metadata_log=any(counts.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot")),
+        leaves_out_ids=counts.get("directory_current", 0) > 1 and not counts.get("partition_metadata"),
         remote=settings.remote,
         verify_remote=settings.verify_remote,
     )

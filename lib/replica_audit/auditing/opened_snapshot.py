@@ -15,7 +15,6 @@ from replica_audit.auditing.evidence import (
     AuditOptions,
     PartitionEvidence,
     SideEvidence,
-    has_metadata_log,
     resolve_options,
 )
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
@@ -69,7 +68,7 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
         inventory.cluster_id,
         times,
         inventory.brokers,
-        has_metadata_log=has_metadata_log(inventory.counts),
+        inventory.counts,
     )
 
 

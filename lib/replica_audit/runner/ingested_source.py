@@ -14,7 +14,6 @@ from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses
 from replica_audit.auditing.evidence import (
     AuditOptions,
     SideEvidence,
-    has_metadata_log,
     options_row,
     resolve_options,
 )
@@ -364,5 +363,5 @@ def _options(snapshot: SnapshotRow, cluster_id: str | None, settings: Settings) 
         cluster_id,
         capture_times(snapshot),
         snapshot.brokers or (),
-        has_metadata_log=has_metadata_log(snapshot.inventory),
+        snapshot.inventory,
     )

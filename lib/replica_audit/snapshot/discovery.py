@@ -204,7 +204,8 @@ class _Discovery:
         placed = {one.replica.path for one in put_aside}
         unplaced = {one.replica.path: one.replica for one in self._put_aside}
         named = {*(one.topic_partition for one in self._replicas), *(one.topic_partition for one in leaderships)}
-        self._quarantine += nameless_strays(self._put_aside, named)
+        if self._counts["partition_metadata"]:
+            self._quarantine += nameless_strays(self._put_aside, named)
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,

@@ -293,6 +293,17 @@ def test_a_log_that_a_start_sets_aside_for_want_of_its_topic_id(tmp_path, namele
         assert found[0]["evidence"][0]["value"] == f"version: 0 and topic_id: {TOPIC_ID}"
 
 
+def test_copies_without_partition_metadata_of_any_log_show_none_that_lost_it(tmp_path):
+    """Such as `rsync --include '*.log' --include '*checkpoint*'`."""
+    answer = scene(tmp_path, {one: Replica(written(0, 50, 0), topic_id=None) for one in (1, 2)}, replicas=(1, 2))
+    assert (answer.verdict, answer.found("CHK-MALFORMED")) == ("CONSISTENT", []), answer
+
+
+def test_the_only_log_that_was_copied_may_have_lost_its_topic_id(tmp_path):
+    answer = scene(tmp_path, {1: Replica(written(0, 50, 0), topic_id=None)}, replicas=(1,))
+    assert answer.found("CHK-MALFORMED", 1), answer
+
+
 def test_under_zookeeper_a_log_without_its_topic_id_is_loaded(tmp_path):
     answer = audit(tmp_path, {1: Replica(written(0, 50, 0)), 2: Replica(written(0, 50, 0), topic_id=None)})
     assert not answer.found("CHK-MALFORMED"), answer

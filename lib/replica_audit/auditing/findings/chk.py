@@ -81,11 +81,10 @@ def _without_topic_id(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     """CHK-MALFORMED for a log with records whose partition.metadata is missing: since 3.7 a broker of KRaft does not start with it, or
     takes it for a stray one and begins an empty log (KAFKA-16814, `LogManager.isStrayKraftReplica`)."""
     leadership, directory = case.leadership, facts.directory
-    is_kraft = leadership is not None and leadership.source == "metadata_log"
     is_own = directory.epoch_file.state != "not_given" and directory.observed is None and directory.problem is None
-    if not (is_kraft and is_own) or directory.topic_id is not None or facts.empty:
+    if not is_own or directory.topic_id is not None or facts.empty or case.options.leaves_out_ids:
         return
-    if leadership is None or leadership.topic_id is None or keeps_strays(case.options.kafka_version) is False:
+    if leadership is None or leadership.source != "metadata_log" or keeps_strays(case.options.kafka_version) is False:
         return
     path = f"{directory.path}/{PARTITION_METADATA}"
     lines = f"version: 0 and topic_id: {leadership.topic_id}"
