@@ -187,6 +187,18 @@ def test_an_election_without_what_a_majority_had_held_is_a_fork(tmp_path: Path, 
         )
 
 
+@pytest.mark.parametrize("applied", [False, True])
+def test_what_a_majority_has_by_now_is_not_given_up_for_what_another_held(tmp_path: Path, applied: bool) -> None:
+    """Two of three voters went on without what the third had fetched of a leader that lost its power, perhaps before it was committed."""
+    new = make_uuid("new topic")
+    since = write.batch(4, [write.topic("new", new), write.partition(new, (1, 2), 1)], epoch=2)
+    late = log(BEGIN + elected(3, 102, 2) + since, 2)
+    metadata = {101: log(WHOLE, 1), 100: late, 102: late, 1: late}
+    brokers = {1: [APPLIED_T, *([Replica(topic="new", topic_id=new)] if applied else [])]}
+    found = written(tmp_path, metadata, brokers, clean=(1,))
+    assert found.verdict == "agree" and "2 records of node 101 (offsets 3 to 4)" in found.reason, found.reason
+
+
 @pytest.mark.parametrize(
     ("kind", "stopped", "at_rest"),
     [

@@ -21,14 +21,17 @@ from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import (
     CLOCKS_DIFFER_MS,
     epoch_at,
+    find_seeded,
     find_splice,
+    held_by_most,
     name_nodes,
     newest_copy,
     parting,
+    votes,
     weigh_copies,
 )
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles
-from replica_audit.snapshot.metadata.stale_copies import Applied, find_applied, find_held_with_leader
+from replica_audit.snapshot.metadata.stale_copies import Applied, find_applied, find_held_with_leader, first_change
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import render_time
 
@@ -116,7 +119,7 @@ class QuorumHistory(NamedTuple):
     applied: Applied | None
     """The latest of its states that a broker's files show."""
     held: Applied | None
-    """Metadata that a majority held while its leader led (`find_held_with_leader`)."""
+    """Metadata that a majority held while its leader led (`find_held_with_leader`); None where a majority has other records by now."""
 
     @property
     def nodes(self) -> str:
@@ -160,7 +163,28 @@ def find_histories(
         history = QuorumHistory(tuple(group), tuple(refused), bool(spliced), forgotten, conditions, applied, held)
         found.append(history)
     left = [one for one in found if not one.refused]
-    return tuple(one if one.refused else one._replace(refused=tuple(_below_held(one, left))) for one in found)
+    counted = [one._replace(held=None) if _is_overruled(snapshot, one, left, voters) else one for one in found]
+    left = [one for one in counted if not one.refused]
+    return tuple(one if one.refused else one._replace(refused=tuple(_below_held(one, left))) for one in counted)
+
+
+def _is_overruled(
+    snapshot: Snapshot, history: QuorumHistory, others: Sequence[QuorumHistory], voters: Voters | None
+) -> bool:
+    """True if by now a majority of the voters has records of another history in place of a history's end: a later leader had them
+    committed, as it may without what an earlier one lost with its power before anybody applied it. Idle records do not count."""
+    if voters is None:
+        return False
+    for other in others:
+        newest = newest_copy(other.copies)
+        parted = parting(newest_copy(history.copies), newest)
+        if parted is None or other.forgotten is not None:
+            continue
+        voting = [one for one in votes(other.copies, voters) if find_seeded(one, other.copies, voters) is None]
+        end = held_by_most(newest, voting, len(voters.ids) // 2 + 1) or 0
+        if end > parted and first_change(snapshot, newest, parted, end) is not None:
+            return True
+    return False
 
 
 def _forgotten(
