@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.made_cases import case, leadership, log
+from tests.support.made_cases import case, compared, leadership, log
 
-from replica_audit.elect.choice import Choice, choose, standing
+from replica_audit.auditing.finding import UnseenTail
+from replica_audit.elect.choice import Choice, choose, is_led_by_whoever_starts, standing
 from replica_audit.elect.costs import CandidateCost
+from replica_audit.model import UNCLEAN
 
 
 def candidate(
@@ -28,6 +31,7 @@ def chosen(
     replicas: tuple[int, ...] | None = (1, 2),
     damaged: tuple[int, ...] = (),
     up: tuple[int, ...] | None = None,
+    unseen: tuple[UnseenTail, ...] = (),
     **said: Any,
 ) -> Choice:
     """The choice where `leads` is registered as leader; of `damaged` brokers a code tells so."""
@@ -35,8 +39,8 @@ def chosen(
     known = leadership(leader_id=leads, isr=isr, replicas=replicas, **said)
     made = case(leader.facts, said=known, leader_id=leads)
     codes = {broker: ["LOG-CRC"] for broker in damaged}
-    found = choose(made, costs, codes, (), (), up)
-    again = choose(made, costs[::-1], codes, (), (), up)
+    found = choose(made, costs, codes, (), unseen, up)
+    again = choose(made, costs[::-1], codes, (), unseen, up)
     assert found is not None and again is not None and found.best.broker_id == again.best.broker_id
     return found
 
@@ -126,17 +130,84 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("wins", "loses", "named", "reason"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER]
-)
+@pytest.mark.parametrize(("line", "wins", "loses", "named", "reason"), ORDER, ids=[row[0] for row in ORDER])
 def test_a_line_of_the_order_decides_against_all_below_it(
-    wins: dict[str, int], loses: dict[str, int], named: dict[str, Any], reason: str
+    line: str, wins: dict[str, int], loses: dict[str, int], named: dict[str, Any], reason: str
 ) -> None:
     if not reason.startswith("loses"):
         reason = f"loses {NOTHING}; neither would broker 1. Broker 2 {reason}"
     found = chosen(candidate(1, **loses), candidate(2, **wins), **named)
     assert found.reason == f"broker 2 {reason}"
     assert found.rank(found.best) == "best" and found.best.broker_id == 2
+    loses_more = {"possibly acknowledged", "proven committed", "cut transactions", "lost at all"}
+    assert (found.worst is not None) == (line in loses_more)
+    assert found.worst is None or (found.worst.broker_id, found.rank(found.worst)) == (1, "worst")
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"),
+    [
+        ({"lost_records": 1}, "1 record that was not committed; so would broker 1"),
+        ({"cut_transactions": 1}, "the end of 1 transaction; so would broker 1"),
+        ({}, f"{NOTHING}; neither would broker 1"),
+    ],
+)
+def test_what_equals_lose_is_told_once(loss: dict[str, int], reason: str) -> None:
+    found = chosen(candidate(1, 1, **loss), candidate(2, 2, **loss))
+    assert found.reason == f"broker 2 loses {reason}. Broker 2 has the later leader epoch"
+
+
+_LOST = UnseenTail(2, 35, 45, 45)
+
+
+@pytest.mark.parametrize(
+    ("tail", "best", "open_to"),
+    [
+        (_LOST, 1, "brokers 1 and 2 lost offsets 35 to 44, or were"),
+        # Who is elected has all that the other may have lost.
+        (_LOST, 3, None),
+        (_LOST._replace(end_offset=40, held_to=40), 1, None),
+        # Nobody is known to have the end of it.
+        (_LOST._replace(held_to=41), 3, "broker 2 lost offsets 41 to 44, or was"),
+    ],
+)
+def test_what_a_log_may_have_lost_is_open_to_a_leader_that_stays_without_it(
+    tail: UnseenTail, best: int, open_to: str | None
+) -> None:
+    """Another may lead already with what broker 2 lost."""
+    costs = [candidate(1, lost_records=int(best != 1), lost_committed=int(best != 1)), candidate(3, end=45)]
+    found = chosen(*costs, leads=1, isr=(1, 3), replicas=(1, 2, 3), unseen=(tail,))
+    assert found.best.broker_id == best
+    told = f". More may be lost: nothing shows whether {open_to} copied before these were written"
+    assert found.reason.endswith(told) if open_to else "More may be lost" not in found.reason
+
+
+@pytest.mark.parametrize(
+    ("killed", "mark", "is_all_known"),
+    [
+        ((), {}, True),
+        ((1,), {}, False),
+        ((2,), {}, False),
+        # The end of a log that is whole bounds what was acknowledged; that of one that was killed does not.
+        ((2,), {"hw_upper": 40, "bounding_brokers": frozenset({1, 2})}, True),
+        ((1,), {"hw_upper": 40, "bounding_brokers": frozenset({1})}, False),
+        # Nothing has been written since the log start.
+        ((1,), {"hw_upper": 40}, True),
+    ],
+)
+def test_after_a_kill_nothing_is_lost_only_where_a_whole_log_bounds_what_was_acknowledged(
+    killed: tuple[int, ...], mark: dict[str, Any], is_all_known: bool
+) -> None:
+    one, two = (log(broker, (0, 0), end=40, killed=broker in killed) for broker in (1, 2))
+    made = case(one, compared(two), said=leadership())
+    made = replace(made, high_watermark=made.high_watermark._replace(**mark))
+    nothing = {"lost_records": 0, "lost_committed": 0, "lost_possible": 0, "cut_transactions": 0, "only_here": 0}
+    costs = [CandidateCost(facts, (), lost_at_most=False, **nothing) for facts in (one, two)]
+    costs[0] = costs[0]._replace(lost_records=1, lost_committed=1)
+    found = choose(made, costs, {}, (), ())
+    assert found is not None
+    told = "nothing" if is_all_known else NOTHING
+    assert found.reason == f"broker 2 loses {told}; broker 1 would lose 1 committed record"
 
 
 @pytest.mark.parametrize(
@@ -221,3 +292,41 @@ def test_the_right_by_which_a_replica_would_lead(said: dict, right: str) -> None
     known = leadership(**{"leader_id": 1, **said})
     made = case(candidate(1).facts, said=known, leader_id=known.leader_id, source=source)
     assert standing(made, 2) == right
+
+
+#: Nobody leads any more.
+_LEFT = {"leader_id": None, "isr": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("said", "end", "reference", "is_open"),
+    [
+        (_LEFT, 30, {}, True),
+        (_LEFT | {"isr": (1,)}, 30, {}, False),
+        (_LEFT, 40, {}, False),
+        (_LEFT, 40, {"clean_shutdown": False}, True),
+        (_LEFT | {"isr": (), "elr": (1, 2)}, 30, {}, True),
+        (_LEFT | {"isr": (), "elr": (1,)}, 30, {}, False),
+        # KIP-966: who was in sync was killed, and came back without being elected.
+        (_LEFT | {"isr": ()}, 30, {}, True),
+        (_LEFT | {"isr": (), "last_known_elr": (2,)}, 30, {}, True),
+        (_LEFT | {"isr": (1,), "configs": {UNCLEAN: "true"}}, 30, {}, True),
+        (_LEFT | {"isr": (1,), "configs": {UNCLEAN: "true"}}, 40, {}, False),
+        ({"leader_id": 1}, 30, {}, False),
+        ({"leader_id": 1}, 30, {"killed": True, "clean_shutdown": False}, True),
+        ({"leader_id": 1}, 40, {"killed": True, "clean_shutdown": False}, False),
+        ({"leader_id": 1, "perhaps_down": {1}}, 30, {"clean_shutdown": False}, True),
+        ({"leader_id": 1, "fenced": (1,)}, 30, {"clean_shutdown": False}, True),
+        ({"leader_id": 1, "fenced": (2,)}, 30, {"clean_shutdown": False}, False),
+        ({"leader_id": 1, "fenced": (1,)}, 30, {}, False),
+    ],
+)
+def test_where_the_next_starts_decide_who_leads_a_leader_is_chosen(
+    said: dict[str, Any], end: int, reference: dict[str, bool], is_open: bool
+) -> None:
+    """All were stopped in order, but for the `reference` where that says something else; broker 2 has the log up to `end`."""
+    stopped = {"clean_shutdown": True}
+    one, two = log(1, (0, 0), end=40, **stopped | reference), log(2, (0, 0), end=end, **stopped)
+    known = leadership(**said)
+    made = case(one, compared(two), said=known, leader_id=known.leader_id, isr=known.isr, elr=known.elr)
+    assert is_led_by_whoever_starts(made) is is_open

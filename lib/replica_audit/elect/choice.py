@@ -262,37 +262,28 @@ def decided_rows(
     records, has a leader that depends on the order of starting or that is not among the brokers said to be `up`, or is `asked`
     for. A deleted topic needs no decision."""
     rows = report_rows(audit)
-    leadership = audit.evidence.leadership
+    case, leadership = audit.case, audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
         return rows
     has_lost = any(row.lost_records for row in rows.partitions)
-    is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit) or is_leader_down(audit, up)
-    if is_open or audit.evidence.topic_partition in asked:
+    is_led = case is None or not (is_led_by_whoever_starts(case) or (up is not None and _is_leader_down(case, up)))
+    if audit.verdict not in CALM or has_lost or not is_led or audit.evidence.topic_partition in asked:
         rows.elections.extend(election_rows(audit, batches, read, up))
     return rows
 
 
-def is_leader_down(audit: PartitionAudit, up: Collection[int] | None) -> bool:
-    """True if the leader is known and not among the brokers given as `up`; False if none are given."""
-    leader = None if audit.case is None else audit.case.reference.leader_id
-    return up is not None and leader is not None and leader not in up
+def is_led_by_whoever_starts(case: Case) -> bool:
+    """True if the order of the next starts decides who leads, or nobody may lead: there is no leader, or it crashed, or may have,
+    while others were behind it.
 
-
-def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
-    """True if the order of the next starts decides who leads: nobody does, or the leader crashed, or may have, while others were
-    behind it.
-
-    If every broker was stopped cleanly and only one of them may lead, there is nothing to decide.
+    If every broker was stopped cleanly and just one of them may lead, there is nothing to decide.
     """
-    case = audit.case
-    if case is None:
-        return False
     end = case.reference.facts.log_end_offset
     differ = any(item.follower.log_end_offset != end for item in case.comparisons)
     if case.reference.leader_id is not None:
         return differ and may_leader_be_gone(case)
-    entitled = () if case.leadership is None else case.leadership.isr or case.leadership.elr
-    return not case.stopped or (differ and (len(entitled) > 1 or case.config(UNCLEAN) == "true"))
+    entitled = case.reference.isr or case.reference.elr
+    return not case.stopped or (differ and (len(entitled) != 1 or case.config(UNCLEAN) == "true"))
 
 
 def election_rows(
