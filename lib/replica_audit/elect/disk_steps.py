@@ -62,12 +62,17 @@ def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
 
 def brokers_with_disks(matrix: Matrix, steps: Iterable[Step]) -> set[int]:
     """Brokers that have the partitions of `steps` in several log dirs."""
-    places: dict[int, set[TopicPartition]] = defaultdict(set)
+    brokers: dict[TopicPartition, set[int]] = defaultdict(set)
     for step in steps:
         if step.action in ("copy", "recopy", "put_aside"):
-            for broker in step.brokers:
-                places[broker].update(step.partitions)
-    return {broker for broker, some in places.items() if len(matrix.log_dirs(some, broker)) > 1}
+            for place in step.partitions:
+                brokers[place].update(step.brokers)
+    log_dirs: dict[int, set[str]] = defaultdict(set)
+    # Rows that lie packed together are opened once.
+    for place in sorted(brokers):
+        for broker in brokers[place]:
+            log_dirs[broker] |= matrix.log_dirs((place,), broker)
+    return {broker for broker, some in log_dirs.items() if len(some) > 1}
 
 
 def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collection[int]) -> Step:
