@@ -144,3 +144,12 @@ def test_leaders_of_none_of_its_partitions(given, tmp_path):
     write(tmp_path / "s" / "broker-1")
     with pytest.raises(UsageError, match="--leadership .*: it names none of the partitions that are here"):
         open_snapshot(str(tmp_path / "s"), (), str(tmp_path / "leaders.json"))
+
+
+def test_leaders_of_topics_that_are_not_asked_for(tmp_path):
+    """One file of leaders serves the audits of all topics."""
+    (tmp_path / "leaders.json").write_text(json.dumps([{"topic": "orders-eu", "partition": 0, "leader": 1}]))
+    both = [Replica([encode_batch(0, 5, 0)], topic=topic) for topic in ("orders-eu", "other")]
+    write_log_dir(tmp_path / "s" / "broker-1", 1, both)
+    _, inventory = open_snapshot(str(tmp_path / "s"), ("other",), str(tmp_path / "leaders.json"))
+    assert not [one for one in inventory.leaderships if one.source == "user"]

@@ -10,6 +10,7 @@ from itertools import chain
 
 from replica_audit.errors import FormatError, InputError, UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.parsing import matches
 from replica_audit.progress import Progress
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
@@ -165,7 +166,7 @@ def _open_with_leadership(
     asked = {(one.topic, one.partition) for one in given}
     held = ((one.topic, one.partition) for one in chain(inventory.replicas, inventory.spread))
     names = asked.intersection(held)
-    if not names:
+    if not names and not any(topic in inventory.topics and not matches(topics, topic) for topic, _ in asked):
         raise UsageError(f"--leadership {leadership}: it names none of the partitions that are here")
     return snapshot, inventory._replace(
         leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
