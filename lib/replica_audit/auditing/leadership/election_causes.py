@@ -32,14 +32,13 @@ class PastElections(NamedTuple):
         return min((start for one in self.lineages if (start := one.start_of(leader_epoch)) is not None), default=None)
 
     def had(self, led_in: int, offset: int, leader_epoch: int) -> bool | None:
-        """True if the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None if unknown."""
+        """True if the leader of the later epoch `led_in` had the record of `leader_epoch` at `offset`; None if unknown."""
         found = None
         for lineage in self.lineages:
-            start = lineage.start_of(led_in)
-            if start is None:
+            if lineage.start_of(led_in) is None:
                 continue
             wrote = lineage.epoch_for_offset(offset)
-            if start <= offset or wrote not in (None, leader_epoch):
+            if wrote not in (None, leader_epoch):
                 return False
             if wrote is not None:
                 found = True
