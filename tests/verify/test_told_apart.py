@@ -183,6 +183,15 @@ def test_without_a_metadata_log_leader_epochs_tell_snapshots_that_were_swapped(
     assert ("older after than before" in " ".join(render_verification(found).split())) == bool(went_back)
 
 
+def test_an_epoch_that_only_one_of_the_snapshots_is_told_says_nothing_of_their_order(tmp_path: Path) -> None:
+    """The controllers, or leadership.json, count epochs in which nobody led, or nothing was written."""
+    pair = [_copied(tmp_path / name, {1: LEADER, 2: LEADER}, 30) for name in "ab"]
+    said = json.loads((tmp_path / "a/leadership.json").read_text())
+    (tmp_path / "a/leadership.json").write_text(json.dumps([one | {"leader_epoch": 7} for one in said]))
+    (tmp_path / "b/leadership.json").unlink()
+    assert verify_snapshots(*pair, Settings()).inputs["went_back"] == 0
+
+
 @pytest.mark.parametrize(("minutes", "swapped"), [((31, 30), True), ((30, 31), False), ((30, 30), False)])
 def test_times_of_the_manifests_tell_snapshots_that_were_swapped(
     minutes: tuple[int, int], swapped: bool, tmp_path: Path

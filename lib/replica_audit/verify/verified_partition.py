@@ -20,7 +20,7 @@ from replica_audit.auditing.compare.replays import replay_all
 from replica_audit.auditing.compare.wanted_chunks import Pair, needed_chunks
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.offset_ranges import shared_start
-from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
+from replica_audit.auditing.replicas.reference import Reference, credible_epoch, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import ABSENT, or_absent
 from replica_audit.literals import FollowerVerdict, RecordProblemKind
@@ -283,18 +283,22 @@ def _partition_epoch(case: Case) -> int:
 
 
 def _went_back(before: Case, after: Case) -> bool:
-    """True if the later snapshot has an older state: by the metadata log, else by the leader epoch, which only rises, and in
-    which a follower that had the leader's records gets no older ones in their place.
+    """True if the later snapshot has an older state: by the metadata log, else by the latest leader epoch of the logs, which only rises,
+    and in which a follower that had the leader's records gets no older ones in their place.
 
-    Without a metadata log the leader epoch is the latest that the logs know, so that every log has to be here again. Before
-    KAFKA-7415 an epoch without records left no trace in a log, and was forgotten with the followers' older tails.
+    Every log has to be here again. What else says who leads counts not at all: only one of the snapshots may have it. Before KAFKA-7415
+    an epoch without records left no trace in a log, and was forgotten with the followers' older tails.
     """
     epochs = [_partition_epoch(case) for case in (before, after)]
     if ABSENT not in epochs:
         return epochs[0] > epochs[1]
     now = {facts.broker_id: facts for facts in after.replicas}
-    one, two = before.reference.leader_epoch, after.reference.leader_epoch
-    if one is None or two is None or any(old.broker_id not in now for old in before.replicas):
+    if any(old.broker_id not in now for old in before.replicas):
+        return False
+    one, two = (
+        max((credible_epoch(facts, case.replicas) for facts in case.replicas), default=ABSENT) for case in (before, after)
+    )
+    if ABSENT in (one, two):
         return False
     if one != two:
         return one > two and after.options.protocol in ("kip-279", "fetch")

@@ -153,11 +153,11 @@ def choose_reference(
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
         led or stopped or eligible or replicas,
-        key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
+        key=lambda facts: (credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
     )
     epoch = given.leader_epoch
     if epoch is None:
-        epoch = max(_credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
+        epoch = max(credible_epoch(facts, replicas), _epoch_past_end(facts) if led else -1)
     leader_id = facts.broker_id if given is _UNSAID else given.leader_id
     term = _epoch_alone(facts, given) if last is None else None
     if led:
@@ -362,7 +362,7 @@ def _sure_epoch(facts: ReplicaFacts) -> int:
     return epoch if last is None or epoch > last else _written_epoch(facts)
 
 
-def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
+def credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
     """`ReplicaFacts.log_epoch`, ignoring one changed header at the log's end, which must neither make nor depose a leader.
 
     That is a single last batch of an epoch that the replica's own epoch file does not give for it: too high and on no other
