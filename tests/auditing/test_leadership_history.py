@@ -368,6 +368,15 @@ def test_scene_a_leader_copied_before_it_led_proves_nothing(tmp_path):
     assert any("copied before it began to lead" in row["message"] for row in answer.found("CAP-SKEW"))
 
 
+@pytest.mark.parametrize(("protocol", "is_noted"), [("kip-101", False), ("fetch", True)])
+def test_before_2_0_1_a_leader_that_has_written_nothing_has_no_epoch_either(tmp_path, protocol, is_noted):
+    """KAFKA-7415: what was copied after its election looks the same."""
+    brokers = {1: Replica([], epochs=[], high_watermark=0), 2: Replica(COMMON)}
+    answer = audit(tmp_path, brokers, source="user", leader_epoch=3, protocol=protocol)
+    (said,) = answer.found("CAP-SKEW", 1)
+    assert ("before it began to lead or wrote anything as the leader" in said["message"]) is not is_noted
+
+
 def test_scene_who_came_into_the_isr_after_the_copies_were_made_is_not_accused(tmp_path):
     """Broker 1 has followed broker 2 since, and is in sync by a metadata log that was copied later."""
     old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)

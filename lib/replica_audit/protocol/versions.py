@@ -30,6 +30,12 @@ def keeps_committed(protocol: str) -> bool:
     return protocol in ("kip-279", "fetch")
 
 
+def notes_elections(protocol: str) -> bool:
+    """True if a leader's epoch is in its file as soon as it is elected, by a protocol, one of `literals.PROTOCOLS`; before, with its first
+    record (2.0.1, KAFKA-7415)."""
+    return protocol in ("kip-279", "fetch")
+
+
 def stands_still_below_min_isr(version: Version | None) -> bool | None:
     """True if the high watermark does not move while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583, KIP-966)."""
     return _since(version, (3, 7))

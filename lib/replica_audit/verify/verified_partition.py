@@ -25,6 +25,7 @@ from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import ABSENT, or_absent
 from replica_audit.literals import FollowerVerdict, RecordProblemKind
 from replica_audit.model import CHUNK_OFFSETS, PartitionState
+from replica_audit.protocol.versions import notes_elections
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.segments.record_batch import BATCH_DTYPE
@@ -286,8 +287,8 @@ def _went_back(before: Case, after: Case) -> bool:
     """True if the later snapshot has an older state: by the metadata log, else by the latest leader epoch of the logs, which only rises,
     and in which a follower that had the leader's records gets no older ones in their place.
 
-    Every log has to be here again. What else says who leads counts not at all: only one of the snapshots may have it. Before KAFKA-7415
-    an epoch without records left no trace in a log, and was forgotten with the followers' older tails.
+    Every log has to be here again. What else says who leads counts not at all: only one of the snapshots may have it. Before an
+    epoch was noted without records (`notes_elections`), it was forgotten with the followers' older tails.
     """
     epochs = [_partition_epoch(case) for case in (before, after)]
     if ABSENT not in epochs:
@@ -296,12 +297,13 @@ def _went_back(before: Case, after: Case) -> bool:
     if any(old.broker_id not in now for old in before.replicas):
         return False
     one, two = (
-        max((credible_epoch(facts, case.replicas) for facts in case.replicas), default=ABSENT) for case in (before, after)
+        max((credible_epoch(facts, case.replicas) for facts in case.replicas), default=ABSENT)
+        for case in (before, after)
     )
     if ABSENT in (one, two):
         return False
     if one != two:
-        return one > two and after.options.protocol in ("kip-279", "fetch")
+        return one > two and notes_elections(after.options.protocol)
     return any(_has_older_records(old, now[old.broker_id], one) for old in before.replicas)
 
 

@@ -31,6 +31,7 @@ from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.batch_header import or_absent
 from replica_audit.model import span_of
 from replica_audit.protocol.election import last_led
+from replica_audit.protocol.versions import notes_elections
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.observed import OBSERVED, told_tail
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
@@ -526,9 +527,14 @@ def _why_older(case: Case) -> str:
         led = f"led last, in epoch {or_absent(reference.leader_epoch) - 1} unless the epoch was raised once more since,"
     else:
         led = f"leads in epoch {reference.leader_epoch}"
+    silent = (
+        ""
+        if notes_elections(case.options.protocol)
+        else " or wrote anything as the leader, which its file notes only then"
+    )
     return (
         f"{name} {led} by {name_source(reference.source)}, and its own epoch file does not know that epoch: its files were copied "
-        "before it began to lead"
+        f"before it began to lead{silent}"
     )
 
 
