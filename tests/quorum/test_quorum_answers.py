@@ -187,6 +187,16 @@ def test_an_election_without_what_a_majority_had_held_is_a_fork(tmp_path: Path, 
         )
 
 
+def test_of_two_histories_that_leaders_held_once_neither_is_called_applied(tmp_path: Path) -> None:
+    """The leader of both epochs lost its end twice; no broker is here."""
+    again = BEGIN + elected(3, 100, 2)
+    late = again + write.batch(4, [write.topic("new", LATE_ID), write.partition(LATE_ID, (1, 2), 1)], epoch=2)
+    found = written(tmp_path, {101: log(WHOLE, 1), 100: log(again, 2), 102: log(late, 2)})
+    assert found.verdict == "keep_both" and "each has what was committed and another lacks" in found.reason, (
+        found.reason
+    )
+
+
 @pytest.mark.parametrize("applied", [False, True])
 def test_what_a_majority_has_by_now_is_not_given_up_for_what_another_held(tmp_path: Path, applied: bool) -> None:
     """Two of three voters went on without what the third had fetched of a leader that lost its power, perhaps before it was committed."""

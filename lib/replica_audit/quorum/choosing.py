@@ -231,7 +231,7 @@ def _of_forked(held: HeldMetadata) -> Chosen:
     if not left:
         nodes = [one.nodes for one in held.histories]
         reason = (
-            f"{listed(nodes)} hold {count(len(nodes), 'history', 'histories')} of which each has what brokers applied and another "
+            f"{listed(nodes)} hold {count(len(nodes), 'history', 'histories')} of which each has what was committed and another "
             f"lacks, or is spliced. {'. '.join(told)}"
         )
         return Chosen("keep_both", reason)
