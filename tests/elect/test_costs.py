@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.property.capture import to_model
@@ -16,6 +17,8 @@ from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, log_value
 from tests.support.coordinator_log import coordinator as write_coordinator
 from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.histories import history
+from tests.support.made_cases import case, compared, leadership, log, segment
 from tests.support.report_rows import answers_of, tables_of
 from tests.support.scanned import batches_of, scan_file
 from tests.support.scenario import Answer, asked_costs, audit, written
@@ -28,7 +31,7 @@ from replica_audit.auditing.compare.loaded_batches import batches_in
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
-from replica_audit.elect.costs import lost_past_end
+from replica_audit.elect.costs import lost_past_end, may_have_lost_tail
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.held_records import CommittedRange, holding
 from replica_audit.model import CHUNK_OFFSETS, TopicPartition
@@ -550,6 +553,40 @@ def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too
     rows = audit_all(str(FIXTURES / capture), settings, asked=partitions).elections
     costs = [(row.lost_records, row.lost_committed, row.lost_possible) for row in rows]
     assert len(costs) == 4 * len(partitions) and set(costs) == {(0, 0, 0)}
+
+
+LINEAGE = ((0, 0), (2, 20))
+SHOWN_IN_PART = segment(0, 40, *LINEAGE, unproven=("rest",))
+
+
+@pytest.mark.parametrize(
+    ("copied", "known", "may_have_lost"),
+    [
+        ({}, {}, False),
+        ({"killed": True}, {}, True),
+        ({}, {"said": leadership(perhaps_down={1})}, True),
+        ({}, {"said": leadership(perhaps_down={2})}, False),
+        ({"checkpoint_epochs": (*LINEAGE, (3, 50))}, {}, True),
+        ({"checkpoint_epochs": (*LINEAGE, (3, 50)), "is_live": True}, {}, False),
+        ({"recovery_point_checkpoint": 41}, {}, True),
+        ({"recovery_point_checkpoint": 39}, {}, False),
+        ({"recovery_point_checkpoint": 41, "segments": [SHOWN_IN_PART]}, {}, False),
+        ({"high_watermark_checkpoint": 45}, {}, True),
+        ({}, {"predates": True}, True),
+        ({}, {"predates": True, "history": history()}, False),
+    ],
+)
+def test_whether_the_leader_may_have_had_what_others_have_past_its_end(
+    copied: dict[str, Any], known: dict[str, Any], may_have_lost: bool
+) -> None:
+    """If not, its copy is merely the earlier one."""
+    made = case(log(1, *LINEAGE, **copied), compared(log(2, *LINEAGE)), **known)
+    assert may_have_lost_tail(made) is may_have_lost
+
+
+def test_an_empty_leader_may_have_lost_all_whatever_elections_were() -> None:
+    blank = log(1, end=0, checkpoint_epochs=(), high_watermark_checkpoint=0)
+    assert may_have_lost_tail(case(blank, compared(log(2, *LINEAGE)), history=history()))
 
 
 PAST_END = CommittedRange(RecordRange((1, "d"), (0,), 10, 14, 4, 12, 0, exact=True), 14, 0, is_ahead=True)
