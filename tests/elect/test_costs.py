@@ -171,6 +171,27 @@ def test_a_calm_partition_has_no_matrix(tmp_path: Path) -> None:
     assert audit(tmp_path, {1: same, 2: same}, isr=(1, 2)).rows("elections") == []
 
 
+@pytest.mark.parametrize(
+    ("source", "rights"),
+    [
+        ("topics_describe", {1: ("leader", True), 2: ("isr", True), 3: ("out_of_sync", False)}),
+        ("inferred", dict.fromkeys((1, 2, 3), ("unknown", None))),
+    ],
+)
+def test_each_candidate_has_its_right_and_the_best_has_the_reason(
+    tmp_path: Path, source: str, rights: dict[int, tuple[str, bool | None]]
+) -> None:
+    whole = Replica(written(0, 60, 1), high_watermark=60)
+    audit(tmp_path, {1: whole, 2: whole, 3: Replica(written(0, 30, 1))}, isr=(1, 2), source=source)
+    rows = answers_with(tmp_path, None).tables["elections"]
+    assert {row["candidate_id"]: (row["standing"], row["clean"]) for row in rows} == rights
+    assert {(row["candidate_id"], row["choice"], row["reason"] is None) for row in rows} == {
+        (1, "best", False),
+        (2, None, True),
+        (3, "worst", True),
+    }
+
+
 def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
     leader = Replica([*written(0, 30, 1), *written(30, 40, 2, "new ")])
     old = Replica([*written(0, 30, 1), *written(30, 50, 1)], high_watermark=45)
