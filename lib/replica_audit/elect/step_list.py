@@ -184,7 +184,7 @@ class StepTexts:
         """Move away what a broker has of partitions, so that it fetches them anew."""
         lacked = sum(self._lacked(broker, place) for place in places)
         leaders = sorted({self._decisions[place].candidate_id for place in places})
-        it, holed = ("it", "a hole") if len(places) == 1 else ("they", "holes")
+        holed = "its copy here has a hole" if len(places) == 1 else "their copies here have holes"
         directory = f"put-aside-{broker}"
         in_turn = sorted(places, key=lambda place: (self._matrix.log_dir(place, broker) or "", place))
         moved = (
@@ -193,7 +193,7 @@ class StepTexts:
         return Step(
             action="put_aside",
             text=f"Move {list_places(places)} of broker {broker} out of its log directory, and keep what is moved: "
-            f"{it} {verb(len(places), 'has', 'have')} {holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} "
+            f"{holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} "
             f"{count(lacked, 'record')}. No truncation finds that: broker {broker} would be in sync again, and lead without them after a preferred "
             "election. Without its directory it fetches everything from the leader",
             brokers=(broker,),
