@@ -183,28 +183,35 @@ def test_what_a_log_may_have_lost_is_open_to_a_leader_that_stays_without_it(
 
 
 @pytest.mark.parametrize(
-    ("killed", "mark", "is_all_known"),
+    ("killed", "mark", "up", "is_all_known"),
     [
-        ((), {}, True),
-        ((1,), {}, False),
-        ((2,), {}, False),
+        ((), {}, None, True),
+        ((1,), {}, None, False),
+        ((2,), {}, None, False),
         # The end of a log that is whole bounds what was acknowledged; that of one that was killed does not.
-        ((2,), {"hw_upper": 40, "bounding_brokers": frozenset({1, 2})}, True),
-        ((1,), {"hw_upper": 40, "bounding_brokers": frozenset({1})}, False),
-        # Nothing has been written since the log start.
-        ((1,), {"hw_upper": 40}, True),
+        ((2,), {"hw_upper": 40, "bounding_brokers": frozenset({1, 2})}, None, True),
+        ((1,), {"hw_upper": 40, "bounding_brokers": frozenset({1})}, None, False),
+        # Too few were in sync to commit more, whatever the logs had.
+        ((1,), {"hw_upper": 40}, None, True),
+        # By --up a broker is down; broker 1 was stopped in order.
+        ((), {}, (1, 2), True),
+        ((), {}, (2,), True),
+        ((), {}, (1,), False),
     ],
 )
 def test_after_a_kill_nothing_is_lost_only_where_a_whole_log_bounds_what_was_acknowledged(
-    killed: tuple[int, ...], mark: dict[str, Any], is_all_known: bool
+    killed: tuple[int, ...], mark: dict[str, Any], up: tuple[int, ...] | None, is_all_known: bool
 ) -> None:
-    one, two = (log(broker, (0, 0), end=40, killed=broker in killed) for broker in (1, 2))
+    one, two = (
+        log(broker, (0, 0), end=40, killed=broker in killed, clean_shutdown=broker == 1 and broker not in killed)
+        for broker in (1, 2)
+    )
     made = case(one, compared(two), said=leadership())
     made = replace(made, high_watermark=made.high_watermark._replace(**mark))
     nothing = {"lost_records": 0, "lost_committed": 0, "lost_possible": 0, "cut_transactions": 0, "only_here": 0}
     costs = [CandidateCost(facts, (), lost_at_most=False, **nothing) for facts in (one, two)]
     costs[0] = costs[0]._replace(lost_records=1, lost_committed=1)
-    found = choose(made, costs, {}, (), ())
+    found = choose(made, costs, {}, (), (), up)
     assert found is not None
     told = "nothing" if is_all_known else NOTHING
     assert found.reason == f"broker 2 loses {told}; broker 1 would lose 1 committed record"
