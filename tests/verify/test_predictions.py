@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
-from tests.support.scenario import written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan, Prediction, Step
 from replica_audit.errors import UsageError
+from replica_audit.report.verify_text import render_verification
+from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.verify.verification import Verification, outcomes_of, verify_snapshots, with_plan
 from replica_audit.verify.verified_partition import PartitionVerification
@@ -182,3 +185,48 @@ def test_the_plan_of_another_cluster_is_a_mistake() -> None:
     path = str(FIXTURES / "diverged-unclean")
     with pytest.raises(UsageError, match="the plan is of cluster X and .*diverged-unclean of cluster 2RmL7"):
         verify_snapshots(path, path, Settings(), plan=replace(PLAN, cluster_id="X"))
+
+
+WHOLE, TAIL = written(0, 60, 1), written(60, 65, 1)
+HOLED = [*WHOLE[:2], *WHOLE[4:]]
+
+
+def _of_holed_leader(path: Path, now: list[bytes]) -> Verification:
+    """Before: broker 1, alone in the ISR, lacks 10 to 19, which broker 2 has. Its plan was carried out; `now` is the log of broker 1."""
+    batches = {"before": (HOLED + TAIL, WHOLE), "after": (now, WHOLE + TAIL)}
+    for (moment, logs), isr in zip(batches.items(), ((1,), (1, 2)), strict=True):
+        mark = {1: 65, 2: 60 if moment == "before" else 65}
+        replicas = {one: Replica(log, high_watermark=mark[one]) for one, log in enumerate(logs, 1)}
+        audit(path / moment, replicas, isr=isr, quiesced=True)
+    settings = Settings(kafka_version="4.3.1")
+    plan = plan_elections(audit_all(str(path / "before"), settings), up=())
+    assert [one.candidate_id for one in plan.decisions] == [1]
+    assert {"restore", "verify"} <= {one.action for one in plan.steps}
+    return verify_snapshots(str(path / "before"), str(path / "after"), settings, plan=plan)
+
+
+def test_what_a_follower_keeps_in_a_hole_of_its_leader_by_plan_does_not_stop_the_plan_and_is_told(
+    tmp_path: Path,
+) -> None:
+    found = _of_holed_leader(tmp_path, HOLED + TAIL)
+    (row,) = [one for one in found.verifications if one.verdict != "correct"]
+    assert (row.broker_id, row.verdict) == (2, "under_truncated")
+    assert row.reason == "it holds offsets 10 to 19, which broker 1 does not have, and it has followed broker 1 since"
+    assert (found.failed, found.exit_status) == ([], 0)
+    said = render_verification(found)
+    assert "OK: 2 replicas of 1 partition, 1 cut too little; as the plan predicted" in said and "exactly" not in said
+    # Without the plan nobody asked for it.
+    assert replace(found, verifications=[one._replace(predicted=None) for one in found.verifications]).exit_status == 1
+
+
+def test_what_the_leader_lost_since_is_no_part_of_the_plan(tmp_path: Path) -> None:
+    found = _of_holed_leader(tmp_path, [*HOLED[:4], *HOLED[6:], *TAIL])
+    (row,) = [one for one in found.verifications if one.broker_id == 2]
+    assert row.verdict == "under_truncated" and row.reason.startswith(
+        "it holds offsets 10 to 19 and offsets 30 to 39, "
+    )
+    assert found.exit_status == 1
+    # Nor where the plan says nothing of the broker that leads, so that nothing is a surprise.
+    rows = [one._replace(predicted=None) if one.broker_id == 1 else one for one in found.verifications]
+    of_follower = replace(found, verifications=rows, surprises=[], gone_records=())
+    assert row in of_follower.failed

@@ -84,7 +84,7 @@ def render_verification_status(found: Verification) -> str:
     partitions = found.inputs["partitions"]
     status = paint(found.status, _STATUS_STYLES[found.status])
     line = f"{status}: {count(replicas, 'replica')} of {count(partitions, 'partition')}"
-    if not found.failed and not found.lost:
+    if not found.lost and all(row.verdict == "correct" for row in found.verifications):
         line += f" kept exactly what {verb(replicas, 'it', 'they')} should"
     for verdict, (words, _) in _VERDICTS.items():
         number = sum(row.verdict == verdict for row in found.verifications)

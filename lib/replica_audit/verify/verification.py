@@ -65,7 +65,7 @@ class Verification:
 
     @property
     def failed(self) -> Sequence[VerificationRow]:
-        """Replicas that did not keep exactly what they should have, except those that lost committed records as a plan predicted."""
+        """Replicas that did not keep exactly what they should have, except those that lost, or kept beside the leader, what a plan predicted."""
         return [row for row in self.verifications if row.verdict != "correct" and not self._was_asked_for(row)]
 
     @property
@@ -107,14 +107,23 @@ class Verification:
         return 3 if self.open else 0
 
     def _was_asked_for(self, row: VerificationRow) -> bool:
-        """True if the plan predicted the cut by which a replica lost records, which a log start may have passed since."""
+        """True if the plan predicted the cut by which a replica lost records, which a log start may have passed since; or that it keeps what
+        the leader lacked before, where no truncation finds it."""
         predicted = row.predicted
         kept_to = row.kept_to
         if predicted is None or kept_to is None:
             return False
         if row.verdict == "correct":
             return predicted < row.end_before <= kept_to
+        if row.verdict == "under_truncated":
+            # What the leader has lost since would be a surprise.
+            return kept_to == predicted and (*place_of(row), row.leader_id) in self._predicted
         return row.verdict == "lost_committed" and kept_to == predicted
+
+    @property
+    def _predicted(self) -> set[tuple[str, int, int]]:
+        """Replicas of which the plan predicted how far they keep their log."""
+        return {(*place_of(row), row.broker_id) for row in self.verifications if row.predicted is not None}
 
     @property
     def status(self) -> str:

@@ -24,12 +24,12 @@ from replica_audit.auditing.replicas.reference import Reference, credible_epoch,
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import ABSENT, or_absent
 from replica_audit.literals import FollowerVerdict, RecordProblemKind
-from replica_audit.model import CHUNK_OFFSETS, PartitionState
+from replica_audit.model import CHUNK_OFFSETS, OffsetRange, PartitionState, joined
 from replica_audit.protocol.versions import notes_elections
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.text import count, name_offsets
+from replica_audit.text import count, listed, name_offsets
 from replica_audit.verify.committed import (
     MissingBatch,
     batches_below_start,
@@ -44,6 +44,8 @@ BEFORE = "before"
 AFTER = "after"
 
 _NONE = np.empty(0, BATCH_DTYPE)
+#: Most ranges of offsets in a reason.
+_MOST_RANGES = 4
 
 #: For each kind of problem that a comparison `awaits_records` on: what is unknown of a batch, and the remedy.
 _AWAITED: Mapping[RecordProblemKind, tuple[str, str]] = {
@@ -358,7 +360,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
                 f"{old.broker_id} held below was not compared"
                 for one in unseen
             ]
-            row = _row(after, old, new, kept, lacked, below)
+            row = _row(after, old, new, kept, lacked, below, with_leader)
             if not (unseen and kept.passed or row.verdict != "correct" and _is_unseen(new, pairing.leader.facts, kept)):
                 rows.append(row)
         elif old.broker_id in unread:
@@ -420,12 +422,13 @@ def _row(
     kept: Kept,
     lacked: Sequence[MissingBatch],
     below: Sequence[MissingBatch],
+    with_leader: Comparison,
 ) -> VerificationRow:
     dropped = [(one, kept.kept_to) for one in lacked if one.end_offset > kept.kept_to]
     dropped += [(one, one.start_offset) for one in below if one.end_offset <= new.log_start_offset]
     lost = sum(one.committed_records(start) for one, start in dropped)
     possible = sum(one.possible_records(start) for one, start in dropped)
-    verdict, reason = _judge(after, old, new, kept, lost, possible)
+    verdict, reason = _judge(after, old, new, kept, lost, possible, with_leader)
     return _absent(after, old)._replace(
         kept_to=kept.kept_to,
         expected=kept.expected,
@@ -439,7 +442,13 @@ def _row(
 
 
 def _judge(
-    after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: int, possible: int
+    after: Case,
+    old: ReplicaFacts,
+    new: ReplicaFacts,
+    kept: Kept,
+    lost: int,
+    possible: int,
+    with_leader: Comparison,
 ) -> tuple[FollowerVerdict, str]:
     """The verdict and a clause that explains it."""
     leader = after.reference.facts
@@ -459,7 +468,7 @@ def _judge(
             f"{other} has its records up to {kept.expected}, and it kept them up to {kept.kept_to} only",
         )
     if kept.kept_to > kept.expected:
-        holds = f"it holds {name_offsets(kept.expected, kept.kept_to)}, which {other} does not have"
+        holds = f"it holds {_name_apart(with_leader, kept)}, which {other} does not have"
         if has_followed(old, new, after):
             return "under_truncated", f"{holds}, and it has followed {other} since"
         return "not_yet", f"{holds}, and it has not followed {other} since"
@@ -476,6 +485,20 @@ def _judge(
         return "correct", f"cut at {kept.kept_to}, where its log parts from that of {other}"
     why = "its own recovery" if kept.kept_to == kept.recovered else "its protocol"
     return "correct", f"cut at {kept.kept_to} by {why}; {other} has what it dropped"
+
+
+def _name_apart(with_leader: Comparison, kept: Kept) -> str:
+    """Offsets of a replica's earlier log that it still has, and that the leader does not have, or has with other records."""
+    parted = [OffsetRange(run.start_offset, run.end_offset) for run in with_leader.runs if run.kind != "hole_here"]
+    parted += [OffsetRange(batch.base_offset, batch.end_offset) for batch in with_leader.alignment.ahead]
+    still = [
+        name_offsets(max(one.start_offset, kept.expected), min(one.end_offset, kept.kept_to))
+        for one in joined(parted)
+        if one.overlaps(kept.expected, kept.kept_to)
+    ]
+    if len(still) > _MOST_RANGES:
+        still[_MOST_RANGES - 1 :] = [f"{len(still) - _MOST_RANGES + 1} more ranges"]
+    return listed(still) or name_offsets(kept.expected, kept.kept_to)
 
 
 def _led_between(old: ReplicaFacts, new: ReplicaFacts, leader: ReplicaFacts, offset: int) -> int | None:
