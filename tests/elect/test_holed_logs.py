@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,37 @@ def test_a_leader_that_runs_is_rebuilt_once_it_follows(tmp_path: Path) -> None:
         ("mend", (1,)),
     ]
     assert plan.steps[-1].text.startswith("orders-0 on broker 1: ") and "stop the broker, move" in plan.steps[-1].text
+
+
+FUTURE = f"orders-0.{'ab' * 16}-future"
+
+
+def test_the_copy_that_its_broker_makes_on_another_disk_is_moved_too(tmp_path: Path) -> None:
+    """It would take the place of the log that is fetched anew, and bring the hole back (4.3.1)."""
+    _plan(tmp_path, _replica(HOLED), _replica(WHOLE))
+    disk = tmp_path / "broker-1"
+    shutil.copytree(disk / "orders-0", tmp_path / "broker-1-b" / FUTURE)
+    (tmp_path / "broker-1-b" / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=audit-cluster\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAg\n"
+    )
+    plan = plan_elections(audit_all(str(tmp_path), Settings(kafka_version="4.3.1")), up=())
+    (aside,) = [step for step in plan.steps if step.action == "put_aside"]
+    assert aside.commands == (
+        "mkdir -p put-aside-1",
+        "mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0",
+        f"mv -T -- LOG_DIR_OF_1/{FUTURE} put-aside-1/{FUTURE}",
+    )
+    assert f"with it {FUTURE}, which would take the place of what is fetched" in aside.text
+    assert "LOG_DIR_OF_1 is here what the snapshot has as broker-1 and broker-1-b, in turn" in aside.text
+
+
+@pytest.mark.parametrize("offline", [[], [1]])
+def test_beside_a_disk_that_is_offline_nothing_is_fetched_anew(tmp_path: Path, offline: list[int]) -> None:
+    """`LogManager.getOrCreateLog` refuses: it might be there."""
+    _plan(tmp_path, _replica(HOLED), _replica(WHOLE))
+    results = audit_all(str(tmp_path), Settings(kafka_version="4.3.1"))
+    other = [row._replace(partition=1, offline=offline) for row in results.partition_states]
+    plan = plan_elections(replace(results, partition_states=[*results.partition_states, *other]), up=())
+    (aside,) = [step for step in plan.steps if step.action == "put_aside"]
+    before = " ".join(plan.steps[aside.number].before)
+    assert ("log directory of broker 1 that is offline is back" in before) is bool(offline)

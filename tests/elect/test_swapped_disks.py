@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.fixtures import FIXTURES
 from tests.support.scenario import written
 from tests.support.snapshots import TOPIC, Listed, Replica, write_log_dir, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
+from replica_audit.model import TopicPartition
 from replica_audit.report.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
@@ -88,3 +91,17 @@ def test_of_a_broker_with_several_disks_it_is_said_which_ones_are_copied(tmp_pat
         "LOG_DIR_OF_2 is here what the snapshot has as broker-2/a and broker-2/b, in turn" in one for one in told
     ), told
     assert not any("LOG_DIR_OF_1 is here" in step.text for step in plan.steps)
+
+
+def test_a_broker_that_was_not_captured_may_have_its_partitions_on_several_disks(tmp_path: Path) -> None:
+    """`tar` ends with an error for what the log dir that it is given does not have."""
+    missing = tmp_path / "missing"
+    shutil.copytree(FIXTURES / "diverged-unclean", missing, ignore=shutil.ignore_patterns("broker-0", "dump"))
+    plan = plan_elections(audit_all(str(missing), Settings(kafka_version="4.3.1")))
+    several = [one for one in plan.steps if one.action == "capture"]
+    alone = plan_elections(
+        audit_all(str(missing), Settings(kafka_version="4.3.1")), asked=[TopicPartition("ledger", 0)]
+    )
+    for steps, is_told in ((several, True), ([one for one in alone.steps if one.action == "capture"], False)):
+        (step,) = steps
+        assert ("run tar for each with what it has, into an archive of its own" in step.text) is is_told, step.text

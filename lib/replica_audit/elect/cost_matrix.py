@@ -13,7 +13,7 @@ from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_w
 from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_LAST_TERM
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
-from replica_audit.literals import COMPARED
+from replica_audit.literals import COMPARED, Role
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, nothing_given, place_of, present, with_places
 from replica_audit.row_classes import pack_rows, unpack_rows
@@ -41,13 +41,16 @@ class Cut(NamedTuple):
 
 
 class OtherLog(NamedTuple):
-    """The log of a partition on another disk of its broker."""
+    """Another log of a partition that its broker has: on another disk, or its `-future` copy."""
 
     topic: str
     partition: int
     broker_id: int
     log_dir: str
+    """Of a `-future` copy its own directory."""
     log_end_offset: int | None
+    role: Role
+    """duplicate or future."""
 
 
 _other_log = attrgetter(*OtherLog._fields)
@@ -69,7 +72,7 @@ class PackedCosts(NamedTuple):
     replicas: bytes
     """Rows of compared replicas."""
     second: bytes
-    """Logs on other disks; empty if there are none."""
+    """Rows of `OtherLog`; empty if there are none."""
     earlier: tuple[str, ...]
     """Directories in the snapshot whose contents, collected earlier, the brokers no longer have."""
 
@@ -157,7 +160,7 @@ def _by_broker(rows: Iterable[ReplicaRow]) -> dict[TopicPartition, dict[int, Rep
 
 
 def _other_logs(replicas: Iterable[ReplicaRow]) -> Iterator[OtherLog]:
-    return (OtherLog._make(_other_log(row)) for row in replicas if row.role == "duplicate")
+    return (OtherLog._make(_other_log(row)) for row in replicas if row.role in ("duplicate", "future"))
 
 
 def _others_by_broker(logs: Iterable[OtherLog]) -> dict[TopicPartition, dict[int, list[OtherLog]]]:
@@ -184,7 +187,7 @@ class Matrix:
     replicas: Mapping[TopicPartition, dict[int, ReplicaRow]]
     """Rows of partitions with costs, and of others as far as they are reported."""
     second: Mapping[TopicPartition, dict[int, list[OtherLog]]]
-    """Logs on other disks of a replica's broker, by partition and broker."""
+    """Other logs of a replica's broker, by partition and broker."""
 
     def __init__(self, results: Results) -> None:
         self.partitions = results.partition_of
@@ -289,7 +292,11 @@ class Matrix:
 
     def other_disks(self, place: TopicPartition, broker_id: int) -> Sequence[OtherLog]:
         """Logs of a partition on other disks of the broker."""
-        return self.second.get(place, {}).get(broker_id, ())
+        return [one for one in self.second.get(place, {}).get(broker_id, ()) if one.role == "duplicate"]
+
+    def future_copies(self, place: TopicPartition, broker_id: int) -> list[str]:
+        """Directories in the snapshot of the copy that a broker makes of its log on another disk, and that takes its place."""
+        return [one.log_dir for one in self.second.get(place, {}).get(broker_id, ()) if one.role == "future"]
 
     def is_absent(self, place: TopicPartition, broker_id: int) -> bool:
         """True if a broker has log dirs here without the partition, of which nobody else has a copy either."""

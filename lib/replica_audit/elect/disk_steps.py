@@ -61,18 +61,25 @@ def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
 
 
 def brokers_with_disks(matrix: Matrix, steps: Iterable[Step]) -> set[int]:
-    """Brokers that have the partitions of `steps` in several log dirs."""
+    """Brokers that have the partitions of `steps`, and `-future` copies that these move, in several log dirs."""
     brokers: dict[TopicPartition, set[int]] = defaultdict(set)
+    log_dirs: dict[int, set[str]] = defaultdict(set)
     for step in steps:
         if step.action in ("copy", "recopy", "put_aside"):
             for place in step.partitions:
                 brokers[place].update(step.brokers)
-    log_dirs: dict[int, set[str]] = defaultdict(set)
+        if step.action == "put_aside":
+            for broker in step.brokers:
+                log_dirs[broker] |= _log_dirs_of(step)
     # Rows that lie packed together are opened once.
     for place in sorted(brokers):
         for broker in brokers[place]:
             log_dirs[broker] |= matrix.log_dirs((place,), broker)
     return {broker for broker, some in log_dirs.items() if len(some) > 1}
+
+
+def _log_dirs_of(step: Step) -> set[str]:
+    return {one.rpartition("/")[0] for one in step.snapshot}
 
 
 def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collection[int]) -> Step:
@@ -83,7 +90,7 @@ def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collecti
     told = []
     for broker in sorted(step.brokers):
         of_broker = matrix.log_dirs(step.partitions, broker)
-        held = {one.rpartition("/")[0] for one in step.snapshot} or of_broker
+        held = _log_dirs_of(step) or of_broker
         second = of_broker.union(one.log_dir for place in step.partitions for one in matrix.other_disks(place, broker))
         others = [f"{list_names(blank)}, which is empty"] if (blank := state.blank.get(broker)) else []
         others += [f"{list_names(names)}, which has another log"] if (names := sorted(second - held)) else []

@@ -218,7 +218,7 @@ class Step:
     irreversible: str | None = None
     """Clause on what can no longer be undone after the step."""
     snapshot: tuple[str, ...] = ()
-    """Directories of the snapshot with the records that it copies."""
+    """Directories of the snapshot with the records that it copies, or moves with a `-future` copy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -422,7 +422,12 @@ def _capture(
                 f"{'its' if one else 'their'} log directories here do not have {list_places(places)}. Others may, with committed records, unless "
                 f"the {'topic was' if len({topic for topic, _ in places}) == 1 else 'topics were'} deleted since: tar warns of what is not there"
             )
-        then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
+        disks = (
+            "Where they lie in several log directories of a broker, run tar for each with what it has, into an archive of its own. "
+            if len(places) > 1
+            else ""
+        )
+        then = f"{disks}Add the {'copy' if one else 'copies'} to the snapshot and audit again"
         lost = f"If {'its disk is' if one else 'their disks are'} lost, {_go_on_without(places, candidate_id)}"
         yield Step(
             action="capture",

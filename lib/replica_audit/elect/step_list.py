@@ -186,13 +186,22 @@ class StepTexts:
         leaders = sorted({self._decisions[place].candidate_id for place in places})
         holed = "its copy here has a hole" if len(places) == 1 else "their copies here have holes"
         directory = f"put-aside-{broker}"
-        in_turn = sorted(places, key=lambda place: (self._matrix.log_dir(place, broker) or "", place))
+        futures = sorted(path for place in places for path in self._matrix.future_copies(place, broker))
+        # The log of a text or table has no directory here.
+        paths = [f"{self._matrix.log_dir(place, broker) or ''}/{place}" for place in places]
+        in_turn = sorted(tuple(path.rpartition("/")[::2]) for path in (*paths, *futures))
         moved = (
-            shlex.join(["mv", "-T", "--", f"LOG_DIR_OF_{broker}/{place}", f"{directory}/{place}"]) for place in in_turn
+            shlex.join(["mv", "-T", "--", f"LOG_DIR_OF_{broker}/{name}", f"{directory}/{name}"]) for _, name in in_turn
+        )
+        beside = (
+            f", and with {'it' if len(places) == 1 else 'them'} {list_names(path.rpartition('/')[2] for path in futures)}, which would take "
+            "the place of what is fetched"
+            if futures
+            else ""
         )
         return Step(
             action="put_aside",
-            text=f"Move {list_places(places)} of broker {broker} out of its log directory, and keep what is moved: "
+            text=f"Move {list_places(places)} of broker {broker} out of its log directory{beside}, and keep what is moved: "
             f"{holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} "
             f"{count(lacked, 'record')}. No truncation finds that: broker {broker} would be in sync again, and lead without them after a preferred "
             "election. Without its directory it fetches everything from the leader",
@@ -200,6 +209,7 @@ class StepTexts:
             partitions=tuple(places),
             commands=(f"mkdir -p {directory}", *moved),
             before=(f"Broker {broker} is down",),
+            snapshot=tuple("/".join(path) for path in in_turn) if futures else (),
         )
 
     def _lacked(self, broker: int, place: TopicPartition) -> int:
@@ -245,6 +255,11 @@ class StepTexts:
                 led[leader, _UNMARKED].append(place)
         for (leader, why), places in sorted(led.items()):
             yield f"Broker {leader} stays up until broker {broker} is in sync with {list_places(places)} again: {why}"
+        if anew and any(broker in one.offline for one in self._state.partitions.values()):
+            yield (
+                f"The log directory of broker {broker} that is offline is back: with one offline it begins no log anew, and stays out of sync with "
+                f"{list_places(sorted(anew))}"
+            )
 
     def repaired(self, broker: int) -> Iterator[str]:
         """A condition for the start of a broker that cannot read some of its files."""
