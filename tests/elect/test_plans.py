@@ -1117,3 +1117,12 @@ def test_a_log_that_its_broker_is_not_assigned_follows_nobody(capture: str, vers
         results, "elections", lambda row: {} if row.standing in ("leader", "isr") else {"standing": "unassigned"}
     )
     assert told() and all(text.endswith(f"; this is not assigned to the broker, and {fate}") for text in told()), told()
+
+
+def test_what_to_do_where_a_step_fails_is_told_where_steps_change_the_cluster() -> None:
+    for leader, is_told in ((None, True), (1, False)):
+        plan = plan_of(Part("t", (1, 2), leader, (1,), choice=1), up=(1,))
+        assert plan.steps
+        text = " ".join(render_plan(plan).split())
+        assert ("If a command fails, remove the cause and repeat it before anything that follows." in text) is is_told
+        assert ("copy all brokers again into a new snapshot" in text) is is_told

@@ -188,7 +188,8 @@ def render_plan(plan: Plan) -> str:
         for step, left_out in split_steps(plan.steps):
             lines += tell_step(step)
             lines += wrap(f"{tell_left_out(step, left_out)}.", "   ") if left_out else []
-        lines += ["", *tell_elsewhere(plan.steps)]
+        for paragraph in (tell_interrupted, tell_elsewhere):
+            lines += ["", *told] if (told := list(paragraph(plan.steps))) else []
     if plan.alternatives:
         lines += ["", *_alternatives(plan)]
     return "\n".join(lines).rstrip()
@@ -294,6 +295,16 @@ def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:
             "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
             "Operator to 0 replicas first, since it brings back a pod that is deleted: to stop a broker save its pod's "
             "manifest (kubectl get pod POD -o yaml) and delete the pod, to start it create the pod again."
+        )
+
+
+def tell_interrupted(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield what to do where a step that changes the cluster fails."""
+    if any(step.action in ("start", "stop", "elect", "reorder") for step in steps):
+        yield from wrap(
+            "If a command fails, remove the cause and repeat it before anything that follows. If that is impossible, or a condition does not hold, "
+            "go no further: copy all brokers again into a new snapshot, and follow the plan of elect for that. Keep this snapshot and what was "
+            "salvaged: what has been cut since is nowhere else."
         )
 
 
