@@ -11,6 +11,9 @@ from pathlib import Path
 
 from kafka.record import MemoryRecords
 from tests.support.salvaged_captures import short_hash
+from tests.support.snapshots import make_uuid
+
+from replica_audit.snapshot.log_dir_names import META_PROPERTIES
 
 
 def cut_tail(directory: Path, records: int) -> None:
@@ -27,14 +30,14 @@ def cut_tail(directory: Path, records: int) -> None:
 
 
 def cut_middle(directory: Path, batches: int) -> None:
-    """Cut so many whole batches out of the middle of a partition's last segment, with its indexes."""
-    last = max(directory.glob("*.log"))
-    content = last.read_bytes()
+    """Cut so many whole batches out of the middle of a partition's first segment, with its indexes."""
+    segment = min(directory.glob("*.log"))
+    content = segment.read_bytes()
     starts = _bounds(content)
     first = (len(starts) - 1 - batches) // 2
     assert first > 0
-    last.write_bytes(content[: starts[first]] + content[starts[first + batches] :])
-    for index in directory.glob(f"{last.stem}.*index"):
+    segment.write_bytes(content[: starts[first]] + content[starts[first + batches] :])
+    for index in directory.glob(f"{segment.stem}.*index"):
         index.unlink()
 
 
@@ -44,6 +47,14 @@ def _bounds(content: bytes) -> list[int]:
     while starts[-1] < len(content):
         starts.append(starts[-1] + 12 + int.from_bytes(content[starts[-1] + 8 : starts[-1] + 12]))
     return starts
+
+
+def format_disk(place: Path, like: Path) -> None:
+    """Make an empty log directory of the broker that has the log directory `like`."""
+    place.mkdir()
+    identity = [one for one in (like / META_PROPERTIES).read_text().splitlines() if not one.startswith("directory")]
+    lines = [*identity, f"directory.id={make_uuid(str(place))}"]
+    (place / META_PROPERTIES).write_text("".join(f"{one}\n" for one in lines))
 
 
 def values_of(directories: Iterable[Path]) -> Counter[str | None]:
@@ -73,12 +84,13 @@ def write_manifest(snapshot: Path, version: str, killed: Iterable[int]) -> None:
     brokers = [
         {
             "broker_id": broker,
-            "log_dir": f"broker-{broker}",
+            "log_dir": str(path.parent.relative_to(snapshot)),
             "started": "2026-01-01T00:00:00Z",
             "finished": "2026-01-01T00:01:00Z",
             "kind": "killed",
         }
         for broker in killed
+        for path in sorted((snapshot / f"broker-{broker}").rglob(META_PROPERTIES))
     ]
     manifest = {"schema_version": 1, "quiesced": True, "kafka_version": version, "brokers": brokers}
     (snapshot / "manifest.json").write_text(json.dumps(manifest))

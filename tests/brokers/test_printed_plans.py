@@ -21,7 +21,7 @@ import pytest
 from tests.brokers.captured_cluster import JARS
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run, transaction
-from tests.brokers.disks import copies_of, cut_middle, cut_tail, digests, values_of, write_manifest
+from tests.brokers.disks import copies_of, cut_middle, cut_tail, digests, format_disk, values_of, write_manifest
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.printed_plan import PrintedStep
 from tests.brokers.steered_cluster import SETTLE_SECONDS, SteeredCluster
@@ -30,11 +30,11 @@ from tests.support.archives import read_archive, unpack, write_directory
 from tests.support.fixtures import FIXTURES, truth
 from tests.support.in_process import run_stages
 from tests.support.salvaged_captures import acknowledged, short_hash
-from tests.support.snapshots import make_uuid
 from tests.support.some import some
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
+from replica_audit.snapshot.log_dir_names import HIGH_WATERMARKS
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 
@@ -174,10 +174,13 @@ def test_a_whole_site_that_lost_power_under_zookeeper(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
-    """Its disk lost ten batches in the middle, which its followers have and no truncation finds. It has them again once a preferred election
-    gives it the leadership back."""
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path, *, is_moving: bool) -> None:
+    """Its disk lost two batches in the middle, which its followers have and no truncation finds. It has them again once a preferred election
+    gives it the leadership back, also where it was about to move the log to another disk, copied with its hole."""
     with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        if is_moving:
+            _give_second_disks(cluster)
         cluster.start_all(0, 1, 2)
         produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(30)])
         acked = {"orders-0": _seen(cluster.bootstrap, "orders-0")}
@@ -185,7 +188,12 @@ def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
         assert leader is not None
         # Without a controller the leader stays registered.
         cluster.kill(*cluster.controllers, *cluster.up)
-        cut_middle(cluster.directories[leader] / "orders-0", 10)
+        disk, *others = cluster.log_dirs(leader)
+        cut_middle(disk / "orders-0", 2)
+        for other in others:
+            shutil.copytree(disk / "orders-0", other / f"orders-0.{'ab' * 16}-future")
+            # The copy has caught up.
+            shutil.copy(disk / HIGH_WATERMARKS, other / HIGH_WATERMARKS)
         before = cluster.snapshot("before")
         write_manifest(before, "4.3.1", cluster.brokers)
         cluster.start_quorum()
@@ -195,6 +203,7 @@ def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path) -> None:
         assert status == 0, text
         assert cluster.leaders(["orders"])["orders", 0] == leader
         assert _seen(cluster.bootstrap, "orders-0") == acked["orders-0"]
+        assert not any((other / "orders-0").exists() for other in others)
     (decision,) = [one for one in plan["decisions"] if one["partition"] == 0]
     assert decision["candidate_id"] != leader
 
@@ -282,6 +291,17 @@ def test_what_one_broker_alone_still_has_is_copied_before_another_partition_is_s
         assert (leads[0], leads[1]) == (2, 0)
 
 
+def _give_second_disks(cluster: SteeredCluster) -> None:
+    """Give each broker a second log directory, which is empty."""
+    for broker in cluster.brokers:
+        place = cluster.directories[broker]
+        shutil.move(place, place.with_name("first"))
+        place.mkdir()
+        shutil.move(place.with_name("first"), place / "a")
+        format_disk(place / "b", place / "a")
+    cluster.write_properties()
+
+
 class _KnowingDisks(Operator):
     """Takes the log directories that the steps name; `mounted` has the place of each by its name in the snapshot."""
 
@@ -318,13 +338,7 @@ def test_a_broker_whose_disk_was_replaced_is_started_with_its_old_one(tmp_path: 
         cluster.kill(0)
         place, old = cluster.directories[0], tmp_path / "old"
         shutil.move(place, old)
-        place.mkdir()
-        identity = [
-            one for one in (old / "meta.properties").read_text().splitlines() if not one.startswith("directory")
-        ]
-        (place / "meta.properties").write_text(
-            "".join(f"{one}\n" for one in [*identity, f"directory.id={make_uuid('new')}"])
-        )
+        format_disk(place, old)
         time.sleep(SETTLE_SECONDS)
         before = cluster.snapshot("before")
         shutil.copytree(old, before / "broker-0-old")

@@ -47,7 +47,7 @@ class OtherLog(NamedTuple):
     partition: int
     broker_id: int
     log_dir: str
-    """Of a `-future` copy its own directory."""
+    """The log dir in the snapshot; of a `-future` copy its own directory."""
     log_end_offset: int | None
     role: Role
     """duplicate or future."""
