@@ -50,6 +50,7 @@ def test_its_directory_is_moved_before_it_starts(tmp_path: Path) -> None:
     assert aside.commands == ("mkdir -p put-aside-1", "mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0")
     # A segment that is not here may be on the broker's disk (CAP-MISSING-SEGMENT).
     assert "its copy here has a hole where broker 2 has 10 records" in aside.text
+    assert any("room for it twice" in one for one in aside.before)
     start = plan.steps[aside.number]
     assert start.brokers == (1,) and any(
         "stays up until broker 1 is in sync with orders-0" in one for one in start.before

@@ -193,8 +193,9 @@ class StepTexts:
         moved = (
             shlex.join(["mv", "-T", "--", f"LOG_DIR_OF_{broker}/{name}", f"{directory}/{name}"]) for _, name in in_turn
         )
+        them = "it" if len(places) == 1 else "them"
         beside = (
-            f", and with {'it' if len(places) == 1 else 'them'} {list_names(path.rpartition('/')[2] for path in futures)}, which would take "
+            f", and with {them} {list_names(path.rpartition('/')[2] for path in futures)}, which would take "
             "the place of what is fetched"
             if futures
             else ""
@@ -208,8 +209,12 @@ class StepTexts:
             brokers=(broker,),
             partitions=tuple(places),
             commands=(f"mkdir -p {directory}", *moved),
-            before=(f"Broker {broker} is down",),
-            snapshot=tuple("/".join(path) for path in in_turn) if futures else (),
+            before=(
+                f"Broker {broker} is down",
+                f"{directory} is made on another disk, or that of the log directory has room for {them} twice: on a full one the log directory "
+                "goes offline as the broker fetches",
+            ),
+            snapshot=tuple("/".join(path) for path in in_turn if path[0]) if futures else (),
         )
 
     def _lacked(self, broker: int, place: TopicPartition) -> int:
