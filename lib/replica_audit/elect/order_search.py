@@ -177,7 +177,10 @@ _NO_METADATA = (
     f"{METADATA_IN_DOUBT}, so that nothing tells what a controller will do: put the right one in place first "
     "(replica-audit quorum SNAPSHOT)"
 )
-_OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
+_OVERTAKEN = (
+    "what says who leads and who is in sync is older than the logs: make it again, or copy the metadata log of every node again, and audit "
+    "again. Where no newer metadata log exists, replica-audit quorum SNAPSHOT says how to go on with this one"
+)
 
 
 def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
