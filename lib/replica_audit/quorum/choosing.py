@@ -346,7 +346,8 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
         return None
     able = held.able_voters()
     if len(able) > len(voters.ids) // 2:
-        reason = _refused_at_rest(held) or _forgotten_epoch(held) or _cannot_start(held, able)
+        reasons = (_refused_at_rest(held), _forgotten_epoch(held), _cannot_start(held, able), _damaged_logs(held, able))
+        reason = next(filter(None, reasons), None)
         return None if reason is None else _Need(reason)
     proven = held.proven[0]
     of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
@@ -393,9 +394,10 @@ def foreign_text(held: HeldMetadata) -> str:
     clusters = listed(sorted({one.cluster_id or "" for one in held.foreign}))
     return (
         f"what {nodes} {verb(len(held.foreign), 'has', 'have')} is of cluster {clusters} and was left out, and the rest is of cluster "
-        f"{held.inventory.cluster_id}. If these are one cluster, some were formatted with a new id: keep every disk, start none of these "
-        "nodes, put the old id as cluster.id into the meta.properties of each of their log directories, and of its copy in this snapshot, and "
-        "run quorum again"
+        f"{held.inventory.cluster_id}. If these are two clusters, disks were swapped: put each back into its own, and change no id, since a "
+        "node cuts its log to that of the quorum that it joins. If they are one, some were formatted with a new id: keep every disk, start "
+        "none of these nodes, put the old id as cluster.id into the meta.properties of each of their log directories, and of its copy in "
+        "this snapshot, and run quorum again"
     )
 
 
@@ -420,6 +422,15 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
         return f"{capitalise(_say_damaged(damaged))}: without {them} there is no majority"
     whose, them = ("quorum-state", "it") if len(stuck) == 1 else ("quorum-states", "them")
     return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without {them} there is no majority"
+
+
+def _damaged_logs(held: HeldMetadata, able: Sequence[int]) -> str | None:
+    """Report that too few voters have an undamaged log to make a majority, and no readable copy goes as far; None otherwise."""
+    damaged = {copy.node_id for copy in held.unread if copy.problems}.intersection(able)
+    if not damaged or len(able) - len(damaged) > len(held.voters.ids) // 2:
+        return None
+    whose, it = ("log", "it") if len(damaged) == 1 else ("logs", "them")
+    return f"The {whose} of {name_nodes(damaged)} {verb(len(damaged), 'is', 'are')} damaged, and without {it} there is no majority"
 
 
 def _ahead_of_voters(held: HeldMetadata) -> str:
