@@ -420,6 +420,7 @@ def test_nodes_that_were_formatted_with_another_cluster_id_are_named(tmp_path: P
     found = written(tmp_path / "1", {100: WHOLE, 101: blank, 102: blank, 1: WHOLE}, {1: APPLIED}, clean=(1,))
     assert found.choice.node_id == 100 and actions(found) == ["capture", "copy"]
     assert other in found.no_plan and "no voter joins" in found.no_plan
+    assert "If these are two clusters, disks were swapped" in found.no_plan
     # Format refuses a directory with another cluster's id, with --ignore-formatted too.
     assert (
         "into the meta.properties of each of their log directories, and of its copy in this snapshot" in found.no_plan
@@ -601,8 +602,8 @@ def test_breaks_are_clauses_that_each_say_of_what(tmp_path: Path) -> None:
     held = [Replica(topic="t", topic_id=TOPIC_ID, partition=at, epochs=((0, 0), (7, 0))) for at in range(5)]
     metadata = dict.fromkeys(VOTERS, log(begin, 1)) | {1: log(begin, 6)}
     breaks = written(tmp_path, metadata, {1: held}, clean=(1,)).copies[0].breaks
-    assert breaks[-1] == "the leader epochs of 2 more partitions are given out again, too"
-    assert len(breaks) == 5 and not any(one[0].isupper() for one in breaks)
+    assert breaks[-2] == "the leader epochs of 2 more partitions are given out again, too"
+    assert len(breaks) == 6 and not any(one[0].isupper() for one in breaks)
 
 
 def test_a_stray_directory_of_a_reassigned_partition_stays_where_it_is(tmp_path: Path) -> None:
@@ -778,6 +779,18 @@ def test_a_log_whose_end_cannot_be_read_is_looked_for_elsewhere(tmp_path: Path) 
     assert left.steps[0].action == "capture" and left.steps[0].controllers == (100, 101)
 
 
+@pytest.mark.parametrize("damage", ["checksum", "hole"])
+def test_logs_of_a_majority_that_are_damaged_in_one_place_are_not_passed_over(damage: str, tmp_path: Path) -> None:
+    """Nothing shows what was there, in no copy; where one voter of three is damaged the others have the majority."""
+    cut = LATE[:-3] + b"xxx" if damage == "checksum" else b""
+    damaged = BEGIN + cut + moved(5)
+    found = written(tmp_path / "1", dict.fromkeys((*VOTERS, 1), damaged), {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "none" and "logs of nodes 100, 101 and 102 are damaged" in found.reason
+    assert actions(found) == ["copy"] and "cannot be read" in found.no_plan
+    one = written(tmp_path / "2", {100: damaged, 101: BEGIN, 102: BEGIN, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
+    assert one.verdict == "agree" and "goes further" in one.reason
+
+
 def test_an_older_log_that_cannot_be_read_is_only_quarantined(tmp_path: Path) -> None:
     damaged = BEGIN[:-3] + b"xxx"
     found = written(tmp_path, {100: WHOLE, 101: WHOLE, 102: damaged, 1: WHOLE}, {1: APPLIED}, clean=(1,))
@@ -909,9 +922,34 @@ def test_where_no_log_is_right_the_newest_can_be_gone_on_with(tmp_path: Path) ->
     assert "broker-1-ahead.tgz -C LOG_DIR_OF_1 -- ./t-0" in copied and "LOG_DIR_OF_2 -- ./t-0" not in copied
     assert next(step for step in asked.steps if step.action == "stop").brokers == (1,)
     order = next(step for step in asked.steps if "replica-audit elect AFTER" in step.commands)
-    assert "begins with 8 or more" in order.text and any("Producers are stopped" in one for one in order.before)
+    assert "begins with 8 or more" in order.text and "in sync again and brokers have forgotten" in order.before[0]
     starts = [at for at, step in enumerate(asked.steps) if step.action == "start" and step.brokers]
     assert starts and asked.steps.index(order) < min(starts)
+
+
+def test_brokers_forget_producers_where_their_ids_are_given_out_again(tmp_path: Path) -> None:
+    """A new producer with the id of one of before has its first batches acknowledged as repeated ones, and not written."""
+    setting = "--entity-default --alter --add-config producer.id.expiration.ms=1000"
+    told = "producer ids are given out again"
+    write_again = dict.fromkeys(VOTERS, log(BEGIN, 1))
+    written(tmp_path / "none", write_again, {1: APPLIED, 2: APPLIED_T}, clean=(1, 2))
+    asked = answer(tmp_path / "none", node_id=100)
+    assert told in asked.copies[0].breaks[-1]
+    forget = next(step for step in asked.steps if step.action == "forget_producers")
+    assert setting in forget.commands[1] and "starts anew only ten minutes" in forget.before[0]
+    assert [step.action for step in asked.steps][-2:] == ["forget_producers", "verify"]
+    assert "# before Kafka 3.5:" in forget.commands
+    # The other history of a fork has given out blocks that the chosen one has not.
+    given = BEGIN + elected(3, 101, 2) + write.batch(4, [write.producer_ids(2000)])
+    short = BEGIN + elected(3, 102, 3) + write.batch(4, [write.no_op()])
+    for asked_for, is_lost in ((100, True), (1, False)):
+        path = tmp_path / str(asked_for)
+        written(path, dict.fromkeys(VOTERS, short) | {1: given}, {1: APPLIED_T}, clean=(1,))
+        found = answer(path, node_id=asked_for)
+        assert (found.lost.producer_id_blocks > 0) is is_lost
+        assert ("forget_producers" in actions(found)) is is_lost
+        own = next(one for one in found.copies if one.node_id == asked_for)
+        assert any(told in one for one in own.breaks) is is_lost
 
 
 def test_of_a_log_whose_end_cannot_be_read_nobody_goes_on_with_less(tmp_path: Path) -> None:
@@ -1246,7 +1284,7 @@ def test_what_is_secret_is_counted_and_never_told(tmp_path: Path) -> None:
         + bytes(9)
         + write.tags(),
     )
-    ids = write.message(15, 0, bytes(12) + (3000).to_bytes(8, "big") + write.tags())
+    ids = write.producer_ids(3000)
     more = write.batch(
         3,
         [

@@ -141,6 +141,11 @@ def feature(name: str, level: int) -> bytes:
     return message(12, 0, string(name) + struct.pack(">h", level) + tags())
 
 
+def producer_ids(first_free: int) -> bytes:
+    """A broker was given the block of producer ids below `first_free`."""
+    return message(15, 0, struct.pack(">iqq", 0, 0, first_free) + tags())
+
+
 def zk_migration(state: int) -> bytes:
     """1 while controllers write to ZooKeeper too (MIGRATION, since 3.5), 2 before, 3 after."""
     return message(21, 0, struct.pack(">b", state) + tags())

@@ -142,6 +142,14 @@ class Tools(NamedTuple):
             ],
         )
 
+    def expire_producers(self) -> list[str]:
+        """Commands that have brokers forget producers that were silent for a second; the setting is dynamic since 3.5
+        (`DynamicProducerStateManagerConfig`)."""
+        setting = "producer.id.expiration.ms=1000"
+        arguments = ("--entity-type", "brokers", "--entity-default", "--alter", "--add-config", setting)
+        own = [f"# in server.properties of every broker, which is stopped and started then: {setting}"]
+        return self._by_version((3, 5), [self._configs(BROKER, *arguments)], own)
+
     def describe_quorum(self) -> list[str]:
         """Commands that show the leader of the controllers' quorum and the progress of each node; controllers answer since 3.7
         (KIP-919)."""

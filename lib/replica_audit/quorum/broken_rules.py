@@ -28,6 +28,11 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
             "Kafka 3.6.1: are deleted), since it knows no such replica"
         )
     yield from _epochs_again(held, copy)
+    if gives_ids_again(held, copy, lost):
+        yield (
+            "producer ids are given out again: where a new producer gets the id of one of before, brokers take its first batches for repeated "
+            "ones, acknowledge them, and do not write them"
+        )
     barred = find_barred(held.snapshot, copy, held.compared.copies)
     yield from (f"{one[0].lower()}{one[1:].rstrip('.')}" for one in barred)
 
@@ -35,6 +40,15 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
 def goes_on(other: MetadataCopy, copy: MetadataCopy) -> bool:
     """True if `other` has records that `copy` does not."""
     return parting(copy, other) is not None or other.end_offset > copy.end_offset
+
+
+def gives_ids_again(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> bool:
+    """True if controllers that start with a copy may give out ids that producers had (`ProducerStateEntry.findDuplicateBatch`): another
+    copy has later blocks of them, or, in a snapshot at rest, no copy has all that brokers applied."""
+    if lost is not None and lost.producer_id_blocks:
+        return True
+    (newest, *others) = held.histories
+    return held.moments.at_rest and bool(newest.refused) and not others and held.history_of(copy) is not None
 
 
 def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:

@@ -400,6 +400,7 @@ class _Plan:
     def _order_ahead(self) -> Step:
         """Raise leader epochs above those of the logs: a follower takes no records of later epochs than the leader's (KAFKA-18723)."""
         latest = max(epoch for one in self._to.ahead for epoch, _ in one.checkpoint_epochs or ())
+        forgotten = " and brokers have forgotten those of before" if self._to.gives_ids_again else ""
         return Step(
             action="check",
             text="Copy the log directories again before any broker is started. Elect has no plan for partitions of which the metadata log is "
@@ -410,7 +411,22 @@ class _Plan:
             "are cut where they differ from it, so that what another broker has beyond the one that leads is in its copy only",
             partitions=self._partitions_ahead,
             commands=("replica-audit elect AFTER",),
-            before=("Producers are stopped until all replicas are in sync again",),
+            before=(f"Producers are stopped until all replicas are in sync again{forgotten}",),
+        )
+
+    def _forget_producers(self) -> Step:
+        """Have brokers forget producers: a broker knows a batch again by producer id, epoch and sequence numbers, and acknowledges it
+        without writing it (`ProducerStateEntry.findDuplicateBatch`)."""
+        return Step(
+            action="forget_producers",
+            text="Have brokers forget the producers of before: controllers give out their ids again, and the first batches of a new producer "
+            "with such an id would be acknowledged and not written. With this setting brokers forget, at the latest after ten minutes "
+            "(producer.id.expiration.check.interval.ms), who has been silent for a second; a batch that is sent again later than that may be "
+            "written twice. Keep it until the newest records of before are older than producer.id.expiration.ms was (a day, unless it was "
+            "set), then put back what it was: until then every broker that is started reads the old producers from its files, and new "
+            "producers wait ten minutes again",
+            commands=tuple(self._tools.expire_producers()),
+            before=("All brokers are up. Every producer is stopped, and starts anew only ten minutes after this step",),
         )
 
     def _fate(self) -> str:
@@ -735,6 +751,8 @@ class _Plan:
                 before=("The quorum has a leader",),
             )
             yield self._of(node, step)
+        if self._to.gives_ids_again:
+            yield self._forget_producers()
         yield Step(
             action="verify",
             text="See that every topic is there that the choice does not lose. Then copy the log directories again: quorum finds nothing to "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from replica_audit.cached_property import cached_property
 from replica_audit.model import ReplicaDir
 from replica_audit.quorum.answer_model import Lost, StrayDirectory
-from replica_audit.quorum.broken_rules import goes_on
+from replica_audit.quorum.broken_rules import gives_ids_again, goes_on
 from replica_audit.quorum.choosing import best_of, foreign_text
 from replica_audit.quorum.contents import NOTHING
 from replica_audit.quorum.held_metadata import HeldMetadata
@@ -34,6 +34,7 @@ class Restoration:
         self.directories = dict(voters.directories)
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.is_dynamic = bool(voters.directories)
+        self.gives_ids_again = gives_ids_again(held, copy, lost)
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
         state = held.contents(copy)
         self._state = NOTHING if isinstance(state, str) else state
