@@ -922,6 +922,7 @@ def test_where_no_log_is_right_the_newest_can_be_gone_on_with(tmp_path: Path) ->
     assert "broker-1-ahead.tgz -C LOG_DIR_OF_1 -- ./t-0" in copied and "LOG_DIR_OF_2 -- ./t-0" not in copied
     assert next(step for step in asked.steps if step.action == "stop").brokers == (1,)
     order = next(step for step in asked.steps if "replica-audit elect AFTER" in step.commands)
+    assert "put that file of each back from the copy" in order.text
     assert "begins with 8 or more" in order.text and "in sync again and brokers have forgotten" in order.before[0]
     starts = [at for at, step in enumerate(asked.steps) if step.action == "start" and step.brokers]
     assert starts and asked.steps.index(order) < min(starts)

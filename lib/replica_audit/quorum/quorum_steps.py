@@ -407,8 +407,10 @@ class _Plan:
             "older than the logs, but names the best choice of each: start the broker that is it for most first, see that it leads them (where "
             "nobody does, by an unclean election), and stop and start it again, which adds two to their "
             "leader epochs, until the last line of leader-epoch-checkpoint in its directory of each begins with "
-            f"{latest + 1} or more. Before that a follower that is longer is cut, and any other stays out of sync. Then start the others: they "
-            "are cut where they differ from it, so that what another broker has beyond the one that leads is in its copy only",
+            f"{latest + 1} or more. Then stop it, put that file of each back from the copy that this plan made, where it has one, and start it "
+            "once more: it lost entries as it led, and without them followers are cut to where these begin, again and again. Before that a "
+            "follower that is longer is cut, and any other stays out of sync. Then start the others: they are cut where they differ from it, "
+            "so that what another broker has beyond the one that leads is in its copy only",
             partitions=self._partitions_ahead,
             commands=("replica-audit elect AFTER",),
             before=(f"Producers are stopped until all replicas are in sync again{forgotten}",),
