@@ -504,6 +504,12 @@ class ReplicaDir(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def is_epoch_file_empty(self) -> bool:
+        """True if leader-epoch-checkpoint is there without entries: of 0 bytes, until it is first written, or with a count of 0, since its
+        entries were removed (`LeaderEpochFileCache`)."""
+        return self.epoch_file.state in ("present", "empty") and self.checkpoint_epochs == ()
+
+    @property
     def offset_files(self) -> tuple[CheckpointFile, ...]:
         """The offset checkpoints of its log dir."""
         return self.high_watermark_file, self.recovery_point_file, self.log_start_file, self.cleaner_file

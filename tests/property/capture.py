@@ -73,7 +73,9 @@ def _directory(replica: Replica) -> ReplicaDir:
         topic_id=topic_id(replica.life),
         clean_shutdown=replica.clean_shutdown,
         directory_id=None,
-        epoch_file=CheckpointFile("present" if replica.cache else "empty", f"{path}/leader-epoch-checkpoint"),
+        epoch_file=CheckpointFile(
+            "present" if replica.is_cache_written else "empty", f"{path}/leader-epoch-checkpoint"
+        ),
         checkpoint_epochs=tuple(replica.cache),
         high_watermark_file=present("replication-offset-checkpoint"),
         recovery_point_file=present("recovery-point-offset-checkpoint"),

@@ -90,19 +90,23 @@ def copy_live(
             deleted_to=starts.deleted_to,
             # A directory of another life has another name by then.
             cache=(epochs if epochs.life == log.life else log).cache,
+            is_cache_written=(epochs if epochs.life == log.life else log).is_cache_written,
             clean_shutdown=flagged and moments[-1].replicas[broker_id].clean_shutdown,
         )
         times.append(f"broker {broker_id} at {of}")
         copied.append(CopiedLogDir(broker_id, f"broker-{broker_id}", _MOMENT_MS * of[0], _MOMENT_MS * of[3], None))
         last = max(last, of[2])
         if not metadata.alive and not metadata.offline:
-            down.append((broker_id, of[3]))
+            down.append((broker_id, of[3], of[0]))
             within = moments[min(of) : max(of) + 1]
             midway += [broker_id] if any(one.replicas[broker_id].alive for one in within) else []
     until = chance.randrange(first if any_order else last, len(moments))
     now = moments[until]
+    # A begin of the copying, which the broker's copy of the metadata log goes past, shows that it went down meanwhile.
     gone = [
-        one for one, at in down if not any(moment.replicas[one].alive for moment in moments[min(at, until) : until + 1])
+        one
+        for one, at, begun in down
+        if not any(moment.replicas[one].alive for moment in moments[min(begun if timed else at, until) : until + 1])
     ]
     source = source or _SOURCES[seed % len(_SOURCES)]
     leadership = replace(leadership_of(now, source), down_when_copied=tuple(gone if source == "metadata_log" else ()))

@@ -28,6 +28,8 @@ class Replica:
     log_end: int = 0
     batches: list[Batch] = field(default_factory=list)
     cache: list[tuple[int, int]] = field(default_factory=list)
+    is_cache_written: bool = False
+    """True once leader-epoch-checkpoint was written: it has 0 bytes until then, and a count of 0 when nothing is left in it."""
     high_watermark: int = 0
     checkpoint: int = 0
     """Content of replication-offset-checkpoint: a high watermark that this replica once had."""
@@ -72,6 +74,7 @@ class Replica:
         while self.cache and (self.cache[-1][0] >= leader_epoch or self.cache[-1][1] >= start_offset):
             self.cache.pop()
         self.cache.append((leader_epoch, start_offset))
+        self.is_cache_written = True
 
     @property
     def latest_epoch(self) -> int:
@@ -145,7 +148,7 @@ class Replica:
     def replace_disk(self) -> None:
         """Nothing is left: neither the log nor a checkpoint, nor a flag."""
         self.truncate_fully(0)
-        self.checkpoint, self.cleaned_to, self.clean_shutdown = 0, None, False
+        self.checkpoint, self.cleaned_to, self.clean_shutdown, self.is_cache_written = 0, None, False, False
 
     def stop(self) -> None:
         """Stop as the broker does (`LogManager.shutdown`): flush, write the checkpoints, and then the flag."""

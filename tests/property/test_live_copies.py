@@ -34,6 +34,24 @@ def test_a_clean_history_that_was_copied_live_has_lost_nothing(how: dict[str, bo
     assert told["LAGGING"] and told["INCONCLUSIVE"], told
 
 
+@pytest.mark.parametrize(
+    ("seed", "codes"),
+    [
+        (60049, {"HWM-RP-ABOVE-LEO"}),
+        (60607, {"HWM-RP-ABOVE-LEO", "EPO-FILE-CORRUPT"}),
+        (60743, {"EPO-FILE-CORRUPT"}),
+        (60768, {"EPO-CACHE-MISSING"}),
+        (63937, {"EPO-CACHE-MISSING"}),
+    ],
+)
+def test_a_log_that_was_cut_or_begun_anew_while_it_was_copied_in_order_has_no_proven_damage(seed: int, codes: set[str]):
+    """Its recovery point was copied before, its epoch file after that: LATENT_CORRUPTION, proven."""
+    found = _clean(seed, timed=True)
+    told = [one for one in found.audit.findings if one.code in codes and one.severity != "info"]
+    assert {one.code for one in told} == codes and found.audit.verdict == "INCONCLUSIVE", found.story
+    assert {(one.severity, one.confidence) for one in told} == {("medium", "suspect")}, found.story
+
+
 @pytest.mark.parametrize("seed", [60810, 61576, 62478])
 def test_an_empty_log_that_was_copied_in_order_before_its_broker_led_has_lost_nothing(seed: int):
     """By the manifest the epoch file was copied after the log: HWM-LOSS, proven."""

@@ -222,6 +222,20 @@ def test_a_recovery_point_past_the_log_end_is_flushed_data_gone(tmp_path):
     assert unordered.verdict == "INCONCLUSIVE"
 
 
+@pytest.mark.parametrize(
+    ("mark", "quiesced", "is_proven"), [(20, None, False), (21, None, True), (0, None, False), (0, True, True)]
+)
+def test_a_recovery_point_that_was_copied_before_the_log_was_cut_is_no_damage(tmp_path, mark, quiesced, is_proven):
+    """Flushed records need not be committed. No clean election cuts below the high watermark that was copied with it."""
+    leader = Replica([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=20)
+    follower = Replica([*written(0, 20, 0), *written(20, 30, 3)], high_watermark=mark, recovery_point=35)
+    answer = audit(tmp_path, {1: leader, 2: follower}, in_order=quiesced is None, quiesced=quiesced)
+    told = ("high", "proven", 30, 35) if is_proven else ("medium", "suspect", 30, 35)
+    assert answer.one("HWM-RP-ABOVE-LEO", 2) == told, answer
+    assert answer.verdict == ("LATENT_CORRUPTION" if is_proven else "INCONCLUSIVE"), answer
+    assert ("copy broker 2 again" in answer.found("HWM-RP-ABOVE-LEO", 2)[0]["message"]) is not is_proven, answer
+
+
 @pytest.mark.parametrize(("minimum", "isr", "told"), [("2", (1,), True), ("2", (1, 2), False), ("5", (1, 2, 3), False)])
 def test_fewer_in_sync_than_the_minimum(tmp_path, minimum, isr, told):
     brokers = {number: _shared(10, 10) for number in (1, 2, 3)}

@@ -34,7 +34,7 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 def following_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """Lineage with which a replica begins to follow: `replay_lineage`, but none after a clean stop without an epoch file, since only the
     recovery of a start after any other stop makes one of the batches (A.9)."""
-    is_gone = facts.directory.epoch_file.state in ("empty", "missing")
+    is_gone = facts.directory.is_epoch_file_empty or facts.directory.epoch_file.state == "missing"
     return Lineage() if is_gone and facts.was_stopped_before_copy else replay_lineage(facts, tiered)
 
 

@@ -87,7 +87,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[in_epoch_file(facts, file.state)._replace(value=_lines_by_batches(facts))],
         )
         return
-    if file.state == "empty" and facts.needed_lineage:
+    if facts.directory.is_epoch_file_empty and facts.needed_lineage:
         is_follower = facts is not case.reference.facts and not case.evidence.was_at_rest
         other = emptied_by(facts, case.replicas) if is_follower else None
         text = f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs"
@@ -103,7 +103,9 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
         gone_down = case.why_gone_down(facts)
-        is_open = facts.in_any_order or (gone_down and passed_by(facts, case.replicas))
+        # One of 0 bytes was never written, which a log with such batches cannot have later.
+        may_be_begun_anew = file.state == "present" and not (case.evidence.was_at_rest or facts.is_at_rest)
+        is_open = facts.in_any_order or may_be_begun_anew or (gone_down and passed_by(facts, case.replicas))
         yield undecided(found, _of_two_moments(facts), "medium") if is_open else likely(found, gone_down)
         return
     entries = facts.file_entries
@@ -142,6 +144,8 @@ def _of_two_moments(facts: ReplicaFacts) -> str:
 
 def _copied_again(facts: ReplicaFacts) -> str:
     """Clause on the copy that shows whether an epoch file is damaged."""
+    if not facts.in_any_order and not facts.is_at_rest:
+        return f"copy broker {facts.broker_id} again"
     return f"copy broker {facts.broker_id} again, the file after the log and with begin and end in manifest.json, or while it is down"
 
 
@@ -185,7 +189,8 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return
     gone_down = case.why_gone_down(facts)
     contradicted = [*wrong, *claimed]
-    if facts.in_any_order and _may_be_of_other_moment(case, facts, written, contradicted):
+    may_be_apart = facts.in_any_order or _may_be_later(case, facts)
+    if may_be_apart and _may_be_of_other_moment(case, facts, written, contradicted):
         cut = below_committed(facts, contradicted, case.replicas)
         yield (
             undecided(found, _of_two_moments(facts), "medium")
@@ -258,6 +263,15 @@ def _why_copied_apart(
     if claimed and _are_of_later_leaders(case, facts, claimed):
         return f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
     return None if claimed else _excuse(case, facts, written, wrong)
+
+
+def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:
+    """True if an epoch file in order may be that of a later moment than the log, which was cut in between: it has a later epoch than that, and
+    none that the metadata log, which is copied last, does not know."""
+    if case.evidence.was_at_rest or facts.is_at_rest or not facts.file_entries:
+        return False
+    last = facts.file_entries[-1][0]
+    return last > or_absent(facts.last_leader_epoch) and (facts.known_epoch is None or last <= facts.known_epoch)
 
 
 def _may_be_of_other_moment(

@@ -29,7 +29,12 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost, may_have_been_cut, why_older
+from replica_audit.auditing.replicas.lost_tails import (
+    is_tail_lost,
+    may_be_cut_since_marks,
+    may_have_been_cut,
+    why_older,
+)
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.batch_header import or_absent
 from replica_audit.model import MIN_ISR, OffsetRange, without
@@ -418,6 +423,9 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         yield told
     # A log that ends below its own start restarts there (A.9).
     if recovery_point is not None and recovery_point > max(end, facts.log_start_offset):
+        may_be_cut = (
+            not case.evidence.was_at_rest and not facts.in_any_order and may_be_cut_since_marks(facts, case.replicas)
+        )
         found = finding(
             HWM_RP_ABOVE_LEO,
             f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}"
@@ -432,9 +440,17 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                     path=directory.recovery_point_file.path,
                     value=str(recovery_point),
                 ),
-                considered("a truncation: no, it writes a smaller recovery point at once"),
+                considered(
+                    "a truncation: perhaps, after this file was copied"
+                    if may_be_cut
+                    else "a truncation: no, it writes a smaller recovery point at once"
+                ),
             ],
         )
+        if may_be_cut:
+            why = f"it lost them, or was cut after its recovery point was copied; copy broker {facts.broker_id} again"
+            yield undecided(found, why, "medium")
+            return
         why = f"it lost them, or was copied before, as with its high watermark of {checkpoint}"
         is_told = told is not None and told.verdict == "INCONCLUSIVE"
         # In an image, too, the recovery point is written after what is below it.

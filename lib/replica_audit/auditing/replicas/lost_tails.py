@@ -84,6 +84,22 @@ def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fact
     return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in _followed(reference, facts.broker_id))
 
 
+def may_be_cut_since_marks(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts]) -> bool:
+    """True if a truncation between the copies of its checkpoints and of its log may explain a replica's recovery point past the log end,
+    though the files are in order: flushed records need not be committed.
+
+    A log is cut where an epoch of another leader begins, or without epochs at the high watermark, and never below that by a clean election;
+    then it may have fetched some records.
+    """
+    mark = facts.directory.high_watermark_checkpoint or 0
+    if facts.is_at_rest or mark > facts.log_end_offset:
+        return False
+    if not facts.has_epochs:
+        return True
+    entries = (entry for one in replicas for entry in (*one.lineage, *one.file_entries))
+    return any(epoch > 0 and mark <= start <= facts.log_end_offset for epoch, start in entries)
+
+
 def _followed(reference: Reference, broker_id: int) -> set[int]:
     """Leader epochs begun by another leader before the broker went down for good."""
     down = reference.fenced_since.get(broker_id)
@@ -134,6 +150,6 @@ def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None)
 def why_apart(facts: ReplicaFacts) -> str | None:
     """Clause on an epoch file without entries beside batches that need some, where it may be of another moment: a log has such a file
     before its first batch, and while it is begun anew. None of any other."""
-    is_apart = facts.in_any_order and facts.directory.epoch_file.state == "empty" and bool(facts.needed_lineage)
+    is_apart = facts.in_any_order and facts.directory.is_epoch_file_empty and bool(facts.needed_lineage)
     said = f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
     return said if is_apart else None

@@ -253,13 +253,13 @@ def _predates(
         return bool(facts.file_entries) or not facts.is_at_rest
     begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
     is_cut = any(facts.log_epoch < epoch <= led_in for epoch in begun)
-    return facts.in_any_order and is_cut and facts.directory.epoch_file.state == "empty"
+    return facts.in_any_order and is_cut and facts.directory.is_epoch_file_empty
 
 
 def _lacks_epoch(facts: ReplicaFacts, epoch: int) -> bool:
     """True if a replica's own epoch file, and its log, have no epoch as late as this."""
     if not facts.file_entries:
-        return facts.empty and facts.directory.epoch_file.state == "empty"
+        return facts.empty and facts.directory.is_epoch_file_empty
     return facts.file_increases and known_epoch(facts) < epoch
 
 
