@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,8 @@ _PATIENT = {
     "controller.quorum.fetch.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "2000",
     "broker.session.timeout.ms": "12000",
+    # Ten minutes by default.
+    "producer.id.expiration.check.interval.ms": "1000",
 }
 
 
@@ -198,6 +201,26 @@ class QuorumOperator(Operator):
         place = f"127.0.0.1:{self._cluster.ports[up]}"
         self._cluster.tool("kafka-leader-election", "--bootstrap-server", place, *everything)
 
+    def _raise_leader_epochs(self, least: int, printed: PrintedStep) -> None:
+        """Have the best choice of elect lead early-0, and restart it until its leader epoch is high enough; `least` is that."""
+        cluster, place = self._cluster, ("early", 0)
+        best = int(re.search(r"\* broker (\d+)", self.outputs[printed.number])[1])
+        cluster.start(best)
+        if cluster.leaders(("early",)).get(place) != best:
+            what = ("--election-type", "unclean", "--all-topic-partitions")
+            cluster.tool("kafka-leader-election", "--bootstrap-server", cluster.bootstrap, *what)
+        file = cluster.directories[best] / "early-0" / "leader-epoch-checkpoint"
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while int(file.read_text().splitlines()[-1].split()[0]) < least:
+            assert time.monotonic() < until, file.read_text()
+            cluster.stop(best)
+            cluster.start(best)
+            time.sleep(4)
+        cluster.stop(best)
+        copy = ["tar", "-xzf", f"broker-{best}-ahead.tgz", "-C", str(cluster.directories[best])]
+        subprocess.run([*copy, "--", f"./early-0/{file.name}"], cwd=self.home, check=True)
+        cluster.start(best)
+
     def _metadata_end(self, node: int) -> int:
         """Log end of a node's metadata log on its disk."""
         segments = sorted(self._cluster.metadata_log(node).glob("*.log"))
@@ -209,6 +232,11 @@ class QuorumOperator(Operator):
             shutil.rmtree(self.after, ignore_errors=True)
             self._cluster.snapshot(self.after.name)
         wrong = self._run(printed)
+        if found := re.search(r"begins with (\d+) or more", " ".join(step["text"].split())):
+            # Elect has no plan for these partitions, and says so.
+            assert "The best choice would be" in " ".join(self.outputs[printed.number].split())
+            self._raise_leader_epochs(int(found[1]), printed)
+            wrong = []
         if "elect one that has it" in " ".join(step["text"].split()):
             self._elect_who_is_up()
         until = time.monotonic() + _PATIENCE_SECONDS
@@ -219,8 +247,10 @@ class QuorumOperator(Operator):
             wrong = self._run(printed)
         if wrong:
             return wrong
-        found = {one["broker_id"]: self._metadata_end(one["broker_id"]) for one in step["after"]}
-        assert found == {one["broker_id"]: one["log_end_offset"] for one in step["after"]}, printed.text
+        if step["action"] == "forget_producers":
+            time.sleep(3)
+        ends = {one["broker_id"]: self._metadata_end(one["broker_id"]) for one in step["after"]}
+        assert ends == {one["broker_id"]: one["log_end_offset"] for one in step["after"]}, printed.text
         for node in step["brokers"]:
             if step["action"] in ("start", "stop"):
                 self._cluster.await_start(node) if step["action"] == "start" else self._cluster.await_end(node)

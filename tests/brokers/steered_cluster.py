@@ -328,10 +328,11 @@ class SteeredCluster:
         """Wait until every replica on a broker that runs is in sync, as far as its partition has a leader, or it is clear that
         one does not come: what is there in the end is judged, not how it came."""
         until = time.monotonic() + seconds
-        while self._behind() and time.monotonic() < until:
+        while self.behind() and time.monotonic() < until:
             time.sleep(1)
 
-    def _behind(self) -> list[str]:
+    def behind(self) -> list[str]:
+        """Partitions with a replica that is not in sync though its broker runs, as far as they have a leader."""
         up = set(map(str, self.up))
         _, text = self.tool("kafka-topics", "--bootstrap-server", self.bootstrap, "--describe")
         found = re.finditer(

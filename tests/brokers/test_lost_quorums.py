@@ -636,3 +636,49 @@ def test_a_follower_alone_has_what_the_leader_lost_with_its_power(disks: Callabl
         answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", set(CONTROLLERS) - {left})
         assert "max.message.bytes=2000000" in cluster.tool("kafka-configs", *place, "--describe")[1]
     assert answer["choice"]["node_id"] == left
+
+
+@pytest.mark.slow
+def test_where_no_log_is_right_a_stale_one_is_gone_on_with(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """Q10, Q13: nobody's metadata log knows topic late, later leader epochs of early-0, or the ids of its producers."""
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        values = [*(f"early-{number}" for number in range(5)), *_produce_from_new_blocks(cluster, "before")]
+        cluster.stop(*BROKERS)
+        cluster.kill(*CONTROLLERS)
+        for broker in BROKERS:
+            shutil.rmtree(cluster.metadata_log(broker))
+        cluster.restore_backup(of, *CONTROLLERS)
+        before, file = cluster.capture("before"), cluster.out / "plan.json"
+        told = " ".join(run("quorum", str(before), status=1).split())
+        # Those of backups end where they were copied.
+        node = re.search(r"quorum --choose (\d+) has the plan", told)[1]
+        text = run("quorum", str(before), "--choose", node, "--plan", str(file), "--kafka-version", "4.3.1")
+        answer = json.loads(file.read_text())
+        assert {(one["topic"], one["records"]) for one in answer["lost"]["stray"]} == {("late", 5)}
+        operator = QuorumOperator(cluster, "4.3.1", before)
+        assert operator.carry_out(text, answer) == [], text
+        assert {f"broker-{broker}-given-up.tgz" for broker in BROKERS} <= {one.name for one in operator.home.iterdir()}
+        _await_in_sync(cluster)
+        values += _produce_from_new_blocks(cluster, "after")
+        assert [one.value.decode() for one in received(cluster.bootstrap, "early", 0)] == values
+        cluster.stop(cluster.leaders(("early",))["early", 0])
+        assert [one.value.decode() for one in received(cluster.bootstrap, "early", 0)] == values
+
+
+def _produce_from_new_blocks(cluster: QuorumCluster, name: str) -> list[str]:
+    """Values of records of which each is of a new producer: a broker that was started anew gives out ids of a new block."""
+    values = [f"{name}-{number}" for number in range(2 * len(BROKERS))]
+    for broker, value in zip(BROKERS * 2, values, strict=True):
+        cluster.stop(broker)
+        cluster.start(broker)
+        _await_in_sync(cluster)
+        produce_values(cluster.bootstrap, "early", 0, [value])
+    return values
+
+
+def _await_in_sync(cluster: QuorumCluster) -> None:
+    """Wait until both brokers are in the ISR."""
+    cluster.await_followers(120)
+    assert not cluster.behind()
