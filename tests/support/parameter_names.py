@@ -23,8 +23,9 @@ def name_parameter(value: object) -> str | None:
 
 
 def _in_one_line(text: str) -> str:
-    """The text without the place where this machine has the project."""
-    told = " ".join(text.replace(f"{ROOT}/", "").split())
+    """The text without the place where this machine has the project; what is no UTF-8, as of an argument, is escaped, since pytest writes
+    names to a file."""
+    told = " ".join(text.replace(f"{ROOT}/", "").split()).encode(errors="backslashreplace").decode()
     return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}.."
 
 

@@ -38,6 +38,7 @@ class _Copy:
         ((len, _Pair), "len _Pair"),
         (Path("/somewhere/diverged"), "diverged"),
         (["on\n two lines"], "on two lines"),
+        (["log-dir", "/proc=\udcff"], r"log-dir /proc=\udcff"),
         (f"show {ROOT}/data", "show data"),
         (list(range(100, 160)), "100 101 102 103 104 105 106 107 108 109 110 111"),
         (["x" * 100], f"{'x' * 60}.."),
