@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import audit, written
@@ -67,16 +69,77 @@ def test_the_name_may_be_taken_again(tmp_path):
     assert not answer.found("META-NO-LEADER") and answer.found("META-TOPICID-MISMATCH", 1), answer
 
 
-def test_where_nothing_is_left_but_directories_of_an_earlier_topic_nothing_is_judged(tmp_path):
+AGAIN = [write.topic(TOPIC, ANOTHER_ID), write.partition(ANOTHER_ID, (1, 2), 1)]
+STOPPED = {one: Replica(written(0, 20, 0), clean_shutdown=True) for one in (1, 2)}
+
+
+def told_instead(path, answer):
+    """Findings of the copies, whose directories lack nothing and are not asked for again; then the steps of the plan."""
+    assert answer.verdict == "INCONCLUSIVE"
+    assert answer.codes("medium") - {"META-STALE"} == {"META-TOPICID-MISMATCH"}, answer
+    assert {row["severity"] for row in answer.found("CAP-MISSING-REPLICA")} == {"info"}
+    captures = [row for row in answer.rows("captures") if row["topic"] == TOPIC]
+    assert [(row["broker_id"], row["missing"], row["needed"]) for row in captures] == [
+        (one, ["directory"], None) for one in STOPPED
+    ]
+    return plan_elections(audit_all(str(path), Settings())).steps
+
+
+@pytest.mark.parametrize("brokers", [{**ALIKE, 1: Replica(written(0, 10, 0))}, STOPPED])
+def test_where_nothing_is_left_but_directories_of_an_earlier_topic_nothing_is_judged(tmp_path, brokers):
     """The new topic's leader and epochs say nothing of them."""
-    again = [write.topic(TOPIC, ANOTHER_ID), write.partition(ANOTHER_ID, (1, 2), 1)]
-    shorter = {**ALIKE, 1: Replica(written(0, 10, 0))}
-    answer = audit(tmp_path, shorter, metadata=controller(write.remove_topic(TOPIC_ID), *again))
+    answer = audit(tmp_path, brokers, metadata=controller(write.remove_topic(TOPIC_ID), *AGAIN))
+    created = f"the metadata log names {ANOTHER_ID}, created at 2023-11-14T22:13:50.000Z; not compared"
     told = answer.messages("META-TOPICID-MISMATCH")
-    assert len(told) == len(ALIKE) and all(f"the present one is {ANOTHER_ID}; not compared" in one for one in told), (
-        told
-    )
-    assert answer.verdict == "INCONCLUSIVE" and answer.found("CAP-MISSING-REPLICA"), answer
+    assert len(told) == len(brokers) and all(created in one for one in told), told
+    assert not answer.found("META-STALE"), answer
+    (step,) = told_instead(tmp_path, answer)
+    assert (step.action, step.commands) == ("mend", ()) and "-stray" in step.text
+
+
+def test_directories_that_the_metadata_log_never_knew_show_that_it_is_the_older_one(tmp_path):
+    """Brokers apply only what was committed: what they have is not to be set aside as -stray."""
+    answer = audit(tmp_path, STOPPED, metadata={100: write.history(AGAIN)})
+    (told,) = answer.messages("META-STALE")
+    assert f"it does not know topic {TOPIC} (id {TOPIC_ID}), which nodes 1 and 2 applied" in told
+    copy, mend = told_instead(tmp_path, answer)
+    assert (copy.action, copy.controllers) == ("copy", (100,)) and "quorum SNAPSHOT" in copy.text
+    assert copy.text.startswith("Start no controller and no broker before")
+    assert (mend.action, mend.commands) == ("mend", ()) and "start nothing before replica-audit quorum" in mend.text
+
+
+def test_one_directory_beside_those_that_the_metadata_log_knows_shows_it_too(tmp_path):
+    brokers = {1: STOPPED[1], 2: replace(STOPPED[2], topic_id=ANOTHER_ID)}
+    answer = audit(tmp_path, brokers, metadata={100: write.history(AGAIN)})
+    assert len(answer.found("META-STALE")) == 1 and len(answer.found("META-TOPICID-MISMATCH", 1)) == 1, answer
+
+
+def test_a_replica_of_the_present_topic_that_cannot_be_read_is_asked_for(tmp_path):
+    """The broker with a directory of the earlier topic has none of this one."""
+    unread = replace(STOPPED[2], topic_id=ANOTHER_ID, remove=(f"{0:020d}.log",))
+    log = controller(write.remove_topic(TOPIC_ID), *AGAIN, write.change(ANOTHER_ID, leader=2, isr=(2,), elr=(1,)))
+    answer = audit(tmp_path, {1: STOPPED[1], 2: unread}, metadata=log)
+    told = [(row["broker_id"], row["state"], row["needed"]) for row in answer.rows("captures") if row["topic"] == TOPIC]
+    assert told == [(1, "absent", None), (2, "partial", "isr")], told
+    assert answer.rows("partitions")[0]["unread_replicas"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "metadata"),
+    [
+        pytest.param(ALIKE, write.history(AGAIN), id="copied while brokers ran"),
+        pytest.param(
+            STOPPED,
+            write.MetadataLog({9: write.leader_change(9, 100, (100,))}, {(9, 1): write.snapshot(AGAIN)}),
+            id="deleted before the log begins",
+        ),
+    ],
+)
+def test_a_metadata_log_that_may_be_the_later_one_is_not_stale(tmp_path, brokers, metadata):
+    answer = audit(tmp_path, brokers, metadata={100: metadata})
+    assert not answer.found("META-STALE"), answer
+    (step,) = told_instead(tmp_path, answer)
+    assert (step.action, step.commands) == ("mend", ()) and "start nothing before replica-audit quorum" in step.text
 
 
 def test_a_deletion_that_no_majority_holds_did_not_happen(tmp_path):

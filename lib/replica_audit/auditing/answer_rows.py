@@ -108,7 +108,7 @@ def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureSta
     """Each copy with its state and missing files."""
     case = audit.case
     if case is None:
-        found = ((directory, [_SEGMENTS, *_side_files(directory, True)]) for directory, _ in audit.evidence.replicas)
+        found = ((directory, [_SEGMENTS, *_side_files(directory, True)]) for directory in audit.unread_copies)
         return [(directory, "partial", missing) for directory, missing in found]
     copies = []
     wanted = wanted_ranges(item for one in audit.findings for item in one.evidence)

@@ -26,7 +26,7 @@ from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
 from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
 from replica_audit.auditing.findings.hwm import judge_timeline
-from replica_audit.auditing.findings.meta import of_other_topics
+from replica_audit.auditing.findings.meta import instead_of_replicas
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import CopiedState
 from replica_audit.auditing.leadership.commitment import (
@@ -47,9 +47,9 @@ from replica_audit.auditing.leadership.uncommitted import (
 )
 from replica_audit.auditing.remote_facts import look_into_store, remote_facts
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.literals import Need, Verdict
-from replica_audit.model import Leadership, RemoteSegment, TransactionState
+from replica_audit.model import Leadership, RemoteSegment, ReplicaDir, TransactionState
 from replica_audit.protocol.election import elections
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
@@ -62,21 +62,35 @@ class PartitionAudit(NamedTuple):
     case: Case | None
     findings: tuple[Finding, ...]
     verdict: Verdict
+    foreign: tuple[ReplicaFacts, ...] = ()
+    """Copies of other topics of that name, where `case` is None."""
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:
         """Brokers with, or assigned, a replica whose log is unknown because files are missing or unreadable."""
         if self.case is not None:
             return self.case.unread_replicas
-        found = {directory.broker_id for directory, _ in self.evidence.replicas}
-        return tuple(sorted(found | self.evidence.named))
+        found = {directory.broker_id for directory in self.unread_copies}
+        return tuple(sorted(found | (self.evidence.named - self._elsewhere)))
 
     @property
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
         if self.case is not None:
             return self.case.needed_replicas
-        return needed_replicas(self.evidence.leadership, None, (), self.evidence.orphaned)
+        return needed_replicas(self.evidence.leadership, None, self._elsewhere, self.evidence.orphaned)
+
+    @property
+    def unread_copies(self) -> tuple[ReplicaDir, ...]:
+        """Copies of the present topic where `case` is None: none of them can be read."""
+        others = {facts.key for facts in self.foreign}
+        return tuple(one for one, _ in self.evidence.replicas if (one.broker_id, one.log_dir) not in others)
+
+    @property
+    def _elsewhere(self) -> frozenset[int]:
+        """Brokers that had another topic of that name when they were copied, and so no replica of the present one."""
+        having = {directory.broker_id for directory in self.unread_copies} | self.evidence.orphaned
+        return frozenset(facts.broker_id for facts in self.foreign) - having
 
 
 def conclude(
@@ -301,10 +315,13 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
         only_observed = observed and evidence.leadership is None and not evidence.orphans
         within = evidence.options.times.first_collected(evidence.named, str(evidence.topic_partition))
         found = no_replica(
-            evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed, within=within
+            evidence.leadership,
+            named_by_checkpoint=bool(evidence.orphans),
+            observed=observed,
+            within=within,
+            has_others=bool(grouping.foreign),
         )
-    named = None if evidence.leadership is None else evidence.leadership.topic_id
-    others = of_other_topics(grouping.foreign, evidence.leadership, f"the present one is {named}")
+    others = instead_of_replicas(grouping.foreign, evidence.leadership)
     findings = merge_findings((*found, *others, *judge_timeline(evidence.side.timeline)))
     verdict = worst_verdict(item.verdict for item in findings) if only_observed else "INCONCLUSIVE"
-    return PartitionAudit(evidence, None, findings, verdict)
+    return PartitionAudit(evidence, None, findings, verdict, grouping.foreign)

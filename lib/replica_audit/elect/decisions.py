@@ -20,7 +20,7 @@ from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, verb
 
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
-_UNREAD = "no log of it can be read, so that nothing tells what an election costs"
+_UNREAD = "no log of it can be read, or is of its topic id, so that nothing tells what an election costs"
 
 #: Parts of logs that were not captured, by trait; no choice may rest on these.
 _NOT_CAPTURED = {

@@ -97,7 +97,8 @@ def test_voters_that_were_formatted_anew_do_not_vote(tmp_path, replaced):
 
 
 def test_a_replaced_voter_whose_new_directory_was_added_votes(tmp_path):
-    added = write.voters_record(4, {**OLD, 102: NEW[102]}) + write.batch(5, [write.change(TOPIC_ID, leader=2)])
+    added = write.voters_record(4, {**OLD, 102: NEW[102]})
+    added += write.batch(5, [write.topic("late", APPLIED.topic_id), write.partition(APPLIED.topic_id, (1, 2), 2)])
     found = at_rest(tmp_path, dict.fromkeys(OLD, DYNAMIC + added), {**OLD, 102: NEW[102]})
     assert not found.quarantine
 

@@ -260,12 +260,17 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
 
 
 def no_replica(
-    leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool, within: tuple[int, int] | None = None
+    leadership: Leadership | None,
+    *,
+    named_by_checkpoint: bool,
+    observed: bool,
+    within: tuple[int, int] | None = None,
+    has_others: bool = False,
 ) -> tuple[Finding, ...]:
     """Findings on a partition without a copy in the snapshot.
 
     `observed`: replica_progress has observations of it; `within`: begin and end of the collection of its brokers, if that was
-    the first and all were running.
+    the first and all were running; `has_others`: copies of other topics of that name are here (META-TOPICID-MISMATCH).
     """
     if observed and leadership is None and not named_by_checkpoint:
         # More partitions are observed than copied: the timeline is all that this one has.
@@ -275,7 +280,7 @@ def no_replica(
     text = f"{source} names this partition, but no replica of it is in the snapshot"
     if (leadership.replicas if leadership else None) is None and not named_by_checkpoint:
         return (finding(CAP_UNREADABLE, text),)
-    found = finding(CAP_MISSING_REPLICA, text, severity="medium")
+    found = finding(CAP_MISSING_REPLICA, text, severity="info" if has_others else "medium")
     history = () if leadership is None else leadership.history
     created_ms = next((one.time_ms for one in history if one.occasion == "created"), None)
     if within is None or created_ms is None or created_ms < within[0] - _APPLIED_LATE_MS:

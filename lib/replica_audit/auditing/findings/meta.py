@@ -399,9 +399,20 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
     yield from of_other_topics(case.foreign, case.leadership, f"the others of {present}")
 
 
+def instead_of_replicas(foreign: Iterable[ReplicaFacts], leadership: Leadership | None) -> Iterator[Finding]:
+    """META-TOPICID-MISMATCH where copies are of other topic ids than the metadata log's, and none is of that one."""
+    history = () if leadership is None else leadership.history
+    created = next((f", created at {render_time(one.time_ms)}" for one in history if one.occasion == "created"), "")
+    named = None if leadership is None else leadership.topic_id
+    for found in of_other_topics(foreign, leadership, f"the metadata log names {named}{created}"):
+        yield found._replace(severity="medium", verdict="INCONCLUSIVE")
+
+
 def of_other_topics(foreign: Iterable[ReplicaFacts], leadership: Leadership | None, others: str) -> Iterator[Finding]:
-    """META-TOPICID-MISMATCH for copies of another topic id than the present one; `others`: a clause on the copies that are compared."""
+    """META-TOPICID-MISMATCH for copies of another topic id than the present one; `others`: a clause on the present one."""
     known = leadership.topic_id if leadership is not None else None
+    is_logged = leadership is not None and leadership.source == "metadata_log"
+    unless = ", unless that is older than this directory (META-STALE)" if is_logged else ""
     for facts in foreign:
         yield finding(
             META_TOPICID_MISMATCH,
@@ -413,7 +424,8 @@ def of_other_topics(foreign: Iterable[ReplicaFacts], leadership: Leadership | No
                 considered(
                     "topic re-created: possible, nothing says which id is the present one"
                     if leadership is None or known is None
-                    else f"topic re-created: yes, {name_source(leadership.source)} names {known}; Kafka sets such a directory aside as -stray"
+                    else f"topic re-created: yes, {name_source(leadership.source)} names {known}{unless}; Kafka sets such a "
+                    "directory aside as -stray"
                 ),
             ],
         )

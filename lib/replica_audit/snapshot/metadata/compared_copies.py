@@ -12,7 +12,12 @@ from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments, mark_down_when_copied, mark_perhaps_down
-from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, group_copies
+from replica_audit.snapshot.metadata.histories import (
+    QuorumHistory,
+    find_histories,
+    group_copies,
+    tell_unknown_topics,
+)
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, QuorumState, read_copy, read_quorum_state
@@ -55,6 +60,8 @@ class MetadataComparison(NamedTuple):
     """Copies that do not contradict each other, one group for each history, newest first."""
     proven: tuple[Proven, ...]
     """The proven end of each of `groups`."""
+    unknown: tuple[str, ...]
+    """Clauses on topics that brokers have applied and this history, from its first record on, does not know, if all was copied at rest."""
     set_aside: tuple[MetadataCopy, ...]
     """Copies of histories that cannot be the right one, if one history is left."""
     voters: tuple[int, ...]
@@ -133,8 +140,9 @@ def _read(
         may_prove = [ProvenBy(tuple(copies), (find_applied(found, epochs, above), held))]
     proven = prove_ends(may_prove, copies, settled.voters, stale)
     named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
+    unknown = tell_unknown_topics(image, directories) if evidence.moments.at_rest else ()
     return MetadataComparison(
-        settled, (*found, *left_over), stale, histories, tuple(map(tuple, groups)), proven, aside, named
+        settled, (*found, *left_over), stale, histories, tuple(map(tuple, groups)), proven, unknown, aside, named
     )
 
 

@@ -6,7 +6,7 @@ A history is refused if it lacks committed metadata: what a broker has applied (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
@@ -281,7 +281,7 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
             continue
         if one.topic_id not in image.created:
             if one.topic_id in exist or image.is_whole:
-                topics.setdefault(f"topic {one.topic} (id {one.topic_id})", set()).add(one.broker_id)
+                topics.setdefault(_name_topic(one), set()).add(one.broker_id)
         elif (one.topic_id, one.partition) not in known:
             if one.topic_id in existing:
                 partitions.setdefault(f"partition {name}", set()).add(one.broker_id)
@@ -289,7 +289,23 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
             latest = entries[-1][0]
             if latest > known[one.topic_id, one.partition]:
                 epochs.setdefault(f"leader epoch {latest} of {name}", set()).add(one.broker_id)
-    lacking = [*topics.items(), *partitions.items(), *epochs.items()]
+    yield from _tell_lacking([*topics.items(), *partitions.items(), *epochs.items()])
+
+
+def tell_unknown_topics(image: MetadataImage, directories: Iterable[ReplicaDir]) -> tuple[str, ...]:
+    """Clauses on topics of brokers' directories that a log which begins with its first record does not know (R2)."""
+    topics: dict[str, set[int]] = {}
+    for one in directories if image.is_whole else ():
+        if one.topic_id is not None and one.topic_id not in image.created:
+            topics.setdefault(_name_topic(one), set()).add(one.broker_id)
+    return tuple(_tell_lacking(list(topics.items())))
+
+
+def _name_topic(one: ReplicaDir) -> str:
+    return f"topic {one.topic} (id {one.topic_id})"
+
+
+def _tell_lacking(lacking: Sequence[tuple[str, Set[int]]]) -> Iterator[str]:
     for what, holders in lacking[:_NAMED]:
         yield f"it does not know {what}, which {name_nodes(holders)} applied"
     if len(lacking) > _NAMED:

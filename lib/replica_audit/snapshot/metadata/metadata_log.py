@@ -18,7 +18,7 @@ from replica_audit.snapshot.metadata.compared_copies import (
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_conditions, say_histories
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import Fork
-from replica_audit.snapshot.metadata.stale_copies import stale_rows
+from replica_audit.snapshot.metadata.stale_copies import outdated_row, stale_rows
 from replica_audit.snapshot.storage import Snapshot
 
 _NO_EVIDENCE = AppliedEvidence()
@@ -74,6 +74,8 @@ def read_metadata(
         newer = copy.reach > quorum.newest.newness and not quorum.whole and copy not in reading.set_aside
         doubtful |= newer
         rows += _unread(copy, reason, lost=newer)
+    if reading.unknown and not (reading.histories or doubtful):
+        rows.append(outdated_row(quorum.newest, reading.unknown))
     of_history = {
         number: fork for fork in reversed(quorum.forks) if (number := reading.history_of(fork.copy)) is not None
     }
