@@ -868,9 +868,9 @@ def test_copies_of_what_is_given_up_name_each_disk_and_overwrite_nothing(tmp_pat
     assert [one.split(" -C ")[1] for one in step.commands] == ["LOG_DIR_OF_1 -- ./late-0", "LOG_DIR_OF_1 -- ./late-1"]
     assert "the log directory that has what the command names" in step.text
     assert any("No archive of these names exists yet" in one for one in step.before)
-    assert "become -stray (before Kafka 3.6.1 brokers delete them), no" in step.text
+    assert "become -stray (before Kafka 3.7 brokers delete them), no" in step.text
     for version, fate in (
-        ("3.3.2", "brokers before Kafka 3.6.1 delete their"),
+        ("3.6.2", "brokers before Kafka 3.7 delete their"),
         ("3.7.0", "their directories become -stray, no"),
     ):
         assert fate in repr(answer(tmp_path, node_id=100, kafka_version=version).steps)

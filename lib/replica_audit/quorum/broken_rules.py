@@ -25,7 +25,7 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
         brokers = name_nodes(one.broker_id for one in lost.stray)
         yield (
             f"{count(len(lost.stray), 'directory', 'directories')} of {brokers} with {count(records, 'record')} become -stray (before "
-            "Kafka 3.6.1: are deleted), since it knows no such replica"
+            "Kafka 3.7: are deleted), since it knows no such replica"
         )
     yield from _epochs_again(held, copy)
     if gives_ids_again(held, copy, lost):

@@ -17,6 +17,7 @@ from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Prediction, Step
 from replica_audit.elect.step_list import list_names, room_for_metadata
 from replica_audit.model import ReplicaDir, TopicPartition
+from replica_audit.protocol.versions import keeps_strays
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.choosing import EMPTY_LEADS, Chosen, barred_voters, best_of, may_go_on
 from replica_audit.quorum.held_metadata import HeldMetadata
@@ -51,8 +52,6 @@ _COPIED_TWICE = (
 _FEW = 10
 _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says no other node has to be first"
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
-#: Brokers before this version delete a directory that is not assigned to them.
-_FIRST_STRAY = (3, 6, 1)
 _LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
 _GET_ZOOKEEPER = "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
 _ZOOKEEPER = (
@@ -432,13 +431,11 @@ class _Plan:
         )
 
     def _fate(self) -> str:
-        """Clause on what brokers do to directories that are not assigned to them (KAFKA-15605)."""
-        version = self._tools.kafka_version
-        if version is not None and version < _FIRST_STRAY:
-            return "brokers before Kafka 3.6.1 delete their directories"
-        return "their directories become -stray" + (
-            " (before Kafka 3.6.1 brokers delete them)" if version is None else ""
-        )
+        """Clause on what brokers do to directories that are not assigned to them (docs/semantics.md H8)."""
+        keeps = keeps_strays(self._tools.kafka_version)
+        if keeps is None:
+            return "their directories become -stray (before Kafka 3.7 brokers delete them)"
+        return "their directories become -stray" if keeps else "brokers before Kafka 3.7 delete their directories"
 
     def _others(self) -> str:
         text = "Start no other broker meanwhile"

@@ -226,7 +226,7 @@ def outdated_row(newest: MetadataCopy, unknown: Sequence[str]) -> QuarantineRow:
     """A row for the newest copy where brokers applied more than any copy holds; `unknown`: clauses on that."""
     reason = (
         f"{'; '.join(unknown)}, though it is here from its first record on: it is older than what brokers have, and so is every other copy "
-        "here. A broker that starts with it sets such directories aside as -stray, and before Kafka 3.6.1 deletes them. Look for a copy that "
+        "here. A broker that starts with it sets such directories aside as -stray, and before Kafka 3.7 deletes them. Look for a copy that "
         "knows more; replica-audit quorum SNAPSHOT says what each of these loses"
     )
     return QuarantineRow.of("META-STALE", newest.log.path, reason, broker_id=newest.node_id)
