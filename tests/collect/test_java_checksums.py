@@ -302,8 +302,8 @@ def test_a_collector_that_is_ended_leaves_neither_its_class_nor_its_jvm(
 
 
 def test_a_collector_that_is_ended_while_its_jvm_starts_leaves_nothing(tmp_path: Path, place: Path) -> None:
-    # As a JVM does, it ends when nobody writes to it any more.
-    home = _java(tmp_path, "#!/bin/sh\nexec cat >/dev/null\n")
+    # As a JVM does, it says nothing yet, keeps its output open, and ends when nobody writes to it any more.
+    home = _java(tmp_path, "#!/bin/sh\nexec cat 3>&1 >/dev/null\n")
     running = _run(_slow_log(tmp_path), JAVA_HOME=home)
     child = _child_of(running.pid)
     assert [path.name for path in place.glob("*/*")] == ["Crc32cPipe.class"]
