@@ -85,9 +85,8 @@ def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership
     chosen = named[-1] if clean and named else parted
     of = next((group for group in groups if chosen in group), ())
     # Who led before, and leads again with nobody in between, had them.
-    came_back = any(one.came_back for one in suspects) or any(
-        one.leader_id == one.previous_leader_id for one in suspects[:1]
-    )
+    leads_again = bool(suspects) and suspects[0].leader_id == suspects[0].previous_leader_id
+    came_back = leads_again or any(one.came_back for one in suspects)
     cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
     return run._replace(cause=cause)
 
