@@ -47,8 +47,9 @@ def gives_ids_again(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -
     copy has later blocks of them, or, in a snapshot at rest, no copy has all that brokers applied."""
     if lost is not None and lost.producer_id_blocks:
         return True
-    (newest, *others) = held.histories
-    return held.moments.at_rest and bool(newest.refused) and not others and held.history_of(copy) is not None
+    histories = held.histories
+    is_refused = len(histories) == 1 and bool(histories[0].refused)
+    return held.moments.at_rest and is_refused and held.history_of(copy) is not None
 
 
 def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:

@@ -3,6 +3,7 @@ and its exit status."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import BinaryIO, TypedDict
 
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
+from replica_audit.cached_property import cached_property
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError, UsageError
@@ -48,7 +50,7 @@ class VerifiedInputs(TypedDict):
     """True if by the manifests every copy of `after` had ended before the first of `before` was begun."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verification:
     """Rows of the tables of `verify`."""
 
@@ -120,7 +122,7 @@ class Verification:
             return kept_to == predicted and (*place_of(row), row.leader_id) in self._predicted
         return row.verdict == "lost_committed" and kept_to == predicted
 
-    @property
+    @cached_property
     def _predicted(self) -> set[tuple[str, int, int]]:
         """Replicas of which the plan predicted how far they keep their log."""
         return {(*place_of(row), row.broker_id) for row in self.verifications if row.predicted is not None}
@@ -282,15 +284,11 @@ def verify_snapshots(
 
 def _ended_before(one: OpenedSnapshot, two: OpenedSnapshot) -> bool:
     """True if by the manifests every copy of `one` had ended before the first of `two` was begun."""
-    copies = [() if item.inventory.manifest is None else item.inventory.manifest.brokers for item in (one, two)]
-    ended = [copy.finished_ms for copy in copies[0]]
-    begun = [copy.started_ms for copy in copies[1]]
-    if not ended or not begun:
-        return False
-    known = [time for time in (*ended, *begun) if time is not None]
-    return len(known) == len(ended) + len(begun) and max(known[: len(ended)]) + CLOCKS_DIFFER_MS < min(
-        known[len(ended) :]
-    )
+    ends, begins = (() if item.inventory.manifest is None else item.inventory.manifest.brokers for item in (one, two))
+    # What is not known may have been at any time.
+    last_end = max((math.inf if copy.finished_ms is None else copy.finished_ms for copy in ends), default=math.inf)
+    first_begin = min((-math.inf if copy.started_ms is None else copy.started_ms for copy in begins), default=-math.inf)
+    return last_end + CLOCKS_DIFFER_MS < first_begin
 
 
 def _verify_all(
