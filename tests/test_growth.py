@@ -18,8 +18,8 @@ from tests.support.snapshots import TOPIC
 from tests.support.step_count import Steps, count_steps
 
 from replica_audit.cli.main import main
-from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.report.report_files import write_report
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
@@ -51,7 +51,7 @@ def _steps(before: Path, after: Path, place: Path) -> Iterator[tuple[str, Steps]
     yield "verify", count_steps(command("verify", before, after, "--plan", plan))
     results = audit_all(str(before), Settings())
     yield "report", count_steps(lambda: write_report(results, str(place / "report"), "high"))
-    here, warehouse, silent = InProcess(), Warehouse(str(place / "warehouse")), ProgressLine(quiet=True)
+    here, warehouse, silent = InProcess(), Warehouse(str(place / "warehouse")), Progress()
     found: list[str] = []
     yield "ingest", count_steps(lambda: found.append(ingest(here, warehouse, str(before), Settings(), silent)))
     yield "audit", count_steps(lambda: audit(here, warehouse, found[0], Settings(), silent))

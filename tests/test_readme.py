@@ -196,13 +196,13 @@ def test_examples_of_files_are_read_by_their_parsers():
 
 @pytest.mark.spark
 def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
-    from replica_audit.cli.progress_lines import ProgressLine
     from replica_audit.config import Settings
+    from replica_audit.progress import Progress
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
     (query,) = [block.body for block in BLOCKS if block.language == "sql" and block.is_run]
     assert query.count("replica-audit-warehouse/") == 2
-    settings, silent = Settings(warehouse=str(tmp_path), quiet=True), ProgressLine(quiet=True)
+    settings, silent = Settings(warehouse=str(tmp_path), quiet=True), Progress()
     snapshot_id = run_ingest(spark, str(ROOT / "data" / "samples" / "last-replica-standing"), settings, silent)
     run_audit(spark, snapshot_id, settings, silent)
     rows = spark.sql(query.replace("replica-audit-warehouse", str(tmp_path))).collect()

@@ -63,13 +63,13 @@ def test_what_a_deleted_topic_had_lost_is_copied_and_nobody_is_elected(tmp_path,
 
 def test_the_name_may_be_taken_again(tmp_path):
     """Then what is left is of another topic id than the present topic's."""
-    again = [write.topic(TOPIC, ANOTHER_ID), write.partition(ANOTHER_ID, (1, 2), 2)]
+    again = write.new_topic(TOPIC, ANOTHER_ID, (1, 2), 2)
     brokers = {**ALIKE, 3: Replica(written(0, 9, 0), topic_id=ANOTHER_ID)}
     answer = audit(tmp_path, brokers, metadata=controller(write.remove_topic(TOPIC_ID), *again))
     assert not answer.found("META-NO-LEADER") and answer.found("META-TOPICID-MISMATCH", 1), answer
 
 
-AGAIN = [write.topic(TOPIC, ANOTHER_ID), write.partition(ANOTHER_ID, (1, 2), 1)]
+AGAIN = write.new_topic(TOPIC, ANOTHER_ID, (1, 2), 1)
 STOPPED = {one: Replica(written(0, 20, 0), clean_shutdown=True) for one in (1, 2)}
 
 
@@ -144,7 +144,7 @@ def test_a_metadata_log_that_may_be_the_later_one_is_not_stale(tmp_path, brokers
 
 def test_a_deletion_that_no_majority_holds_did_not_happen(tmp_path):
     voters = (100, 101, 102)
-    log = write.history([write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)], voters=voters)
+    log = write.history(write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1), voters=voters)
     deleted = log + write.batch(3, [write.remove_topic(TOPIC_ID)])
     answer = audit(tmp_path, ALIKE, metadata={**dict.fromkeys(voters, log), 100: deleted})
     assert answer.tables["partitions"][0]["leader_id"] == 1 and not answer.found("META-NO-LEADER")

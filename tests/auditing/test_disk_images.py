@@ -263,7 +263,7 @@ def test_the_empty_log_of_a_leader_may_be_an_image_of_before_its_election_or_los
 ) -> None:
     """With null it was told as of an image."""
     brokers = {1: Replica([], epochs=[]), 2: Replica(written(0, 30, 0), high_watermark=20)}
-    metadata = {100: write.history([write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])}
+    metadata = {100: write.history(write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1))}
     answer = _audit(tmp_path, brokers, kind, begun={1: 10, 2: 5}, metadata=metadata)
     assert answer.verdict == verdict, answer
     told = any("or its disk lost what it wrote then" in row["message"] for row in answer.found("CAP-SKEW", 1))

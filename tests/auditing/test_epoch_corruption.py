@@ -35,8 +35,7 @@ def _controller(*leaders: int | None, first: int = 0) -> dict[int, bytes]:
     running = [write.register_broker(broker) for broker in (1, 2, 3)]
     start = [
         *running,
-        write.topic(TOPIC, TOPIC_ID),
-        write.partition(TOPIC_ID, (1, 2, 3), leaders[0], leader_epoch=first),
+        *write.new_topic(TOPIC, TOPIC_ID, (1, 2, 3), leaders[0], leader_epoch=first),
     ]
     changes = (write.change(TOPIC_ID, leader=-1 if leader is None else leader) for leader in leaders[1:])
     return {100: write.history(start, *changes)}

@@ -344,10 +344,7 @@ def test_scene_of_several_elections_none_is_blamed_that_nothing_proves(tmp_path)
 def test_scene_elections_before_the_history_begins_are_unknown(tmp_path):
     old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
     new = Replica([*COMMON, *written(50, 60, 4, "new ")])
-    state = [
-        write.topic(TOPIC, TOPIC_ID),
-        write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7),
-    ]
+    state = write.new_topic(TOPIC, TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7)
     metadata = write.MetadataLog({90: b""}, {(90, 1): write.snapshot(state)})
     answer = audit(tmp_path, {1: old, 2: new, 3: new}, metadata={100: metadata})
     assert [run[0] for run in answer.runs(1)] == ["DIV-EPOCH", "DIV-EPOCH"]
@@ -487,7 +484,7 @@ def test_scene_of_two_copies_the_one_in_the_named_directory_counts(tmp_path):
     for disk, batches in (("a", short), ("b", long)):
         replica = Replica(batches, high_watermark=20, recovery_point=20)
         write_log_dir(tmp_path / "broker-1" / disk, 1, [replica], directory_id=make_uuid(disk))
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1, directories=(make_uuid("a"),))]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1,), 1, directories=(make_uuid("a"),))
     write.write_metadata_log(tmp_path, 100, write.history(begin))
     answer = Answer(tables_of(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings())))
     assert answer.tables["high_watermarks"][0]["leader_log_end_offset"] == 20
@@ -495,7 +492,7 @@ def test_scene_of_two_copies_the_one_in_the_named_directory_counts(tmp_path):
 
 
 def test_scene_a_fork_of_the_controllers_is_told(tmp_path):
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1)
     leaders = {100: 1, 101: 1, 102: 2}
     copies = {
         node: write.history(begin, change(leader=one), apart_ms=0, voters=tuple(leaders))

@@ -54,7 +54,7 @@ class Cluster:
         """Let the brokers have these logs, and `others` of another topic, by default of `calm` records."""
         shutil.rmtree(self._live, ignore_errors=True)
         other = Replica(written(0, calm, 0), topic="calm", topic_id=CALM)
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1), write.topic("calm", CALM)]
+        begin = [*write.new_topic(TOPIC, TOPIC_ID, (1, 2, 3), 1), write.topic("calm", CALM)]
         begin += [write.partition(CALM, (1, 2, 3), 1), write.config(2, TOPIC, "min.insync.replicas", "1")]
         begin += [write.register_broker(broker) for broker in (1, 2, 3)]
         having = {broker: [log, others.get(broker, other)] for broker, log in brokers.items()}
@@ -193,7 +193,7 @@ def test_a_replica_that_its_broker_should_have_had_is_missed_at_once(
 
 
 LATE, LATE_ID = "late", make_uuid("a topic that is created meanwhile")
-CREATED = (write.topic(LATE, LATE_ID), write.partition(LATE_ID, (1, 2, 3), 1))
+CREATED = write.new_topic(LATE, LATE_ID, (1, 2, 3), 1)
 
 
 @pytest.mark.parametrize("begun", [0.5, 30], ids=["meanwhile", "before"])

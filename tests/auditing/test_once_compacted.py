@@ -55,7 +55,7 @@ def test_gaps_that_came_from_a_leader_that_had_cleaned(tmp_path, own, leader):
 
 def _controller(*policies: str | None) -> dict[int, bytes]:
     """A metadata log in which the topic's policy was each of `policies` in turn; None takes the config away."""
-    start = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, isr=(1, 2), leader_epoch=2)]
+    start = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1, isr=(1, 2), leader_epoch=2)
     return {100: write.history(start, *(write.config(2, TOPIC, "cleanup.policy", policy) for policy in policies))}
 
 

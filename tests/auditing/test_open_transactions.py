@@ -149,7 +149,7 @@ def test_while_nothing_was_written_any_word_of_the_coordinator_counts(tmp_path):
 def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs, updated, elected):
     """Elected in epochs 1, 2 and 3, each a second after the last; the records of all are of one moment."""
     log = [*written(0, 10, 0), sent(10), *written(15, 20, 1), *(written(20, 25, 2) if epochs > 1 else [])]
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1,), 1)
     metadata = {100: write.history(begin, *[write.change(TOPIC_ID, leader=1)] * 3)}
     ended = coordinator(tmp_path, _ended(0, TIMESTAMP_MS + updated))
     answer = audit(tmp_path, {1: Replica(log)}, metadata=metadata, before_audit=ended)
@@ -162,7 +162,7 @@ def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs,
 
 def test_another_isr_in_the_same_epoch_is_no_election(tmp_path):
     """A leader that was copied before the marker came, and a follower that left the ISR since: nothing hung."""
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1)
     metadata = {100: write.history(begin, write.change(TOPIC_ID, isr=(1,)))}
     log = [*written(0, 10, 0), sent(10)]
     marked = Replica([*log, encode_marker(15, "COMMIT", 0, producer_id=PRODUCER, producer_epoch=0)])

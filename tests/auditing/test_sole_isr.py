@@ -60,7 +60,7 @@ def led_alone(
         brokers or {1: OLD, 2: NEW, 3: NEW},
         *batches,
         seen={} if own_copy is None else {1: own_copy},
-        also=[write.topic(OTHER, OTHER_ID), write.partition(OTHER_ID, (1, 2, 3), 2), *before],
+        also=[*write.new_topic(OTHER, OTHER_ID, (1, 2, 3), 2), *before],
         before_audit=other,
         **options,
     )

@@ -25,7 +25,7 @@ AHEAD = Replica([*COMMON, *written(50, 70, 1)], high_watermark=70)
 
 
 #: Broker 0 leads in epoch 0, by a controller's copy that knows no more.
-BEGIN = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
+BEGIN = write.new_topic(TOPIC, TOPIC_ID, (0, 1, 2), 0)
 CONTROLLER = {100: write.history(BEGIN)}
 
 

@@ -469,7 +469,7 @@ def test_a_leader_that_was_down_had_written_all_that_it_had_copied(
 @pytest.mark.parametrize("known", [None, 5])
 def test_one_that_is_fenced_may_have_copied_it_after_its_log_was_copied(tmp_path: Path, known: int | None) -> None:
     """Nothing tells whether it was down by then, unless its own copy of the metadata log reaches to when it was fenced."""
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1)
     begin += [write.config(2, TOPIC, "remote.storage.enable", "true"), *map(write.register_broker, (1, 2))]
     moves = [write.change(TOPIC_ID, leader=1, isr=(1,)), *(write.registration_change(one, 1) for one in (2, 1))]
     moves += [write.change(TOPIC_ID, leader=-1), write.change(TOPIC_ID, isr=(1,))]

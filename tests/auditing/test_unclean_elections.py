@@ -71,10 +71,7 @@ def test_a_deposed_leader_that_comes_back_leaves_records_below_its_new_epoch(tmp
 
 def test_what_was_promised_before_the_history_begins_is_not_said(tmp_path):
     """The metadata log begins in epoch 4; what was left behind is of epoch 0."""
-    state = [
-        write.topic(TOPIC, TOPIC_ID),
-        write.partition(TOPIC_ID, (1, 2), 1, isr=(1,), leader_epoch=4, partition_epoch=7),
-    ]
+    state = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1, isr=(1,), leader_epoch=4, partition_epoch=7)
     moved = write.batch(90, [change(leader=2, isr=(2,), recovering=True)])
     old = Replica([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 4)], high_watermark=50)
     new = Replica([*COMMON, *written(50, 60, 5, "new ")], high_watermark=50)

@@ -146,7 +146,7 @@ def test_what_a_leader_may_have_lost_is_not_what_was_deleted(
 
 
 def test_a_topic_that_was_deleted_is_not_copied_again(tmp_path: Path) -> None:
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1)
     metadata = {100: write.history(begin, write.remove_topic(TOPIC_ID), apart_ms=10_000)}
     answer = audit(tmp_path / "copied", {1: _CUT, 2: _CUT}, metadata=metadata)
     assert answer.found("HWM-CP-ABOVE-LEO")
@@ -230,7 +230,7 @@ def test_where_the_copies_say_who_leads_no_plan_is_made_unless_all_was_copied(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else it was made from the copies of an earlier try."""
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2, 3), 1)
     audit(tmp_path / "copied", dict.fromkeys((1, 2, 3), _CUT), metadata={100: write.history(begin)})
     (command,) = _plan(capsys, tmp_path / "copied", "--up", "")["steps"][0]["commands"]
     assert command.endswith(" > copy-again.sh && bash copy-again.sh && replica-audit elect copied-again --up ''")

@@ -76,7 +76,7 @@ def test_where_the_controllers_wrote_until_then_brokers_were_up(finished_ms: int
 
 def test_a_disk_that_takes_longer_than_that_of_the_metadata_log_shows_nothing_of_a_broker(tmp_path: Path) -> None:
     """Nor does any disk where the broker was seen to run while others were copied: then it went down meanwhile, or lost the disk."""
-    begin = [write.register_broker(1), write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+    begin = [write.register_broker(1), *write.new_topic(TOPIC, TOPIC_ID, (1,), 1)]
     log = write.history(begin, write.config(4, "1", "log.cleaner.threads", "2"), apart_ms=60_000)
     own = {1: write.MetadataLog({0: log}, log_dir="broker-1/a")}
     found = []

@@ -361,9 +361,7 @@ def _suites(path: str) -> Any:
     return load_plan([path])
 
 
-QUORUM_LOG = metadata_log.batch(
-    0, [metadata_log.topic("t", "A" * 21 + "B"), metadata_log.partition("A" * 21 + "B", [1, 2], 1)]
-)
+QUORUM_LOG = metadata_log.batch(0, metadata_log.new_topic("t", "A" * 21 + "B", [1, 2], 1))
 
 TARGETS: dict[str, Target] = {
     "segment": Target(_segment, (), 768, 4, runs=30000),

@@ -56,7 +56,7 @@ def snapshots() -> tuple[Files, ...]:
         sample = ROOT / "data" / "samples" / name
         files = {one.relative_to(sample).as_posix(): one for one in sorted(sample.rglob("*")) if one.is_file()}
         found.append({path: one.read_bytes() for path, one in files.items() if one.suffix not in (".md", ".index")})
-    records = [metadata_log.topic("orders", "A" * 21 + "B"), metadata_log.partition("A" * 21 + "B", [1, 2], 1)]
+    records = metadata_log.new_topic("orders", "A" * 21 + "B", [1, 2], 1)
     dump = listing(f"/x/broker-3/orders-0/{LOG}", batch_line(0, 9, 0, 700), batch_line(10, 19, 700, 700, epoch=1))
     clock = "[2026-01-01 00:00:00,000] INFO"
     found[0] |= {

@@ -35,9 +35,9 @@ CLUSTER = "CLUSTERAAAAAAAAAAAAAAA"
 WHOLE = BEGIN + LATE
 IDS = {node: make_uuid(f"directory {node}") for node in VOTERS}
 DYNAMIC = write.leader_change(0, 100, VOTERS) + write.voters_record(1, IDS)
-DYNAMIC += write.batch(2, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])
-LATE_LATER = write.batch(9, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
-ONLY_T = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+DYNAMIC += write.batch(2, write.new_topic("t", TOPIC_ID, (1, 2), 1))
+LATE_LATER = write.batch(9, write.new_topic("late", LATE_ID, (1, 2), 2))
+ONLY_T = write.new_topic("t", TOPIC_ID, (1, 2), 1)
 APPLIED_T = Replica(topic="t", topic_id=TOPIC_ID)
 
 
@@ -132,7 +132,7 @@ def test_what_brokers_that_run_have_and_a_majority_of_the_voters_lacks_is_named(
 
 
 FIVE = (100, 101, 102, 103, 104)
-OF_FIVE = write.leader_change(0, 100, FIVE) + write.batch(1, ONLY_T)
+OF_FIVE = write.history(ONLY_T, voters=FIVE)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_an_election_without_what_a_majority_had_held_is_a_fork(tmp_path: Path, 
 def test_of_two_histories_that_leaders_held_once_neither_is_called_applied(tmp_path: Path) -> None:
     """The leader of both epochs lost its end twice; no broker is here."""
     again = BEGIN + elected(3, 100, 2)
-    late = again + write.batch(4, [write.topic("new", LATE_ID), write.partition(LATE_ID, (1, 2), 1)], epoch=2)
+    late = again + write.batch(4, write.new_topic("new", LATE_ID, (1, 2), 1), epoch=2)
     found = written(tmp_path, {101: log(WHOLE, 1), 100: log(again, 2), 102: log(late, 2)})
     assert found.verdict == "keep_both" and "each has what was committed and another lacks" in found.reason, (
         found.reason
@@ -201,7 +201,7 @@ def test_of_two_histories_that_leaders_held_once_neither_is_called_applied(tmp_p
 def test_what_a_majority_has_by_now_is_not_given_up_for_what_another_held(tmp_path: Path, applied: bool) -> None:
     """Two of three voters went on without what the third had fetched of a leader that lost its power, perhaps before it was committed."""
     new = make_uuid("new topic")
-    since = write.batch(4, [write.topic("new", new), write.partition(new, (1, 2), 1)], epoch=2)
+    since = write.batch(4, write.new_topic("new", new, (1, 2), 1), epoch=2)
     late = log(BEGIN + elected(3, 102, 2) + since, 2)
     metadata = {101: log(WHOLE, 1), 100: late, 102: late, 1: late}
     brokers = {1: [APPLIED_T, *([Replica(topic="new", topic_id=new)] if applied else [])]}
@@ -344,9 +344,7 @@ def test_copies_that_may_only_have_been_made_earlier_are_said_to_be_so(tmp_path:
     assert ran.verdict == "choose" and "nothing has to be done: copy them once more" in ran.reason
     first_stop = next(step for step in ran.steps if step.action == "stop")
     assert any("a second one, controllers last, says the same" in one for one in first_stop.before)
-    tomorrow = write.batch(
-        3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)], time_ms=write.TIME_MS + DAY_MS
-    )
+    tomorrow = write.batch(3, write.new_topic("late", LATE_ID, (1, 2), 2), time_ms=write.TIME_MS + DAY_MS)
     old = written(tmp_path / "2", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: BEGIN + tomorrow}, {1: APPLIED})
     assert old.verdict == "choose" and "copy them once more" not in old.reason
     assert not next(step for step in old.steps if step.action == "stop").before
@@ -433,7 +431,7 @@ def test_nodes_that_were_formatted_with_another_cluster_id_are_named(tmp_path: P
 
 def test_controllers_without_any_topic_may_be_those_of_a_migration(tmp_path: Path) -> None:
     """Before brokers are migrated from ZooKeeper the metadata log has the state of the migration only."""
-    before = write.leader_change(0, 100, VOTERS) + write.batch(1, [write.message(21, 0, b"\x01" + write.tags())])
+    before = write.history([write.message(21, 0, b"\x01" + write.tags())], voters=VOTERS)
     found = written(tmp_path / "1", dict.fromkeys(VOTERS, before), {1: APPLIED_T, 2: APPLIED_T}, clean=(1, 2))
     assert found.verdict == "none" and "being moved from ZooKeeper" in found.reason
     lost = written(tmp_path / "2", dict.fromkeys(VOTERS, BEGIN), {1: APPLIED}, clean=(1,))
@@ -443,7 +441,7 @@ def test_controllers_without_any_topic_may_be_those_of_a_migration(tmp_path: Pat
 def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_path: Path) -> None:
     """Q8: brokers have what the voters lack, and the other way round."""
     other_id = make_uuid("other")
-    other = write.batch(3, [write.topic("other", other_id), write.partition(other_id, (1, 2), 1)])
+    other = write.batch(3, write.new_topic("other", other_id, (1, 2), 1))
     forked = BEGIN + other + elected(5, 101, 2)
     metadata = {node: forked for node in VOTERS} | {1: WHOLE, 2: forked}
     both = {1: APPLIED, 2: Replica(topic="other", topic_id=other_id)}
@@ -459,7 +457,7 @@ def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_pat
 def forked(tmp_path: Path) -> None:
     """Voters and broker 2 have topic other, broker 1 has topic late with two records."""
     other_id = make_uuid("other")
-    other = write.batch(3, [write.topic("other", other_id), write.partition(other_id, (1, 2), 1)])
+    other = write.batch(3, write.new_topic("other", other_id, (1, 2), 1))
     metadata = {node: BEGIN + other + elected(5, 101, 2) for node in (*VOTERS, 2)} | {1: WHOLE}
     held = Replica([encode_batch(0, [Record(None, b"1"), Record(None, b"2")], 0)], topic="late", topic_id=LATE_ID)
     written(tmp_path, metadata, {1: held, 2: Replica(topic="other", topic_id=other_id)}, clean=(1, 2))
@@ -598,7 +596,7 @@ def test_leader_epochs_that_a_choice_gives_out_again_are_named(tmp_path: Path) -
 def test_breaks_are_clauses_that_each_say_of_what(tmp_path: Path) -> None:
     """They follow a colon; where many partitions break in the same way three are named."""
     state = [write.topic("t", TOPIC_ID), *(write.partition(TOPIC_ID, (1, 2), 1, number=at) for at in range(5))]
-    begin = write.leader_change(0, 100, VOTERS) + write.batch(1, state)
+    begin = write.history(state, voters=VOTERS)
     held = [Replica(topic="t", topic_id=TOPIC_ID, partition=at, epochs=((0, 0), (7, 0))) for at in range(5)]
     metadata = dict.fromkeys(VOTERS, log(begin, 1)) | {1: log(begin, 6)}
     breaks = written(tmp_path, metadata, {1: held}, clean=(1,)).copies[0].breaks
@@ -663,7 +661,7 @@ def test_blank_voters_that_elected_an_empty_history_while_the_right_log_begins_b
     tmp_path: Path, epoch: int
 ) -> None:
     """D1d, D5z: no offset in common; by its epochs, or else by its times, the short log did not come before the other."""
-    state = [*ONLY_T, write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)]
+    state = [*ONLY_T, *write.new_topic("late", LATE_ID, (1, 2), 2)]
     right = behind_snapshot(1000, 4, elected(1000, 100, 5) + moved(1001, epoch=5), state, leader_epoch=5)
     tomorrow = write.TIME_MS + DAY_MS
     empty = log(elected(0, 101, 1, tomorrow) + elected(1, 102, epoch, tomorrow), epoch)
@@ -724,7 +722,7 @@ def test_a_topic_that_was_deleted_before_a_snapshot_is_not_missing_in_it(tmp_pat
     """Broker 2 was down when topic x was deleted; who still has its deletion in the log is not right for that."""
     x = make_uuid("x")
     old = write.leader_change(0, 100, VOTERS)
-    old += write.batch(1, [*ONLY_T, write.topic("x", x), write.partition(x, (1, 2), 1)])
+    old += write.batch(1, [*ONLY_T, *write.new_topic("x", x, (1, 2), 1)])
     old += write.batch(5, [write.remove_topic(x)])
     later = MetadataLog({6: moved(6) + elected(7, 101, 2)}, {(6, 1): write.snapshot(ONLY_T)}, VOTERS, 2, CLUSTER)
     metadata = {100: log(old + moved(6) + moved(7, 1), 1), 101: later, 102: later, 1: later}
@@ -807,7 +805,7 @@ def test_a_voter_of_which_only_partitions_were_copied_is_asked_for_its_metadata(
 
 
 def test_stopping_voters_that_are_brokers_too_is_said_to_stop_them(tmp_path: Path) -> None:
-    late = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (100, 101), 100)])
+    late = write.batch(3, write.new_topic("late", LATE_ID, (100, 101), 100))
     logs = {100: BEGIN + late, 101: BEGIN, 102: BEGIN}
     metadata = {node: log(one, 1, log_dir=f"broker-{node}") for node, one in logs.items()}
     found = written(tmp_path, metadata, {100: [APPLIED_T, APPLIED], 101: APPLIED_T, 102: APPLIED_T}, clean=VOTERS)
@@ -960,7 +958,7 @@ def test_of_a_log_whose_end_cannot_be_read_nobody_goes_on_with_less(tmp_path: Pa
     assert answer(tmp_path, node_id=100).verdict == "none"
 
 
-ALONE = write.leader_change(0, 100, (100,)) + write.batch(1, ONLY_T)
+ALONE = write.history(ONLY_T)
 
 
 @pytest.mark.parametrize("migrating", [False, True])
@@ -1087,7 +1085,7 @@ def test_voters_that_did_not_change_are_not_said_to_have(tmp_path: Path) -> None
 
 def test_voters_of_before_that_every_configuration_names_anew_do_not_elect_by_their_logs(tmp_path: Path) -> None:
     """Without KIP-853 a node takes the voters from controller.quorum.voters, whatever its log says."""
-    begin = write.leader_change(0, 100, (100,)) + write.batch(1, ONLY_T)
+    begin = write.history(ONLY_T)
     later = begin + write.leader_change(3, 100, VOTERS) + write.batch(4, [write.change(TOPIC_ID, leader=2)])
     found = written(tmp_path, {100: begin, 101: later, 102: later, 1: later}, {1: APPLIED_T}, clean=(1,))
     assert (found.verdict, found.steps) == ("agree", ())
@@ -1095,7 +1093,7 @@ def test_voters_of_before_that_every_configuration_names_anew_do_not_elect_by_th
 
 def test_what_one_of_three_voters_holds_is_proven_by_what_brokers_applied_not_by_a_majority(tmp_path: Path) -> None:
     begin = write.leader_change(0, 100, (100,)) + write.voters_record(1, {100: IDS[100]}) + write.batch(2, ONLY_T)
-    created = [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 1)]
+    created = write.new_topic("late", LATE_ID, (1, 2), 1)
     later = begin + write.voters_record(4, IDS) + write.batch(5, created)
     logs = {node: log(one, 1, directory_id=IDS[node]) for node, one in {100: begin, 101: later}.items()}
     found = written(tmp_path, logs | {1: later}, {1: APPLIED}, clean=(1,))
@@ -1129,7 +1127,7 @@ def test_brokers_that_were_not_captured_are_looked_for_where_controllers_are_los
 
 def test_a_snapshot_shows_what_was_committed(tmp_path: Path) -> None:
     """R3."""
-    checkpoint = {(5, 1): write.snapshot([write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])}
+    checkpoint = {(5, 1): write.snapshot(write.new_topic("t", TOPIC_ID, (1, 2), 1))}
     forked = BEGIN + moved(3) + elected(4, 101, 2)
     metadata = {100: MetadataLog({0: WHOLE}, checkpoint, VOTERS)}
     found = written(tmp_path, metadata | {101: forked, 102: forked})
@@ -1179,7 +1177,7 @@ def test_the_same_epoch_of_two_leaders_is_decided_by_what_brokers_applied(tmp_pa
     """D3: stale voters elected one in an epoch that another had led, and end later; without brokers nothing tells."""
     stale = DYNAMIC + elected(4, 102, 3, write.TIME_MS + DAY_MS) + moved(5, epoch=3) + moved(6, 1, epoch=3)
     whole = DYNAMIC + elected(4, 100, 3)
-    whole += write.batch(5, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)], epoch=3)
+    whole += write.batch(5, write.new_topic("late", LATE_ID, (1, 2), 2), epoch=3)
     metadata = {100: log(whole, 3, directory_id=IDS[100]), 1: log(whole, 3)}
     metadata |= {node: log(stale, 3, directory_id=IDS[node]) for node in (101, 102)}
     found = written(tmp_path / "1", metadata, {1: APPLIED}, clean=(1,))
@@ -1312,7 +1310,7 @@ def test_what_is_secret_is_counted_and_never_told(tmp_path: Path) -> None:
 def test_changes_of_leaders_isr_and_partitions_are_named(tmp_path: Path) -> None:
     changes = moved(3) + write.batch(4, [write.change(TOPIC_ID, isr=(2,))])
     changes += write.batch(5, [write.partition(TOPIC_ID, (1, 2), 1, number=1)])
-    late = write.batch(6, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+    late = write.batch(6, write.new_topic("late", LATE_ID, (1, 2), 2))
     whole = BEGIN + changes + late
     found = written(tmp_path, {101: BEGIN, 102: BEGIN, 100: whole, 1: whole}, {1: APPLIED}, clean=(1,))
     lost = next(one for one in found.copies if one.node_id == 102).lost
@@ -1453,7 +1451,7 @@ def test_a_history_whose_records_cannot_be_applied_is_not_refused_for_that(tmp_p
 def test_voters_of_before_that_would_elect_among_themselves_are_stopped_and_emptied(tmp_path: Path) -> None:
     """The quorum was moved to other nodes; by the logs that the old ones have they are voters still, and a majority."""
     ids = {node: make_uuid(f"directory {node}") for node in (100, 103, 104)}
-    late = [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)]
+    late = write.new_topic("late", LATE_ID, (1, 2), 2)
     moved_on = DYNAMIC + write.voters_record(4, ids) + write.batch(5, late)
     metadata = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (101, 102)}
     metadata |= {node: log(b"", directory_id=make_uuid(f"new {node}")) for node in ids}
@@ -1529,7 +1527,7 @@ def test_every_copy_is_told_side_by_side(tmp_path: Path) -> None:
     assert row.split() == ["102", "controller", "[0,", "5)", "2", "4", "1", "4", "2", "102"]
 
 
-LATE_AT_4 = write.batch(4, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+LATE_AT_4 = write.batch(4, write.new_topic("late", LATE_ID, (1, 2), 2))
 
 
 def test_what_breaks_with_a_copy_whose_next_epoch_another_has_used(tmp_path: Path) -> None:
@@ -1566,8 +1564,8 @@ def test_what_repairs_nodes_by_itself_is_paused_first_and_commands_are_of_the_ve
 
 def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_controllers_only(tmp_path: Path) -> None:
     """By the log they are in sync, and may lead what they no longer have: those that have it would be cut to nothing."""
-    state = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 100)]
-    begin = write.leader_change(0, 100, VOTERS) + write.batch(1, state)
+    state = write.new_topic("t", TOPIC_ID, VOTERS, 100)
+    begin = write.history(state, voters=VOTERS)
     held = Replica(BATCH, topic="t", topic_id=TOPIC_ID)
     metadata = {100: log(begin, 1, log_dir="broker-100")}
     bare = written(tmp_path / "1", metadata, {100: held}, clean=(100,))
@@ -1593,8 +1591,8 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
 
 def test_a_broker_that_votes_and_has_no_partitions_here_is_named_where_no_log_has_to_be_chosen(tmp_path: Path) -> None:
     """A majority has the metadata; the third node is in sync by it, and if it is empty may lead."""
-    state = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 102)]
-    begin = write.leader_change(0, 100, VOTERS) + write.batch(1, state)
+    state = write.new_topic("t", TOPIC_ID, VOTERS, 102)
+    begin = write.history(state, voters=VOTERS)
     held = Replica(BATCH, topic="t", topic_id=TOPIC_ID)
     metadata = {node: log(begin, 1, log_dir=f"broker-{node}") for node in (100, 101)}
     found = written(tmp_path / "1", metadata, {100: held, 101: held}, clean=(100, 101))
@@ -1606,9 +1604,7 @@ def test_a_broker_that_votes_and_has_no_partitions_here_is_named_where_no_log_ha
         assert sound.verdict == "agree" and "no partitions here" not in sound.reason
 
 
-LED_BY_101 = write.leader_change(0, 100, VOTERS) + write.batch(
-    1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 101, isr=(101,))]
-)
+LED_BY_101 = write.history(write.new_topic("t", TOPIC_ID, VOTERS, 101, isr=(101,)), voters=VOTERS)
 HELD_T, HELD_LATE = Replica(BATCH, topic="t", topic_id=TOPIC_ID), Replica(BATCH, topic="late", topic_id=LATE_ID)
 
 
@@ -1623,7 +1619,7 @@ def with_log_dir(path: Path, node: int, name: str, directory_id: str) -> QuorumA
 @pytest.mark.parametrize("registered", [False, True])
 def test_partitions_of_a_disk_that_was_not_captured_are_not_taken_for_lost(tmp_path: Path, registered: bool) -> None:
     """The voter that alone is in sync has its metadata log apart; of the log directories that it registered all have to be here."""
-    late = [write.topic("late", LATE_ID), write.partition(LATE_ID, VOTERS, 101, isr=(101,))]
+    late = write.new_topic("late", LATE_ID, VOTERS, 101, isr=(101,))
     late += [write.register_broker(101, log_dirs=(IDS[101], IDS[102]))] if registered else []
     whole = LED_BY_101 + write.batch(3, late)
     metadata = {100: log(LED_BY_101, 1, log_dir="broker-100"), 101: log(whole, 1, log_dir="metadata-101")}
@@ -1643,9 +1639,7 @@ def test_partitions_of_a_disk_that_was_not_captured_are_not_taken_for_lost(tmp_p
 
 def test_partitions_that_are_put_back_are_not_taken_for_lost(tmp_path: Path) -> None:
     """All that a voter has is in -stray directories of a topic that the chosen log knows."""
-    whole = LED_BY_101 + write.batch(
-        3, [write.topic("late", LATE_ID), write.partition(LATE_ID, VOTERS, 101, isr=(101,))]
-    )
+    whole = LED_BY_101 + write.batch(3, write.new_topic("late", LATE_ID, VOTERS, 101, isr=(101,)))
     metadata = {node: log(LED_BY_101, 1, log_dir=f"broker-{node}") for node in VOTERS}
     metadata[100] = replace(metadata[100], segments={0: whole})
     brokers = {100: [HELD_T, HELD_LATE], 101: SET_ASIDE, 102: HELD_T}
@@ -1654,9 +1648,7 @@ def test_partitions_that_are_put_back_are_not_taken_for_lost(tmp_path: Path) -> 
 
 
 def test_what_the_isr_says_of_a_voter_without_partitions_is_read_from_the_log(tmp_path: Path) -> None:
-    begin = write.leader_change(0, 100, VOTERS) + write.batch(
-        1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 100, isr=(100, 102))]
-    )
+    begin = write.history(write.new_topic("t", TOPIC_ID, VOTERS, 100, isr=(100, 102)), voters=VOTERS)
     found = written(tmp_path, {100: log(begin, 1, log_dir="broker-100")}, {100: HELD_T}, clean=(100,))
     texts = {one.controllers[0]: one.text for one in found.steps if one.action == "start" and one.controllers}
     assert "in the ISR of 1 partition," in texts[102] and "unclean" not in texts[102]
@@ -1665,10 +1657,8 @@ def test_what_the_isr_says_of_a_voter_without_partitions_is_read_from_the_log(tm
 
 def test_a_voter_that_has_the_log_and_no_partitions_starts_as_a_controller_only_with_a_majority(tmp_path: Path) -> None:
     """It is stopped first: up with both roles it may lead already."""
-    begin = write.leader_change(0, 100, VOTERS) + write.batch(
-        1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 100)]
-    )
-    whole = begin + write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, VOTERS, 100)])
+    begin = write.history(write.new_topic("t", TOPIC_ID, VOTERS, 100), voters=VOTERS)
+    whole = begin + write.batch(3, write.new_topic("late", LATE_ID, VOTERS, 100))
     fork = begin + elected(3, 102, 1, write.TIME_MS + 5) + write.batch(4, [write.change(TOPIC_ID, leader=102)])
     metadata = {100: log(whole, 1, log_dir="broker-100"), 101: log(whole, 1, log_dir="metadata-101")}
     metadata[102] = log(fork, 1, log_dir="broker-102")

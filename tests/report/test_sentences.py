@@ -327,7 +327,7 @@ def _leaderless(path: Path) -> Results:
 
 def _deleted(path: Path) -> Results:
     """The topic is in the metadata log, and after that its removal."""
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1,), 1)
     metadata = {100: write.history(begin, write.remove_topic(TOPIC_ID))}
     return _scenario(path, {1: Replica(SHARED)}, metadata=metadata)
 

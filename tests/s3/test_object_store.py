@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
-from tests.s3.conftest import PYTHON, SECRETS
 from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import encode_batch
 from tests.support.known_batches import directories
 from tests.support.remote_log import LEADS, copied, with_remote
 from tests.support.remote_stores import chunked_path, compressed, plain_path, segment_id
 from tests.support.remote_stores import put as put_object
+from tests.support.s3_stores import PYTHON, SECRETS
 from tests.support.samples import SAMPLES
 from tests.support.scenario import written
 from tests.support.snapshots import Replica, write_snapshot

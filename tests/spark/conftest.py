@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support.planted import write_planted
 
-from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
+from replica_audit.progress import Progress
 from replica_audit.results import Results
-
-SILENT = ProgressLine(quiet=True)
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ def run_stages(spark, settings) -> Callable[..., Audited]:
         from replica_audit.spark.pipeline import run_audit, run_ingest
 
         own = replace(settings, **changes)
-        snapshot_id = run_ingest(spark, str(path), own, SILENT)
-        return Audited(path, own, snapshot_id, run_audit(spark, snapshot_id, own, SILENT))
+        snapshot_id = run_ingest(spark, str(path), own, Progress())
+        return Audited(path, own, snapshot_id, run_audit(spark, snapshot_id, own, Progress()))
 
     return run
 

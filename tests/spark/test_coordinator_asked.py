@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.progress import Progress
 from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.delta_tables import Warehouse
 
@@ -16,7 +16,7 @@ def test_lost_producers_have_their_transactional_ids_where_tasks_write_the_table
 
     audited = run_stages(FIXTURES / "txn-failover-1-unclean")
     settings = replace(audited.settings, driver_rows=1)
-    again = run_audit(spark, audited.snapshot_id, settings, SILENT)
+    again = run_audit(spark, audited.snapshot_id, settings, Progress())
     rows = audited.results.rows("lost_producers")
     assert {row["transactional_id"] for row in rows} > {None}
     for results in (again, load_results(Warehouse(settings.warehouse), again.audit["audit_id"], "high")):

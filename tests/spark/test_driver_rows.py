@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.spark.conftest import SILENT
 from tests.support.planted import marked_batch, moved
 from tests.support.scanned import FIXTURES
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing import detailed_partitions
+from replica_audit.progress import Progress
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.warehouse import answer_parts
@@ -48,7 +48,7 @@ def test_where_rows_are_written_changes_no_answer(spark, run_stages, tmp_path, m
     for bounds in ({}, {"driver_rows": 1}):
         settings = replace(audited.settings, **bounds)
         before = scheduler.numTotalJobs()
-        again = run_audit(spark, audited.snapshot_id, settings, SILENT)
+        again = run_audit(spark, audited.snapshot_id, settings, Progress())
         jobs.append(scheduler.numTotalJobs() - before)
         loaded = load_results(Warehouse(settings.warehouse), again.audit["audit_id"], "high")
         for results in (again, loaded):

@@ -7,7 +7,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from tests.spark.conftest import SILENT
 from tests.support.in_process import without_run
 from tests.support.planted import marked_batch
 from tests.support.samples import SAMPLES
@@ -15,6 +14,7 @@ from tests.support.stored_rows import stored
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.errors import UsageError
+from replica_audit.progress import Progress
 from replica_audit.report.show_text import render_summary
 from replica_audit.warehouse.attempts import attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -35,7 +35,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     progress = ProgressLine(quiet=True)
     own = replace(first.settings, time_travel_days=1)
     snapshot_id = run_ingest(spark, str(day), own, progress)
-    results = run_audit(spark, snapshot_id, own, SILENT)
+    results = run_audit(spark, snapshot_id, own, Progress())
     segments = results.audit["inputs"]["segments"]
     assert progress.reading.known_segments == segments - 1
     assert progress.reading.read_bytes <= len(new) + 61 * 2 * (segments + 1)
@@ -43,18 +43,18 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
 
     fully = ProgressLine(quiet=True)
     other = replace(own, warehouse=str(tmp_path / "other"), full=True)
-    full = run_audit(spark, run_ingest(spark, str(day), other, fully), other, SILENT)
+    full = run_audit(spark, run_ingest(spark, str(day), other, fully), other, Progress())
     assert without_run(results) == without_run(full) and fully.reading.known_bytes == 0
 
     # Above what the first audit verified there is the same to say, and it is said that only this was compared.
     before = first.results.audit["audit_id"]
-    since = run_audit(spark, snapshot_id, replace(own, since=before), SILENT)
+    since = run_audit(spark, snapshot_id, replace(own, since=before), Progress())
     shown = " ".join(render_summary(since).split())
     assert f"lies above the offsets that audit {before} verified, and what has changed since." in shown
     assert since.audit["options"].pop("since") == before
     assert without_run(since) == without_run(results)
     with pytest.raises(UsageError, match="no finished audit with audit_id none"):
-        run_audit(spark, snapshot_id, replace(own, since="none"), SILENT)
+        run_audit(spark, snapshot_id, replace(own, since="none"), Progress())
 
     # In the warehouse that knows it a full scan finds what is there, and adds nothing.
     rows = len(stored(Warehouse(warehouse), "batches", ("topic",)))
@@ -68,4 +68,4 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     assert json.loads(attempt.options).items() >= told.items()
     batches = stored(Warehouse(warehouse), "batches", **own_rows(attempt))
     assert len(batches) == sum(row["batch_count"] for row in results.rows("replicas"))
-    assert without_run(run_audit(spark, snapshot_id, own, SILENT)) == without_run(results)
+    assert without_run(run_audit(spark, snapshot_id, own, Progress())) == without_run(results)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.spark.conftest import SILENT
 from tests.support.archives import read_directory
 from tests.support.planted import (
     BROKEN,
@@ -19,6 +18,7 @@ from tests.support.planted import (
     write_small,
 )
 
+from replica_audit.progress import Progress
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.report_files import write_report
 
@@ -63,7 +63,7 @@ def test_a_segment_that_vanishes_between_listing_and_scan_is_quarantined(spark, 
         return opened
 
     monkeypatch.setattr(stage, "open_snapshot", open_and_lose)
-    results = run_audit(spark, run_ingest(spark, str(path), settings, SILENT), settings, SILENT)
+    results = run_audit(spark, run_ingest(spark, str(path), settings, Progress()), settings, Progress())
     (row,) = results.rows("quarantine")
     assert (row["code"], row["path"]) == ("CAP-UNREADABLE", f"broker-1/gone-0/{0:020d}.log")
     assert "CAP-UNREADABLE" in {row["code"] for row in of_topic(results, "findings", "gone")}
@@ -98,7 +98,7 @@ def test_only_the_batches_of_the_differing_chunk_are_looked_at(spark, planted):
         other = pc.if_else(elsewhere, broker, rows["crc"])
         parquet.write_table(rows.set_column(rows.schema.names.index("crc"), rows.schema.field("crc"), other), path)
     try:
-        again = run_audit(spark, planted.snapshot_id, planted.settings, SILENT)
+        again = run_audit(spark, planted.snapshot_id, planted.settings, Progress())
     finally:
         for path, content in files.items():
             path.write_bytes(content)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.spark.conftest import SILENT
 from tests.support.rebatched import DELETE, rebatched
 from tests.support.report_rows import tables_of
 from tests.support.scanned import FIXTURES
@@ -17,6 +16,7 @@ from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 from replica_audit.model import TopicPartition
+from replica_audit.progress import Progress
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES
 
@@ -80,9 +80,9 @@ def test_other_batches_are_as_show_has_them_wherever_the_snapshot_lies(run_stage
     assert_as_shown(audited, "orders-0")
     assert _findings(audited.results, "DIV-CONTENT") == [("orders", 0, 2, 13, 14)]
     shutil.move(place, other)
-    moved = run_audit(spark, audited.snapshot_id, audited.settings, SILENT, str(other))
+    moved = run_audit(spark, audited.snapshot_id, audited.settings, Progress(), str(other))
     assert_as_shown(replace(audited, path=other, results=moved), "orders-0")
-    gone = run_audit(spark, audited.snapshot_id, audited.settings, SILENT)
+    gone = run_audit(spark, audited.snapshot_id, audited.settings, Progress())
     assert _findings(gone, "CAP-UNREADABLE") == [("orders", 0, 1, 0, 30), ("orders", 0, 2, 0, 30)]
     assert _findings(gone, "DIV-CONTENT") == [("orders", 0, 2, 0, 30)], "the headers' word stands"
     assert str(tmp_path) not in str(tables_of(gone))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tests.spark.conftest import SILENT
 from tests.support.audit_json_text import audit_json_text
 from tests.support.in_process import without_run
 from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership
@@ -65,7 +64,7 @@ def test_a_pattern_that_matches_nothing_is_told(spark, planted):
     from replica_audit.spark.pipeline import run_ingest
 
     with pytest.raises(UsageError, match=r"Upper\* matches no topic .*topics there: .*UPPER"):
-        run_ingest(spark, str(planted.path), replace(planted.settings, topics=("Upper*",)), SILENT)
+        run_ingest(spark, str(planted.path), replace(planted.settings, topics=("Upper*",)), Progress())
 
 
 def test_tables_in_a_catalog_hold_the_same(spark, sample):
@@ -74,8 +73,8 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
     spark.sql("CREATE SCHEMA IF NOT EXISTS audits_of_kafka")
     try:
         own = Settings(catalog="spark_catalog.audits_of_kafka")
-        snapshot_id = run_ingest(spark, str(sample.path), own, SILENT)
-        results = run_audit(spark, snapshot_id, own, SILENT)
+        snapshot_id = run_ingest(spark, str(sample.path), own, Progress())
+        results = run_audit(spark, snapshot_id, own, Progress())
         assert without_run(results) == without_run(sample.results)
         assert audit_json_text(load_results(open_warehouse(spark, own), None, "high")) == audit_json_text(results)
         tables = {row.tableName for row in spark.sql("SHOW TABLES IN spark_catalog.audits_of_kafka").collect()}

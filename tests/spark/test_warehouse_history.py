@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import run_stages
 from tests.support.report_rows import attempt
@@ -16,6 +15,7 @@ from tests.support.stored_rows import stored
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.progress import Progress
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.attempts import attempts
@@ -149,7 +149,7 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     last = spark.sql(f"DESCRIBE HISTORY delta.`{own.warehouse}/findings`").collect()
     assert "retention" in {json.loads(row["userMetadata"] or "{}").get("stage") for row in last}
     assert apply_retention(warehouse, None, 1) == ([], [])
-    assert run_ingest(spark, str(SAMPLES / "last-replica-standing"), own, SILENT), "what is gone can come back"
+    assert run_ingest(spark, str(SAMPLES / "last-replica-standing"), own, Progress()), "what is gone can come back"
 
 
 def test_vacuum_sets_the_period_and_keeps_what_is_in_it(spark, past, tmp_path):

@@ -16,7 +16,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 TOPIC_ID, OTHER_ID = make_uuid("t"), make_uuid("u")
 VOTERS = (100, 101, 102)
-BEGINNING = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)]
+BEGINNING = write.new_topic("t", TOPIC_ID, (1, 2, 3), 1)
 
 
 def first_batches(epoch: int = 1) -> bytes:
@@ -26,11 +26,9 @@ def first_batches(epoch: int = 1) -> bytes:
 
 LATE_ID = make_uuid("late")
 TIME_MS = write.TIME_MS
-BEGIN = write.leader_change(0, 100, VOTERS) + write.batch(
-    1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
-)
+BEGIN = write.history(write.new_topic("t", TOPIC_ID, (1, 2), 1), voters=VOTERS)
 #: Offsets 3 and 4 of the history in which topic late was created.
-LATE = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+LATE = write.batch(3, write.new_topic("late", LATE_ID, (1, 2), 2))
 APPLIED = Replica(topic="late", topic_id=LATE_ID)
 
 

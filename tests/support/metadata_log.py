@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.encoder import Record, encode_batch
 
@@ -86,6 +87,11 @@ def partition(
     fields |= {} if elr is None else {1: ids(elr)}
     fields |= {} if last_known_elr is None else {2: ids(last_known_elr)}
     return message(3, 2, body + tags(fields))
+
+
+def new_topic(name: str, topic_id: str, replicas: Sequence[int], leader: int, **more: Any) -> list[bytes]:
+    """A topic of one partition; `more` are arguments of `partition`."""
+    return [topic(name, topic_id), partition(topic_id, replicas, leader, **more)]
 
 
 def change(

@@ -40,10 +40,7 @@ def write_new_disks(path: Path) -> Path:
     led = {TOPIC: 3, "payments": 1, "refunds": 2}
     begin = [write.register_broker(one, log_dirs=(used[one],)) for one in used]
     for topic, topic_id in topics.items():
-        begin += [
-            write.topic(topic, topic_id),
-            write.partition(topic_id, (1, 2, 3), led[topic], directories=(used[1], used[2], used[3])),
-        ]
+        begin += write.new_topic(topic, topic_id, (1, 2, 3), led[topic], directories=(used[1], used[2], used[3]))
     later = [write.change(topics[topic], isr=(one,)) for topic, one in led.items() if topic != TOPIC]
     later += [write.change(topics[topic], leader=-1) for topic in led if topic != TOPIC]
     later += [write.registration_change(one, 1) for one in (1, 2)]

@@ -38,7 +38,7 @@ def scene(
 
     The brokers `seen` have own copies of the metadata log, with as many of the changes. `also`: records before the changes.
     """
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
+    begin = write.new_topic(TOPIC, TOPIC_ID, replicas, 1)
     configs = {"min.insync.replicas": "1"} if configs is None else configs
     begin += [write.config(2, TOPIC, name, value) for name, value in configs.items()]
     begin += [*(write.register_broker(broker) for broker in replicas), *also]

@@ -13,17 +13,15 @@ from tests.support.long_logs import BATCHES, write_long_logs
 from tests.support.planted import moved
 from tests.support.stored_rows import stored
 
-from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.progress import Progress
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.delta_tables import Warehouse
-
-SILENT = ProgressLine(quiet=True)
 
 
 class _Counting(InProcess):
@@ -52,13 +50,13 @@ def days(path, step):
     """Bytes that the driver sent and received: a first ingest, one that knows everything, complete audits and audits above the first."""
     executor, warehouse = _Counting(), Warehouse(str(path / "warehouse"))
     settings = Settings()
-    first = ingest(executor, warehouse, str(write_long_logs(path / "1", step)), settings, SILENT)
-    before = audit(executor, warehouse, first, settings, SILENT)
+    first = ingest(executor, warehouse, str(write_long_logs(path / "1", step)), settings, Progress())
+    before = audit(executor, warehouse, first, settings, Progress())
     grown = write_long_logs(path / "2", step)
     log = sorted(grown.glob("broker-2/orders-0/*.log"))[-1]
     log.write_bytes(log.read_bytes() + moved(encode_batch(0, 1, 0, mark="n"), BATCHES * step))
-    second = ingest(executor, warehouse, str(grown), settings, SILENT)
-    since = audit(executor, warehouse, second, replace(settings, since=before.audit["audit_id"]), SILENT)
+    second = ingest(executor, warehouse, str(grown), settings, Progress())
+    since = audit(executor, warehouse, second, replace(settings, since=before.audit["audit_id"]), Progress())
     assert tables(before) == tables(audit_all(str(path / "1"), settings))
     assert sorted(row["log_end_offset"] - BATCHES * step for row in since.rows("replicas")) == [0, 1]
     lengths = [len(row["summary"]) for row in stored(warehouse, "segments", ("summary",))]
@@ -77,7 +75,7 @@ def test_a_log_of_many_chunks_costs_the_driver_what_one_of_few_does(tmp_path):
 def test_tables_written_by_tasks_have_the_answers_of_show(tmp_path, capture):
     path, settings = str(FIXTURES / capture), Settings()
     warehouse, executor = Warehouse(str(tmp_path / "warehouse")), InProcess()
-    results = audit(executor, warehouse, ingest(executor, warehouse, path, settings, SILENT), settings, SILENT)
+    results = audit(executor, warehouse, ingest(executor, warehouse, path, settings, Progress()), settings, Progress())
     assert tables(results) == tables(audit_all(path, settings))
 
 
@@ -88,10 +86,10 @@ def test_of_many_answers_no_row_comes_to_the_driver(tmp_path):
         path, executor = tmp_path / str(partitions), _Counting()
         warehouse, settings = Warehouse(str(path / "warehouse")), replace(Settings(), driver_rows=1)
         snapshot_id = ingest(
-            executor, warehouse, str(write_long_logs(path / "snapshot", 1, partitions)), settings, SILENT
+            executor, warehouse, str(write_long_logs(path / "snapshot", 1, partitions)), settings, Progress()
         )
         executor.sizes.clear()
-        results = audit(executor, warehouse, snapshot_id, settings, SILENT)
+        results = audit(executor, warehouse, snapshot_id, settings, Progress())
         assert len(results.rows("partitions")) == partitions
         assert tables(results) == tables(audit_all(str(path / "snapshot"), settings))
         assert len(executor.sizes) == 3, "one round of tasks"

@@ -31,7 +31,7 @@ def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
 
 def test_where_nobody_leads_since_a_log_dir_is_offline_that_is_said(tmp_path: Path) -> None:
     dirs = [make_uuid(name) for name in ("a of 1", "b of 1", "of 2")]
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, directories=dirs[1:])]
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1, directories=dirs[1:])
     begin += [write.register_broker(broker, log_dirs=dirs) for broker in (1, 2)]
     left = [write.registration_change(1, log_dirs=dirs[:1]), write.change(TOPIC_ID, leader=-1, isr=(1,))]
     answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, metadata={100: write.history(begin, *left)})
@@ -47,7 +47,7 @@ _DIRS = [make_uuid(name) for name in ("a of 1", "b of 1", "of 2")]
 
 def _failed(tmp_path: Path, replicas: tuple[int, ...] = (1, 2), left: int = 1, **change: object) -> Answer:
     """Broker 2 leads; broker 1 has the partition on its second log dir, and its first `left` are online."""
-    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 2, isr=(2,), directories=_DIRS[1:])]
+    begin = write.new_topic(TOPIC, TOPIC_ID, replicas, 2, isr=(2,), directories=_DIRS[1:])
     begin += [write.register_broker(broker, log_dirs=_DIRS) for broker in (1, 2)]
     changes = [write.registration_change(1, log_dirs=_DIRS[:left])]
     changes += [write.change(TOPIC_ID, **change)] if change else []

@@ -17,10 +17,10 @@ NEW = {node: make_uuid(f"new directory of {node}") for node in (100, 101, 102)}
 DYNAMIC = (
     write.leader_change(0, 100, tuple(OLD))
     + write.voters_record(1, OLD)
-    + write.batch(2, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])
+    + write.batch(2, write.new_topic("t", TOPIC_ID, (1, 2), 1))
 )
 #: Records 4 and 5, of which `APPLIED` is proof.
-APPLIED_LATER = write.batch(4, [write.topic("late", APPLIED.topic_id), write.partition(APPLIED.topic_id, (1, 2), 2)])
+APPLIED_LATER = write.batch(4, write.new_topic("late", APPLIED.topic_id, (1, 2), 2))
 
 
 def at_rest(
@@ -98,7 +98,7 @@ def test_voters_that_were_formatted_anew_do_not_vote(tmp_path, replaced):
 
 def test_a_replaced_voter_whose_new_directory_was_added_votes(tmp_path):
     added = write.voters_record(4, {**OLD, 102: NEW[102]})
-    added += write.batch(5, [write.topic("late", APPLIED.topic_id), write.partition(APPLIED.topic_id, (1, 2), 2)])
+    added += write.batch(5, write.new_topic("late", APPLIED.topic_id, (1, 2), 2))
     found = at_rest(tmp_path, dict.fromkeys(OLD, DYNAMIC + added), {**OLD, 102: NEW[102]})
     assert not found.quarantine
 
@@ -135,13 +135,11 @@ def test_voters_are_known_from_the_snapshot_that_a_log_goes_on_from(tmp_path):
     begin = (
         write.control(0, write.SNAPSHOT_HEADER, b"\x00\x00" + TIME_MS.to_bytes(8, "big") + write.tags())
         + write.voters_record(1, OLD)
-        + write.batch(2, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])
+        + write.batch(2, write.new_topic("t", TOPIC_ID, (1, 2), 1))
         + write.control(4, write.SNAPSHOT_FOOTER, b"\x00\x00" + write.tags())
     )
     rest = write.leader_change(9, 100, tuple(OLD), epoch=2)
-    last = write.batch(
-        10, [write.topic("late", APPLIED.topic_id), write.partition(APPLIED.topic_id, (1, 2), 2)], epoch=2
-    )
+    last = write.batch(10, write.new_topic("late", APPLIED.topic_id, (1, 2), 2), epoch=2)
     copies = {
         node: write.MetadataLog({9: content}, {(9, 1): begin}, directory_id=directories.get(node))
         for node, content in {100: rest, 101: rest, 102: rest, 2: rest + last}.items()

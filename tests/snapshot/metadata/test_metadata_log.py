@@ -57,7 +57,7 @@ def test_metadata_transactions_count_once_they_have_ended_and_never_when_aborted
         tmp_path,
         first_batches(),
         write.batch(3, [write.begin(), write.change(TOPIC_ID, leader=2), write.abort()]),
-        write.batch(6, [write.begin(), write.topic("u", OTHER_ID), write.partition(OTHER_ID, (1,), 1)]),
+        write.batch(6, [write.begin(), *write.new_topic("u", OTHER_ID, (1,), 1)]),
         write.batch(9, [write.end()]),
         write.batch(10, [write.begin(), write.change(TOPIC_ID, leader=3)]),
     )
@@ -107,9 +107,7 @@ def test_a_topic_that_is_created_again_has_no_past(tmp_path):
         tmp_path,
         first_batches(),
         write.batch(3, [write.config(2, "t", "min.insync.replicas", "2"), write.change(TOPIC_ID, leader=3)]),
-        write.batch(
-            5, [write.remove_topic(TOPIC_ID), write.topic("t", OTHER_ID), write.partition(OTHER_ID, (2, 3), 2)]
-        ),
+        write.batch(5, [write.remove_topic(TOPIC_ID), *write.new_topic("t", OTHER_ID, (2, 3), 2)]),
     )
     assert set(found) == {("t", 0)}
     assert (found["t", 0].topic_id, len(found["t", 0].history), dict(found["t", 0].configs)) == (OTHER_ID, 1, {})
@@ -142,7 +140,7 @@ def test_brokers_whose_log_dir_with_the_partition_is_not_online(tmp_path):
     assert found.offline == leadership_of_rows(list(state_rows(found))).offline == (2,)
     back = read_one(
         tmp_path / "back",
-        write.batch(0, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, directories=(lost, dirs[1]))]),
+        write.batch(0, write.new_topic("t", TOPIC_ID, (1, 2), 1, directories=(lost, dirs[1]))),
         write.batch(2, [write.register_broker(1, log_dirs=dirs), write.register_broker(2, log_dirs=dirs[:1])]),
         write.batch(4, [write.register_broker(2, log_dirs=dirs)]),
     )
@@ -155,8 +153,7 @@ def test_a_broker_that_registered_without_a_list_of_its_log_dirs_has_all_but_los
     found = read_one(
         tmp_path,
         write.batch(0, [
-            write.topic("t", TOPIC_ID),
-            write.partition(TOPIC_ID, (1, 2, 3), 1, directories=(dirs[0], dirs[1], lost)),
+            *write.new_topic("t", TOPIC_ID, (1, 2, 3), 1, directories=(dirs[0], dirs[1], lost)),
             write.register_broker(1, log_dirs=dirs[1:]),
             write.register_broker(2),
         ]),
@@ -233,10 +230,7 @@ def test_batches_of_every_codec_are_read(tmp_path):
 
 
 def test_a_snapshot_is_where_the_history_begins_when_the_log_does_not_reach_back(tmp_path):
-    state = [
-        write.topic("t", TOPIC_ID),
-        write.partition(TOPIC_ID, (1, 2), 2, leader_epoch=5, partition_epoch=9, recovering=True),
-    ]
+    state = write.new_topic("t", TOPIC_ID, (1, 2), 2, leader_epoch=5, partition_epoch=9, recovering=True)
     log = write.batch(40, [write.change(TOPIC_ID, leader=1)]) + write.batch(41, [write.change(TOPIC_ID, isr=(1,))])
     found = read_one(tmp_path, log, base=40, snapshots={(41, 1): write.snapshot(state, time_ms=TIME_MS - 9)})["t", 0]
     assert [(s.occasion, s.time_ms - TIME_MS, s.leader_epoch, s.partition_epoch, s.isr) for s in found.history] == [
@@ -385,7 +379,7 @@ def test_damage_hides_what_came_after_it_unless_another_copy_has_it(tmp_path):
 
 
 LATE = write.batch(20, [write.change(TOPIC_ID, leader=2)])
-CREATED = write.snapshot([write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)])
+CREATED = write.snapshot(write.new_topic("t", TOPIC_ID, (1, 2, 3), 1))
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,12 @@ LATER_MS = TIME_MS + 60_000
 
 def log(voters: Sequence[int], *later: bytes) -> bytes:
     """Topic t, led by broker 1, and batches that came later."""
-    beginning = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
-    begin = write.leader_change(0, voters[0], voters) + write.batch(1, beginning)
-    return begin + b"".join(later)
+    return write.history(write.new_topic("t", TOPIC_ID, (1, 2), 1), voters=voters) + b"".join(later)
 
 
 ELECTION = write.batch(3, [write.change(TOPIC_ID, leader=2, isr=(2,))], time_ms=LATER_MS)
 SHRUNK = write.batch(3, [write.change(TOPIC_ID, isr=(2,))], time_ms=LATER_MS)
-CREATED = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (2,), 2)], time_ms=LATER_MS)
+CREATED = write.batch(3, write.new_topic("late", LATE_ID, (2,), 2), time_ms=LATER_MS)
 
 
 def copied(
