@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from tests.support.scenario import Answer, audit, written_legacy
 from tests.support.scenes import FENCE, TWO, change, log, scene
-from tests.support.snapshots import Replica, manifest_text
+from tests.support.snapshots import Replica, write_manifest
 
 # --- eligible and in-sync members that are down
 
@@ -41,13 +40,8 @@ def test_a_listing_does_not_tell_whether_an_eligible_replica_was_killed(tmp_path
 
 @pytest.mark.parametrize("kind", ["killed", "stopped", "live"])
 def test_the_manifest_tells_who_was_killed(tmp_path: Path, kind: str) -> None:
-    def manifest() -> None:
-        places = {broker: f"broker-{broker}" for broker in (1, 2)}
-        told = json.loads(manifest_text(places, kind="live"))
-        told["brokers"][1]["kind"] = kind
-        (tmp_path / "manifest.json").write_text(json.dumps(told))
-
-    answer = audit(tmp_path, {1: log(60, 40), 2: log(45, 40)}, before_audit=manifest)
+    write_manifest(tmp_path, {1: "live", 2: kind})
+    answer = audit(tmp_path, {1: log(60, 40), 2: log(45, 40)})
     assert answer.interval == ((40, 60) if kind == "killed" else (40, 45))
 
 

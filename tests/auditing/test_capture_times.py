@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from tests.support import made_cases as made
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, costs, written, written_legacy
 from tests.support.scenes import FENCE, beside, change, log, scene
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.opened_snapshot import OpenedSnapshot
@@ -49,7 +48,7 @@ def copied_at(
             }
             for broker, (begin, end) in ((1, leader_copied), (2, follower_copied))
         ]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": copied}))
+        write_manifest(tmp_path, brokers=copied)
     more = written(30, 40, epoch) if ahead is None else ahead
     return audit(
         tmp_path,
@@ -119,7 +118,7 @@ def test_times_and_kind_hold_for_texts_of_a_broker_without_a_log_dir(tmp_path):
         "CreateTime: 1 size: 200 magic: 2 compresscodec: none crc: 1 isvalid: true\n"
     )
     brokers = [{"broker_id": 1, "log_dir": "/data/kafka", "started": 5, "finished": 6, "kind": "killed"}]
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": brokers}))
+    write_manifest(tmp_path, brokers=brokers)
     opened = OpenedSnapshot.open(str(tmp_path), Settings())
     (directory,) = opened.inventory.replicas
     times = opened.options.times
@@ -171,21 +170,13 @@ def test_records_of_an_epoch_that_another_led_may_have_come_later(tmp_path):
 # --- a broker that was down was not copied too early
 
 
-def kinds(path: Path, **of_brokers: str) -> None:
-    """Manifest with a kind for each broker, and nothing on the cluster."""
-    brokers = [
-        {"broker_id": int(name[1:]), "log_dir": f"broker-{name[1:]}", "kind": kind} for name, kind in of_brokers.items()
-    ]
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": brokers}))
-
-
 @pytest.mark.parametrize(
     ("kind", "epoch", "lost"),
     [("killed", 1, True), ("stopped", 1, True), ("live", 1, False), ("killed", 2, False), ("stopped", 2, False)],
 )
 def test_a_leader_that_was_down_lost_what_others_have_of_its_epoch(tmp_path, kind, epoch, lost):
     """Of a later one somebody else may have written it, after the leader had gone."""
-    kinds(tmp_path, b1=kind, b2="live")
+    write_manifest(tmp_path, {1: kind, 2: "live"})
     answer = copied_at(tmp_path, None, None, epoch=epoch)
     assert bool(answer.found("REP-LEADER-SHORTER")) is lost, answer
     assert bool(answer.found("CAP-SKEW")) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost
@@ -196,7 +187,7 @@ def test_no_log_of_brokers_that_were_all_down_is_an_older_one(tmp_path):
     one, two = log(40, 20, ((1, 0),)), log(50, 38, ((1, 0), (2, 30)))
     for name, kind, is_older in (("down", "killed", False), ("up", "live", True)):
         (tmp_path / name).mkdir()
-        kinds(tmp_path / name, b1=kind, b2="killed")
+        write_manifest(tmp_path / name, {1: kind, 2: "killed"})
         answer = audit(tmp_path / name, {1: one, 2: two}, isr=(1,), source="user", leader_epoch=1)
         assert answer.one("HWM-LOSS", 2) == ("high", "suspect", 30, 38) and answer.verdict == "INCONCLUSIVE", answer
         said = {row["code"]: row["message"] for row in answer.tables["findings"] if row["broker_id"] == 2}
@@ -235,7 +226,7 @@ def test_the_metadata_log_tells_that_it_was_down(tmp_path):
 def test_the_manifest_goes_before_it(tmp_path):
     """It may have been copied before it went down."""
     (tmp_path / "live").mkdir()
-    kinds(tmp_path / "live", b1="live", b2="live", b3="live")
+    write_manifest(tmp_path / "live", {1: "live", 2: "live", 3: "live"})
     answer = eligible_lost_its_tail(tmp_path / "live", mark=30)
     assert answer.found("CAP-SKEW", 3) and not answer.found("REP-LEADER-SHORTER"), answer
 
@@ -247,7 +238,7 @@ def ends_before_its_epoch(path: Path, manifest: dict | None = None, mark: int = 
     """Broker 1 ends at 40, in epoch 0, and its own file has epoch 2, in which it leads, begin at 60, as the others have it."""
     path.mkdir(parents=True, exist_ok=True)
     if manifest is not None:
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | manifest))
+        write_manifest(path, **manifest)
     others = log(80, 75, ((0, 0), (2, 60)))
     brokers = {1: log(40, mark, ((0, 0), (2, 60))), 2: others, 3: options.pop("third", others)}
     return scene(path, brokers, change(leader=2), change(leader=1), **options)
@@ -273,7 +264,7 @@ def test_what_a_running_broker_had_when_its_epoch_file_was_copied_it_has_not_los
 
 
 def test_nor_where_a_listing_names_it_without_its_epoch(tmp_path):
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | of_kinds("live")))
+    write_manifest(tmp_path, **of_kinds("live"))
     others = log(80, 75, ((0, 0), (2, 60)))
     answer = audit(tmp_path, {1: log(40, 35, ((0, 0), (2, 60))), 2: others, 3: log(70, 65)})
     assert (answer.mark["reference_id"], answer.mark["leader_epoch"]) == (1, 2), answer
@@ -349,7 +340,7 @@ def test_what_parts_from_the_epochs_of_that_file_conflicts_all_the_same(tmp_path
 def test_a_damaged_epoch_file_moves_no_epoch_past_the_log(tmp_path, kind):
     """Broker 1 has records of epoch 2 from 50 on; its file says 9999. What broker 2 has of epoch 1 above 50 conflicts."""
     if kind is not None:
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None} | of_kinds(kind)))
+        write_manifest(tmp_path, **of_kinds(kind))
     own = log(60, 55, ((0, 0), (1, 30), (2, 50)))
     brokers = {1: replace(own, epochs=((0, 0), (1, 30), (2, 9999))), 2: log(80, 75, ((0, 0), (1, 30))), 3: own}
     answer = audit(tmp_path, brokers, source="user", leader_epoch=2, isr=(1, 3))
@@ -409,14 +400,11 @@ def test_its_own_copy_of_the_metadata_log_tells_when_it_was_copied(tmp_path, sec
 @pytest.mark.parametrize(("begun_s", "lost"), [(-1, False), (3, False), (9, True), (None, True)])
 def test_one_that_went_down_while_it_was_copied_may_have_had_more_in_its_log(tmp_path, begun_s, lost):
     """Its own copy of the metadata log, which was copied last, has records of 4 s after `TIME_MS`."""
-
-    def manifest() -> None:
-        brokers = [{"broker_id": one, "log_dir": f"broker-{one}"} for one in (1, 2, 3)]
-        if begun_s is not None:
-            brokers[0]["started"] = render_time(write.TIME_MS + 1000 * begun_s)
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
-
-    answer = gone_down(tmp_path, seen={1: 4}, before_audit=manifest)
+    brokers = [{"broker_id": one, "log_dir": f"broker-{one}"} for one in (1, 2, 3)]
+    if begun_s is not None:
+        brokers[0]["started"] = render_time(write.TIME_MS + 1000 * begun_s)
+    write_manifest(tmp_path, brokers=brokers)
+    answer = gone_down(tmp_path, seen={1: 4})
     assert is_undecided(answer) is not lost and (answer.verdict == "COMMITTED_LOSS") is lost, answer
 
 
@@ -499,22 +487,15 @@ def at_moments(
 ) -> Answer:
     """Leader 1 to 40, follower 2 to 60, both running and copied in these seconds, each by a clock that is ahead; each copy of
     the metadata log, with an idle record a second, ends with its copying, or the leader's after `heard` seconds."""
-    path.mkdir(parents=True)
-
-    def manifest() -> None:
-        brokers = [
-            {"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"}
-            | {
-                name: write.TIME_MS + 1000 * (at + shift)
-                for name, at in zip(("started", "finished"), copied, strict=True)
-            }
-            for one, copied, shift in ((1, leader, ahead_s), (2, follower, follower_ahead_s))
-        ]
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
-
+    brokers = [
+        {"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"}
+        | {name: write.TIME_MS + 1000 * (at + shift) for name, at in zip(("started", "finished"), copied, strict=True)}
+        for one, copied, shift in ((1, leader, ahead_s), (2, follower, follower_ahead_s))
+    ]
+    write_manifest(path, brokers=brokers)
     idle = [write.no_op()] * 30
     seen = {1: leader[1] if heard is None else heard, 2: follower[1]}
-    return scene(path, {1: log(40, 35), 2: log(60, 35)}, *idle, replicas=(1, 2), seen=seen, before_audit=manifest)
+    return scene(path, {1: log(40, 35), 2: log(60, 35)}, *idle, replicas=(1, 2), seen=seen)
 
 
 @pytest.mark.parametrize("ahead_s", [-60, -5, 0, 5, 60])

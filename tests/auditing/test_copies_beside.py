@@ -11,7 +11,7 @@ from tests.support.encoder import encode_batch, encode_marker
 from tests.support.report_rows import answers_of
 from tests.support.scenario import Answer, asked_costs, audit, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, UNIQUE, beside, change, scene
-from tests.support.snapshots import TOPIC, Replica, make_uuid, manifest_text
+from tests.support.snapshots import TOPIC, Replica, make_uuid, manifest_text, write_manifest
 
 from replica_audit.elect.election_plan import plan_elections
 
@@ -187,13 +187,8 @@ def test_a_copy_that_goes_past_the_end_of_a_leader_that_was_down_shows_a_lost_ta
     """Nobody else has led since: the records were on its log. A leader that is up may have written them by now."""
     beside(tmp_path, 2, place, [*COMMON, *written(50, 56, 0)])()
     leader = Replica(COMMON, high_watermark=checkpoint, recovery_point=40)
-
-    def manifest() -> None:
-        said = manifest_text({1: "broker-1", 2: "broker-2"}, kind=kind)
-        (tmp_path / "manifest.json").write_text(said)
-
-    named = {"source": "user", "leader_epoch": 0, "isr": (1,), "before_audit": manifest}
-    answer = audit(tmp_path, {1: leader, 2: Replica(COMMON)}, **named)
+    write_manifest(tmp_path, {1: kind, 2: kind})
+    answer = audit(tmp_path, {1: leader, 2: Replica(COMMON)}, source="user", leader_epoch=0, isr=(1,))
     assert answer.tables["partitions"][0]["lost_records"] == lost, answer
     if lost:
         code = "HWM-LOSS" if checkpoint > 50 else "REP-LEADER-SHORTER"
@@ -210,14 +205,9 @@ def test_a_copy_that_goes_past_the_end_of_a_running_leader_is_told(
 ) -> None:
     """A broker sets a stray aside as it starts, and wrote what it has before; a directory that is deleted was written a minute ago."""
     beside(tmp_path, 2, place, [*COMMON, *written(50, 56, 0)])()
-
-    def manifest() -> None:
-        if kind is not None:
-            said = manifest_text({1: "broker-1", 2: "broker-2"}, kind=kind)
-            (tmp_path / "manifest.json").write_text(said)
-
-    named = {"source": "user", "leader_epoch": 0, "isr": (1,), "before_audit": manifest}
-    answer = audit(tmp_path, {1: Replica(COMMON), 2: Replica(COMMON)}, **named)
+    if kind is not None:
+        write_manifest(tmp_path, {1: kind, 2: kind})
+    answer = audit(tmp_path, {1: Replica(COMMON), 2: Replica(COMMON)}, source="user", leader_epoch=0, isr=(1,))
     assert answer.verdict == ("INCONCLUSIVE" if place == "stray" else "CONSISTENT"), answer
     (told,) = answer.found("CAP-SKEW", 2)
     assert (told["severity"], told["start_offset"], told["end_offset"]) == (severity, 50, 56), told

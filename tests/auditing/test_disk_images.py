@@ -6,14 +6,13 @@ them, at the end of a batch or in zeros up to the end of a page; nothing was los
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, costs, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_manifest
 
 from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import find_up
@@ -43,11 +42,8 @@ def _audit(
         | ({} if kind == _LEFT_OUT else {"kind": kind})
         for one in brokers
     ]
-
-    def manifest() -> None:
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
-
-    return audit(path, brokers, source="user", leader_epoch=1, metadata=metadata, before_audit=manifest)
+    write_manifest(path, brokers=listed)
+    return audit(path, brokers, source="user", leader_epoch=1, metadata=metadata)
 
 
 @pytest.mark.parametrize(
@@ -246,12 +242,8 @@ def test_a_broker_that_ran_by_the_manifest_was_not_copied_from_an_image(tmp_path
     sound = written(0, 40, 1)
     torn = [*sound[:-1], sound[-1][:80] + bytes(len(sound[-1]) - 80)]
     brokers = {1: Replica(sound), 2: Replica(torn, recovery_point=0)}
-    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"} for one in brokers]
-
-    def manifest() -> None:
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
-
-    answer = audit(tmp_path, brokers, before_audit=manifest)
+    write_manifest(tmp_path, dict.fromkeys(brokers, "live"))
+    answer = audit(tmp_path, brokers)
     assert answer.one("HWM-ABOVE-ISR-PREFIX", 2)[0] == "critical", answer
 
 

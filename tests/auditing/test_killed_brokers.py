@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tests.support.encoder import flip
 from tests.support.scenario import audit, written
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 
 from replica_audit.literals import PROTOCOLS
 
@@ -20,12 +18,8 @@ def _rotten(at: int, log=LOG) -> list[bytes]:
 
 
 def _audit(path, brokers, kinds, **options):
-    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in kinds.items()]
-
-    def manifest() -> None:
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
-
-    return audit(path, brokers, before_audit=manifest, **options)
+    write_manifest(path, kinds, quiesced=True)
+    return audit(path, brokers, **options)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import FENCE, change, scene
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 
 #: (start, end, epoch, mark) of a stretch of a log.
 Part = tuple[int, int, int, str]
@@ -69,14 +68,10 @@ def test_the_files_of_a_broker_that_was_down_are_of_one_moment(tmp_path, known):
     """However it is known: by its own copy of the metadata log, or the manifest. A clean-shutdown flag beside such files is of another
     moment. By that log alone the broker may have gone down between the copies of its log and its epoch file."""
     kind = known.get("kind")
-
-    def tell() -> None:
-        if kind is not None:
-            brokers = [{"broker_id": 1, "log_dir": "broker-1", "kind": kind}]
-            (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
-
+    if kind is not None:
+        write_manifest(tmp_path, {1: kind})
     brokers = {1: CUT, 2: OTHERS, 3: OTHERS}
-    answer = scene(tmp_path, brokers, *TWICE_UNCLEAN, seen=known.get("seen", {}), before_audit=tell)
+    answer = scene(tmp_path, brokers, *TWICE_UNCLEAN, seen=known.get("seen", {}))
     assert answer.verdict == "COMMITTED_LOSS" and len(answer.found("HWM-LOSS", 2)) == 2, answer
     assert [row["severity"] for row in answer.found("EPO-CACHE-MISSING", 1)] == ["high" if kind else "medium"], answer
 
@@ -203,11 +198,8 @@ def test_an_empty_log_whose_file_lacks_its_leader_s_epoch_was_copied_before_it_l
     listed = [
         {"broker_id": one, "log_dir": f"broker-{one}", **times} | ({"kind": kind} if kind else {}) for one in brokers
     ]
-
-    def tell() -> None:
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
-
-    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=2, before_audit=tell)
+    write_manifest(tmp_path, brokers=listed)
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=2)
     assert answer.verdict == ("COMMITTED_LOSS" if lost else "INCONCLUSIVE"), answer
     assert bool(answer.found("HWM-LOSS", 2)) is lost, answer
 

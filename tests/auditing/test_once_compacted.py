@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import replace
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.encoder import Record, encode_batch
 from tests.support.scenario import audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_manifest, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.runner.in_process import audit_all
@@ -140,8 +139,7 @@ def test_what_a_cleaner_of_a_live_broker_took_away_meanwhile_is_no_alarm(tmp_pat
     brokers = {1: Replica(full, per_segment=2), 2: cleaned}
     snapshot = write_snapshot(tmp_path / "snapshot", brokers, [Listed(1, (1, 2), (1, 2), configs=COMPACT)])
     if kind is not None:
-        dirs = [{"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} for broker in brokers]
-        (snapshot / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": dirs}))
+        write_manifest(snapshot, dict.fromkeys(brokers, kind))
     found = audit_all(str(snapshot), Settings(quiet=True)).findings
     codes = {row.code: row.severity for row in found if row.broker_id == 2}
     if is_whole:

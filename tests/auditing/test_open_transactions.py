@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from tests.support.coordinator_log import (
 )
 from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_manifest
 
 OTHER = 8
 
@@ -248,7 +247,7 @@ def test_a_log_that_ends_with_it_and_was_copied_later_gets_no_marker_any_more(tm
         coordinator(tmp_path, _ended())()
         day = "2023-11-14T"
         copy = {"broker_id": 1, "log_dir": "broker-1", "started": f"{day}{started}Z", "finished": f"{day}22:14:00Z"}
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": [{**copy, "kind": kind}]}))
+        write_manifest(tmp_path, brokers=[{**copy, "kind": kind}])
 
     answer = audit(tmp_path, {1: Replica(SHARED_OPEN)}, before_audit=describe)
     assert hanging(answer) == ([("likely", 10, 15)] if found else [])

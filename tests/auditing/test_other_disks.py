@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +12,16 @@ from tests.support import metadata_log as write
 from tests.support.new_disks import BEHIND, add_disk
 from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, make_uuid, write_log_dir, write_snapshot
+from tests.support.snapshots import (
+    TOPIC,
+    TOPIC_ID,
+    Listed,
+    Replica,
+    make_uuid,
+    write_log_dir,
+    write_manifest,
+    write_snapshot,
+)
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -166,7 +174,7 @@ def test_a_leader_that_ran_with_an_empty_disk_has_not_the_log_of_its_old_one(
     )
     add_disk(tmp_path)
     said = [{"broker_id": broker, "log_dir": name, "kind": kind} for name, broker, kind in dirs]
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    write_manifest(tmp_path, brokers=said)
     found = audit_all(str(tmp_path), Settings())
     answer = Answer(tables_of(found))
     assert answer.verdict == ("INCONCLUSIVE" if is_left else "LAGGING"), answer
@@ -294,7 +302,7 @@ def test_a_leader_that_came_back_after_its_copy_may_run_with_the_empty_disk(
 def _say_kinds(path: Path, kinds: Mapping[str, str | None]) -> None:
     """A manifest that says so of log dirs of broker 1."""
     said = [{"broker_id": 1, "log_dir": name, "kind": kind} for name, kind in kinds.items()]
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    write_manifest(path, brokers=said)
 
 
 @pytest.mark.parametrize("has_new", [True, False])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from tests.support.remote_log import (
 )
 from tests.support.remote_stores import plain_path, segment_id, write_listing
 from tests.support.scenario import Answer, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_manifest
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -97,8 +96,7 @@ def test_the_clock_of_the_capture_tells_where_the_broker_was_up(
         hours, minutes = divmod(minutes, 60)
         time = f"2023-11-{14 + (22 + hours) // 24}T{(22 + hours) % 24:02d}:{13 + minutes:02d}:{20 + rest:02d}Z"
         one = {"broker_id": 1, "log_dir": "broker-1", "kind": kind, "started": time, "finished": time}
-        manifest = {"schema_version": 1, "brokers": [one, {"broker_id": 2, "log_dir": "broker-2"}]}
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        write_manifest(tmp_path, brokers=[one, {"broker_id": 2, "log_dir": "broker-2"}])
 
     answer = with_remote(tmp_path, LEADS, *WHOLE, unfinished(), then=say)
     assert bool(answer.found("TIER-COPY-UNFINISHED")) == is_found, answer

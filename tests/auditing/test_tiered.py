@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.support.remote_log import (
 from tests.support.remote_stores import plain_path, write_listing
 from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_manifest
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -459,7 +458,7 @@ def test_a_leader_that_was_down_had_written_all_that_it_had_copied(
     def say() -> None:
         one, two = ({"broker_id": number, "log_dir": f"broker-{number}"} for number in (1, 2))
         copies = [one if kind is None else one | {"kind": kind}, two]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+        write_manifest(tmp_path, brokers=copies)
 
     answer = with_remote(tmp_path, short(95), *WHOLE, then=say)
     assert bool(answer.found("TIER-ORPHAN")) == is_told, answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.new_disks import BEHIND
 from tests.support.scenario import written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_manifest, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -41,7 +40,7 @@ def _reason(
     gone += [write.registration_change(one, 1) for one in fenced]
     write_snapshot(path, {1: one, 2: two, 3: BEHIND}, metadata={100: write.history(begin, gone)})
     if quiesced:
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced}))
+        write_manifest(path, quiesced=quiesced)
     answer = audit_all(str(path), Settings(), asked=[TopicPartition(TOPIC, 0)], up=up)
     (decision,) = plan_elections(answer, asked=[TopicPartition(TOPIC, 0)], up=up).decisions
     assert decision.candidate_id == 1, decision
@@ -82,7 +81,7 @@ def test_a_broker_that_nobody_saw_run_after_the_metadata_log_ended(tmp_path: Pat
     _reason(tmp_path, fenced=(2, 3))
     late = {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:01:00Z", "kind": None}
     brokers = [{"broker_id": one, "log_dir": f"broker-{one}", **late} for one in (1, 2, 3)]
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+    write_manifest(tmp_path, brokers=brokers)
     answer = audit_all(str(tmp_path), Settings())
     (reason,) = {row["reason"] for row in answer.rows("elections")} - {None}
     assert _HELD in reason, reason

@@ -3,14 +3,13 @@ after a loss of power, too, since nobody was left to fence them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.scenario import written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_log_dir, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_log_dir, write_manifest, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import find_up
@@ -45,7 +44,7 @@ def _copied(
         for broker, some in kinds.items()
         for kind in some
     ]
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+    write_manifest(path, brokers=brokers)
     return audit_all(str(path), Settings())
 
 
@@ -88,7 +87,7 @@ def test_a_disk_that_takes_longer_than_that_of_the_metadata_log_shows_nothing_of
             {"broker_id": 1, "log_dir": f"broker-1/{disk}", "started": at - 1000, "finished": at, "kind": said}
             for at, said, disk in times
         ]
-        (tmp_path / name / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+        write_manifest(tmp_path / name, brokers=brokers)
         found.append(find_up(audit_all(str(tmp_path / name), Settings())).get(1))
     assert found == [True, None]
 
@@ -139,7 +138,7 @@ def test_a_short_leader_may_have_lost_what_others_have(tmp_path: Path) -> None:
             {"broker_id": one, "log_dir": f"broker-{one}", "started": ms, "finished": ms + 1000, "kind": kind}
             for one, ms in at.items()
         ]
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": brokers}))
+        write_manifest(path, brokers=brokers)
         rows = audit_all(str(path), Settings()).elections
         return {row.candidate_id: (row.lost_committed, row.lost_possible) for row in rows}
 

@@ -8,7 +8,6 @@ each broker checkpoints, log and epoch file, and the log of remote storage, are 
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.remote_log import DELETED, DELETING, FINISHED, TIERED, copied
 from tests.support.scenario import audit
-from tests.support.snapshots import TOPIC, Replica
+from tests.support.snapshots import TOPIC, Replica, write_manifest
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -237,9 +236,7 @@ def audited(path: Path, seed: int) -> tuple[set[str], str, Counter[str]]:
         batches = [encode_batch(at, [Record(None, value)], 0) for at, value in enumerate(values)]
         (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
         kind = "killed" if at_rest else "live"
-        brokers = [{"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} for broker in BROKERS]
-        manifest = {"schema_version": 1, "quiesced": at_rest or None, "brokers": brokers}
-        (path / "manifest.json").write_text(json.dumps(manifest))
+        write_manifest(path, dict.fromkeys(BROKERS, kind), quiesced=at_rest or None)
 
     answer = audit(
         path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ import pytest
 from tests.support.captures import CAPTURES, FIXTURES, QUIET, audit_capture, told
 from tests.support.report_rows import finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
+from tests.support.snapshots import write_manifest
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
@@ -173,7 +173,7 @@ def test_times_are_measured_from_the_end_of_the_copy():
 def test_segments_tell_times_and_where_they_begin(tmp_path):
     shutil.copytree(SAMPLES / "last-replica-standing", tmp_path, dirs_exist_ok=True)
     copies = [{"broker_id": 1, "log_dir": "broker-1", "started": 1700000400000, "finished": 1700000500000}]
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+    write_manifest(tmp_path, brokers=copies)
     found = count_snapshot(str(tmp_path))
     told = {key[2]: (one.copied_ms, one.latest_timestamp_ms, list(one.base_offsets)) for key, one in found.items()}
     assert told == {1: (1700000500000, 1700000330002, [0, 50]), 2: (None, 1700000335004, [0, 50, 95])}

@@ -18,7 +18,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.metadata_log import MetadataLog
 from tests.support.new_disks import add_disk
 from tests.support.samples import SAMPLES
-from tests.support.snapshots import Replica, make_uuid, write_snapshot
+from tests.support.snapshots import Replica, make_uuid, write_manifest, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.errors import UsageError
@@ -223,7 +223,7 @@ def test_a_flag_of_a_stop_during_the_copies_shows_no_rest(
     tmp_path: Path, kind: str | None, stopped: Replica, at_rest: bool
 ) -> None:
     said = [] if kind is None else [{"broker_id": 1, "log_dir": "./broker-1/", "kind": kind}]
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    write_manifest(tmp_path, brokers=said)
     found = written(tmp_path, {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: stopped}, clean=(1,))
     assert ("Nothing shows that" in found.reason) is at_rest, found.reason
 
@@ -1011,7 +1011,7 @@ def test_what_zookeeper_has_and_no_log_is_named_before_a_controller_deletes_it(
         path = tmp_path / str(quiesced)
         path.mkdir()
         (path / "zookeeper.json").write_text(json.dumps(kept))
-        (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced}))
+        write_manifest(path, quiesced=quiesced)
         found = written(path, logs)
         assert found.verdict == ("none" if lost and quiesced else "agree")
         assert (f"ZooKeeper has {lost}, which no log here has" in found.reason) is (lost is not None), found.reason
@@ -1680,7 +1680,7 @@ def test_a_voter_from_a_backup_that_the_others_name_as_leader_is_started_after_a
         file = tmp_path / f"controller-{node}/__cluster_metadata-0/quorum-state"
         file.write_text(json.dumps({**json.loads(file.read_text()), "leaderId": 102, "leaderEpoch": 2}))
     for quiesced in (True, False):
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced}))
+        write_manifest(tmp_path, quiesced=quiesced)
         found = answer(tmp_path)
         assert found.verdict == "agree" and not found.steps
         assert ("name node 102, whose disk is older than that, as the leader of epoch 2" in found.reason) is quiesced

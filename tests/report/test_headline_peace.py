@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from tests.support import scenes
 from tests.support.report_rows import orders_row, partition, results
 from tests.support.scenario import audit, written, written_legacy
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -42,10 +41,9 @@ def test_what_a_start_cuts_of_an_old_log_is_told_of_brokers_that_are_down(
     tmp_path: Path, kind: str, *, told: bool
 ) -> None:
     old = written_legacy(0, 50)
-    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one in (1, 2)]
-    manifest = json.dumps({"schema_version": 1, "brokers": listed})
     brokers = {1: Replica(old, epochs=None), 2: Replica(old, epochs=None, high_watermark=40)}
-    audit(tmp_path, brokers, before_audit=lambda: (tmp_path / "manifest.json").write_text(manifest))
+    write_manifest(tmp_path, dict.fromkeys(brokers, kind))
+    audit(tmp_path, brokers)
     found = audit_all(str(tmp_path), Settings())
     said = build_answer(found, build_verdict(found, "high")).headline
     assert ("When broker 2 starts, it cuts committed records off its log" in said) == told, said

@@ -11,6 +11,7 @@ from tests.support.dump_lines import batch_line, listing
 from tests.support.report_rows import tables_of
 from tests.support.scanned import FIXTURES
 from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
+from tests.support.snapshots import write_manifest
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -218,7 +219,7 @@ def _pair(path: Path, follower: str) -> dict[str, list[dict]]:
     (path / "leadership.json").write_text(
         json.dumps([{"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 0, "isr": [1, 2]}])
     )
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True}))
+    write_manifest(path, quiesced=True)
     return audit(path, "t-0")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from tests.support import metadata_log as write
 from tests.support.scenario import written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir, write_manifest, write_snapshot
 
 BEHIND = Replica(written(0, 10, 0))
 
@@ -28,7 +27,7 @@ def write_left_disk(path: Path) -> Path:
     write_new_disks(path)
     kinds = {"broker-1": "stopped", "broker-1-less": "stopped", "broker-1-new": "live"}
     said = [{"broker_id": 1, "log_dir": log_dir, "kind": kind} for log_dir, kind in kinds.items()]
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": said}))
+    write_manifest(path, brokers=said)
     return path
 
 

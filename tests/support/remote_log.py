@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from pathlib import Path
 from tests.support.encoder import Record, encode_batch
 from tests.support.metadata_log import uuid, uvarint
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_manifest
 
 TIERED = {"remote.storage.enable": "true"}
 STARTED, FINISHED, DELETING, DELETED = range(4)
@@ -98,8 +97,7 @@ def with_remote(
                 | ({} if kind is None else {"kind": kind})
                 for (one, (start, end)), kind in zip(times.items(), kinds, strict=True)
             ]
-            said = {"schema_version": 1, "quiesced": quiesced, "brokers": copies}
-            (path / "manifest.json").write_text(json.dumps(said))
+            write_manifest(path, quiesced=quiesced, brokers=copies)
         then()
 
     return tiered(path, {1: leads, 2: other or leads}, before_audit=write, quiesced=quiesced, **options)

@@ -288,6 +288,16 @@ def manifest_text(
     return json.dumps(manifest, indent=2) + "\n"
 
 
+def write_manifest(path: Path, kinds: Mapping[int, str] | None = None, **content: Any) -> None:
+    """The manifest.json of a snapshot with these fields, or with one log dir of each broker and the kind of its copy."""
+    if kinds is not None:
+        content["brokers"] = [
+            {"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in kinds.items()
+        ]
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, **content}))
+
+
 def _ids(broker_ids: Collection[int]) -> str:
     return ",".join(map(str, broker_ids))
 

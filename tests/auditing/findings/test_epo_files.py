@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -21,7 +20,7 @@ from tests.support.made_cases import (
     texts,
 )
 from tests.support.scenario import audit, written, written_legacy
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import epo
@@ -432,20 +431,18 @@ def test_a_file_that_lacks_epochs_of_a_broker_that_was_stopped_is_copied_again_n
     ids=["later", "down", "earlier", "cut too"],
 )
 def test_a_log_start_moves_on_the_leader_first(tmp_path, begun: int, kind: str, leads: Replica, is_told: bool):
-    def write() -> None:
-        copies = [
-            {
-                "broker_id": broker,
-                "log_dir": f"broker-{broker}",
-                "started": f"{at}:00Z",
-                "finished": f"{at}:30Z",
-                "kind": how,
-            }
-            for broker, how, at in ((1, kind, f"2023-11-14T22:{begun:02d}"), (2, "live", "2023-11-14T22:10"))
-        ]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
-
-    answer = audit(tmp_path, {1: leads, 2: CUT}, before_audit=write)
+    copies = [
+        {
+            "broker_id": broker,
+            "log_dir": f"broker-{broker}",
+            "started": f"{at}:00Z",
+            "finished": f"{at}:30Z",
+            "kind": how,
+        }
+        for broker, how, at in ((1, kind, f"2023-11-14T22:{begun:02d}"), (2, "live", "2023-11-14T22:10"))
+    ]
+    write_manifest(tmp_path, brokers=copies)
+    answer = audit(tmp_path, {1: leads, 2: CUT})
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == ("high" if is_told else "info"), answer
 
 
@@ -520,20 +517,15 @@ def test_a_broker_that_was_killed_after_its_log_start_had_moved_has_an_older_che
     tmp_path, kind, entries, severity
 ):
     """It moved to where an epoch begins, that of its records or one without any at the log end; not past all that there was."""
-    brokers = [{"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} for broker in (1, 2)]
-    manifest = {"schema_version": 1, "quiesced": True, "brokers": brokers}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(tmp_path, dict.fromkeys((1, 2), kind), quiesced=True)
     two = Replica(LOG, epochs=entries, log_start=0, clean_shutdown=kind == "stopped")
     answer = audit(tmp_path, {1: Replica(LOG, clean_shutdown=kind == "stopped"), 2: two})
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity, answer
 
 
 def test_nothing_is_rebuilt_for_a_file_that_may_only_be_older(tmp_path):
-    def manifest() -> None:
-        listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"} for one in (1, 2)]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
-
-    audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG, epochs=[])}, before_audit=manifest)
+    write_manifest(tmp_path, {1: "live", 2: "live"})
+    audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG, epochs=[])})
     (step,) = plan_elections(audit_all(str(tmp_path), Settings())).steps
     assert step.text.startswith(
         "orders-0 on broker 2: Where the finding is INCONCLUSIVE, copy the broker again as it says"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.scenario import audit, written
 from tests.support.scenes import scene
-from tests.support.snapshots import TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC_ID, Replica, write_manifest
 
 
 def _shared(end: int, high_watermark: int | None, **options) -> Replica:
@@ -161,12 +160,8 @@ def test_a_checkpoint_of_a_running_broker_is_the_later_file_where_another_log_ha
 ) -> None:
     """Where none has it, a segment may have been deleted below the running broker, which then is the last to have the records."""
     brokers = {1: _shared(held, 30), 2: replace(_shared(30, 30), **{mark: 40})}
-
-    def manifest() -> None:
-        listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "live"} for one in brokers]
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
-
-    answer = audit(tmp_path, brokers, before_audit=manifest)
+    write_manifest(tmp_path, dict.fromkeys(brokers, "live"))
+    answer = audit(tmp_path, brokers)
     code = "HWM-CP-ABOVE-LEO" if mark == "high_watermark" else "HWM-RP-ABOVE-LEO"
     assert answer.one(code, 2) == (severity, "suspect", 30, 40)
     assert answer.verdict == verdict
@@ -194,12 +189,8 @@ def test_a_leader_at_rest_that_lost_what_nobody_else_has(tmp_path):
 def test_a_leader_that_lost_what_nobody_else_has_while_all_were_down(
     tmp_path: Path, kinds: tuple[str, ...], severity: str
 ) -> None:
-    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in enumerate(kinds, 1)]
-
-    def manifest() -> None:
-        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
-
-    answer = audit(tmp_path, {1: _shared(30, 40), 2: _shared(30, 30)}, before_audit=manifest)
+    write_manifest(tmp_path, dict(enumerate(kinds, 1)))
+    answer = audit(tmp_path, {1: _shared(30, 40), 2: _shared(30, 30)})
     assert answer.one("HWM-CP-ABOVE-LEO", 1)[0] == severity
     assert answer.verdict == ("COMMITTED_LOSS" if severity == "critical" else "INCONCLUSIVE")
     assert "no replica here has the records between" in answer.found("HWM-CP-ABOVE-LEO")[0]["message"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from time import time_ns
 
@@ -10,7 +9,7 @@ import pytest
 from tests.support.remote_log import DELETED, DELETING, LEADS, STARTED, copied, leader, with_remote
 from tests.support.remote_stores import plain_path, put, segment_id, write_listing
 from tests.support.scenario import Answer, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_manifest
 
 from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
@@ -155,7 +154,7 @@ def manifest_until(path: Path, finished: str, **more: object) -> None:
         {"broker_id": one, "log_dir": f"broker-{one}", "kind": "stopped", "started": AFTER, "finished": finished}
         for one in (1, 2)
     ]
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies, **more}))
+    write_manifest(path, brokers=copies, **more)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tests.support.encoder import Record, encode_batch, flip
 from tests.support.scenario import audit, costs, written, written_legacy
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 
 SHARED = written(0, 20, 0)
 LEADER = [*SHARED, *written(20, 40, 1, "new ")]
@@ -145,8 +143,7 @@ def test_what_the_leader_has_as_well_is_not_lost_by_a_cut(tmp_path, shared_to, m
 
 def _write_killed(snapshot):
     """A manifest by which both brokers were killed before they were copied."""
-    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "killed"} for one in (1, 2)]
-    (snapshot / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
+    write_manifest(snapshot, {1: "killed", 2: "killed"}, quiesced=True)
 
 
 def test_what_recovery_cuts_is_said_with_the_place_in_the_file(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import shutil
 from importlib.resources import files
@@ -14,6 +13,7 @@ import pytest
 from tests.support.page_content import Page, page_of
 from tests.support.report_rows import AUDIT, answers_of, finding, orders_row, partition, results, row, tables_of
 from tests.support.samples import SAMPLES
+from tests.support.snapshots import write_manifest
 from tests.support.some import some
 
 from replica_audit.auditing.known_findings import Earlier, earlier_of
@@ -118,8 +118,7 @@ def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_as
 def test_the_choice_that_the_costs_mark_is_the_one_of_the_plan(tmp_path) -> None:
     """The registered leader was killed, and would lose the least; broker 2 leads in its place."""
     shutil.copytree(SAMPLES / "consumable-prefix", tmp_path / "down")
-    kinds = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in ((1, "killed"), (2, "live"))]
-    (tmp_path / "down" / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": kinds}))
+    write_manifest(tmp_path / "down", {1: "killed", 2: "live"})
     found = audit_one(str(tmp_path / "down"), TopicPartition("orders", 0), Settings())
     (decision,) = advise(found).decisions
     (best,) = {row["candidate_id"] for row in found.rows("elections") if row["choice"] == "best"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
 from tests.support.controllers import APPLIED, LATE_ID, TIME_MS, TOPIC_ID, discovered
-from tests.support.snapshots import Replica
+from tests.support.snapshots import Replica, write_manifest
 
 from replica_audit.snapshot.inventory import Inventory
 
@@ -52,7 +51,7 @@ def copied(
         if node > 99 and started_ms is not None
     ]
     path.mkdir(exist_ok=True)
-    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced, "brokers": controllers}))
+    write_manifest(path, quiesced=quiesced, brokers=controllers)
     return discovered(path, logs, {2: replicas}, clean=clean)
 
 
