@@ -958,6 +958,27 @@ def test_of_a_log_whose_end_cannot_be_read_nobody_goes_on_with_less(tmp_path: Pa
     assert answer(tmp_path, node_id=100).verdict == "none"
 
 
+def test_nothing_is_lost_for_certain_only_where_a_majority_has_its_own_log(tmp_path: Path) -> None:
+    """A voter that was removed, or one of three, is all that is here: what others committed since then shows nowhere."""
+    removed = DYNAMIC + write.voters_record(4, {node: IDS[node] for node in (100, 101)})
+    gone = written(tmp_path / "removed", {102: log(removed, directory_id=IDS[102])})
+    one = written(tmp_path / "one", {101: WHOLE})
+    for found in (gone, one):
+        assert (
+            found.verdict == "choose"
+            and "is all that is here: if it is from a backup, or others went on" in found.reason
+        )
+        assert "all that the others hold" not in found.reason
+        assert "loses nothing that the copies here have\n" in render_quorum(found)
+    with_broker = written(tmp_path / "broker", {101: WHOLE, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert "is all that is here" not in with_broker.reason and "holds all that the others hold" in with_broker.reason
+    assert "loses nothing that the copies here have\n" in render_quorum(with_broker)
+    standalone = write.leader_change(0, 100, (100,), epoch=9, time_ms=write.TIME_MS + DAY_MS)
+    spoilt = MetadataLog({0: standalone}, voters=(100,), leader_epoch=9, cluster_id=CLUSTER)
+    most = written(tmp_path / "most", {100: spoilt, 101: WHOLE, 102: WHOLE, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert most.is_whole and "loses nothing but 1 record" in render_quorum(most)
+
+
 ALONE = write.history(ONLY_T)
 
 
@@ -972,8 +993,8 @@ def test_the_only_log_here_is_not_started_before_it_is_known_what_else_there_is(
     found = written(tmp_path / "alone", {100: only})
     assert (found.verdict, found.no_plan) == ("agree", None)
     assert (
-        "The copy of node 100 is all that is here: if it is from a backup, nothing here shows what it lacks"
-        in found.reason
+        "The copy of node 100 is all that is here: if it is from a backup, or others went on while its node was down, nothing here "
+        "shows what it lacks" in found.reason
     )
     assert actions(found) == ["check", "capture"][not migrating :]
     assert (

@@ -192,6 +192,13 @@ class QuorumAnswer:
     rests_on: tuple[CopyPremise, ...] = ()
     quarantine: tuple[Unusable, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """True if a majority of the voters has its own log here, with all that is known to be committed: others have nothing more that was."""
+        own = (one for one in self.copies if one.may_vote and one.end_offset and not one.refused and not one.problems)
+        able = {one.node_id for one in own if one.seeded is None}
+        return len(able) > len(self.voters) // 2
+
 
 def answer_object(answer: QuorumAnswer) -> dict[str, object]:
     """The JSON object of an answer."""

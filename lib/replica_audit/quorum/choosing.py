@@ -78,7 +78,7 @@ def choose(held: HeldMetadata) -> Chosen:
         knows_topics = any(map(held.known_topics, held.copies))
         return Chosen("none", text if knows_topics else f"{text}. {_MIGRATION}")
     copy = best_of(held, newest)
-    text = f"{need.reason}. {_newest_text(held, copy)}"
+    text = f"{need.reason}. {capitalise(_alone_text(held)) if held.is_alone else _newest_text(held, copy)}"
     if newest.refused:
         text += f". But {'; '.join(newest.refused)}: unless that came after the logs were copied, a newer one exists, or existed"
     return Chosen("choose", text, copy, need.may_be_skew)
@@ -248,10 +248,7 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
     copies = held.copies
     text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
     if held.is_alone:
-        text = (
-            f"the copy of {_whose(copies[0])} is all that is here: if it is from a backup, nothing here shows what it lacks, and brokers "
-            "and other controllers that are told to follow it lose that. See what else there is before it is started"
-        )
+        text = f"{_alone_text(held)}. See what else there is before it is started"
     tail = _single_tail(held)
     if len(held.histories) > 1:
         tails = list(_tails(held))
@@ -270,6 +267,14 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
         )
         return Chosen("rejoin", reason)
     return Chosen("agree", text, is_tentative=bool(tail) or len(held.histories) > 1)
+
+
+def _alone_text(held: HeldMetadata) -> str:
+    """Clause on the only copy of a snapshot that has nothing of a broker."""
+    return (
+        f"the copy of {_whose(held.copies[0])} is all that is here: if it is from a backup, or others went on while its node was down, "
+        "nothing here shows what it lacks, and brokers and other controllers that are told to follow it lose that"
+    )
 
 
 def _single_tail(held: HeldMetadata) -> str:

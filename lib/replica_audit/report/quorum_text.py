@@ -123,7 +123,7 @@ def _losses(answer: QuorumAnswer) -> Iterator[str]:
     groups: dict[tuple[str, ...], list[CopyAnswer]] = {}
     for one in answer.copies:
         if one.history is not None:
-            groups.setdefault(tuple(_of_copy(one)), []).append(one)
+            groups.setdefault(tuple(_of_copy(one, is_whole=answer.is_whole)), []).append(one)
     for told, copies in groups.items():
         nodes = [one.node_id for one in copies if one.node_id is not None]
         whose = [name_ids("node", nodes)] if nodes else []
@@ -133,7 +133,7 @@ def _losses(answer: QuorumAnswer) -> Iterator[str]:
             yield from wrap(clean(line), "    ", "      ")
 
 
-def _of_copy(one: CopyAnswer) -> Iterator[str]:
+def _of_copy(one: CopyAnswer, *, is_whole: bool) -> Iterator[str]:
     yield from (f"refused: {reason}" for reason in one.refused)
     if one.lost is None:
         yield "what it loses is not known: its records, or those of another history, cannot be applied"
@@ -143,7 +143,7 @@ def _of_copy(one: CopyAnswer) -> Iterator[str]:
             if not one.lost.records
             else f" but {count(one.lost.records, 'record')} that changed nothing of what is listed here"
         )
-        yield f"loses nothing{rest}"
+        yield f"loses nothing{'' if is_whole else ' that the copies here have'}{rest}"
     else:
         yield f"loses {'; '.join(tell_lost(one.lost))}"
     yield from (f"breaks: {reason}" for reason in one.breaks)
