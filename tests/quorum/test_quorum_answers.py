@@ -123,12 +123,30 @@ def test_what_brokers_that_run_have_and_a_majority_of_the_voters_lacks_is_named(
     assert ("are not on a majority of the voters here. If these ran" in found.reason) is not is_whole
     if not is_whole:
         assert "loses 1 configuration: topic t: retention.ms" in render_quorum(found)
+        # A broker has records before they are committed, too, and cuts those without a harm.
+        (told,) = {one for copy in found.copies for one in copy.breaks if "die" in one}
+        assert told.startswith(
+            "node 1 has records from offset 3 on that it does not have: if these were committed, a broker"
+        )
         asked = answer(tmp_path, node_id=100)
         assert (asked.verdict, asked.choice.node_id, asked.lost.is_nothing) == ("choose", 100, True)
         # What is proven is not enough here: each gets the log as far as it goes.
         assert [step.controllers for step in asked.steps if step.action == "seed"] == [(101,), (102,)]
         stale = answer(tmp_path, node_id=101)
         assert "continues that of node 101: choose that" in stale.no_plan
+
+
+def test_voters_that_keep_their_quorum_state_count_on_from_it(tmp_path: Path) -> None:
+    """Node 102 stood for election in epoch 2 and was given no vote: where it leads, with what it has, that is in epoch 3 or later."""
+    config = BEGIN + write.batch(3, [write.config(2, "t", "retention.ms", "1")])
+    voters = {100: log(BEGIN, 1), 101: log(BEGIN, 1), 102: log(config, 2)}
+    found = written(tmp_path, {**voters, 1: log(config, 1)}, {1: APPLIED_T})
+    assert found.verdict == "agree" and found.is_tentative
+    told = {one.node_id: any("never register" in text for text in one.breaks) for one in found.copies}
+    assert told == {100: True, 101: True, 102: False, 1: True}
+    # Others that are given its log are not given the state.
+    asked = answer(tmp_path, node_id=102)
+    assert any("never register" in text for one in asked.copies if one.node_id == 102 for text in one.breaks)
 
 
 FIVE = (100, 101, 102, 103, 104)
@@ -238,7 +256,8 @@ def test_a_stale_majority(tmp_path: Path, good: int) -> None:
     assert found.lost is not None and found.lost.is_nothing
     stale = next(one for one in found.copies if one.node_id == 102)
     assert [(one.topic, one.topic_id) for one in stale.lost.topics] == [("late", LATE_ID)]
-    assert any("die" in one for one in stale.breaks) and any("ends at 3" in one for one in stale.refused)
+    assert any("applied records from offset 3 on" in one and "die" in one for one in stale.breaks)
+    assert any("ends at 3" in one for one in stale.refused)
     seeded = [step.controllers[0] for step in found.steps if step.action == "seed"]
     assert seeded == ([101, 102] if good == 100 else [100, 101, 102])
     assert "--exclude=quorum-state" in commands(found, "pack") and f"LOG_DIR_OF_{good}" in commands(found, "pack")

@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.held_metadata import HeldMetadata
-from replica_audit.snapshot.metadata.histories import find_barred
+from replica_audit.snapshot.metadata.histories import find_barred, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
-from replica_audit.text import count, verb
+from replica_audit.text import count
 
 #: Partitions named in a sentence before the rest is counted.
 _NAMED = 3
 
 
-def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> Iterator[str]:
-    """Clauses on what fails, worst first."""
+def find_breaks(
+    held: HeldMetadata, copy: MetadataCopy, lost: Lost | None, *, keeps_epoch: bool = False
+) -> Iterator[str]:
+    """Clauses on what fails, worst first. `keeps_epoch`: its node starts with the quorum-state that it has."""
     yield from _dying_brokers(held, copy)
-    yield from _meeting_epochs(held, copy)
+    yield from _meeting_epochs(held, copy, seen_epoch(copy) if keeps_epoch else copy.epoch)
     yield from _cut_controllers(held, copy)
     if lost is not None and lost.stray:
         records = sum(one.records for one in lost.stray)
@@ -58,24 +60,27 @@ def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
         parted = [parting(copy, one) for one in ahead]
         end = min(copy.end_offset if one is None else one for one in parted)
         nodes = name_nodes(one.node_id for one in ahead)
-        yield (
-            f"{nodes} applied records from offset {end} on that it does not have: {verb(len(ahead), 'a broker', 'brokers')} that "
-            f"{verb(len(ahead), 'is', 'are')} up {verb(len(ahead), 'dies', 'die')} as soon as a leader asks to truncate them"
-        )
+        one = len(ahead) == 1
+        dying = f"{'a broker that is' if one else 'brokers that are'} up {'dies' if one else 'die'} as soon as a leader asks to truncate them"
+        if any(held.proven[held.found.history_of(other) or 0].end_offset > end for other in ahead):
+            yield f"{nodes} applied records from offset {end} on that it does not have: {dying}"
+        else:
+            # A broker has records before they are committed, and cuts these without a harm.
+            yield f"{nodes} {'has' if one else 'have'} records from offset {end} on that it does not have: if these were committed, {dying}"
 
 
-def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
+def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy, known: int) -> Iterator[str]:
     seen = held.seen_epoch
-    if copy.epoch >= seen:
+    if known >= seen:
         return
-    later = [one for one in held.copies if one.epoch > copy.epoch and goes_on(one, copy)]
-    if later and min(one.epoch for one in later) <= copy.epoch + 1:
+    later = [one for one in held.copies if one.epoch > known and goes_on(one, copy)]
+    if later and min(one.epoch for one in later) <= known + 1:
         yield (
-            f"its next controller epoch, {copy.epoch + 1}, exists already on {name_nodes(one.node_id for one in later)}: where the numbers "
+            f"its next controller epoch, {known + 1}, exists already on {name_nodes(one.node_id for one in later)}: where the numbers "
             "meet, nodes go on with two histories, and no log line tells of it"
         )
     yield (
-        f"its next controller epoch, {copy.epoch + 1}, is not above {seen}, which nodes have seen: brokers that know it never register, "
+        f"its next controller epoch, {known + 1}, is not above {seen}, which nodes have seen: brokers that know it never register, "
         "and shut down"
     )
 

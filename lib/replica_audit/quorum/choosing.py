@@ -296,8 +296,8 @@ def _single_tail(held: HeldMetadata) -> str:
         return f"Nothing shows that {_tail(history, end)} were committed: a leader that lacks them cuts them{keep}"
     return (
         f"{_tail(history, end)} are not on a majority of the voters here. If these ran while they were copied, it is only the order in which "
-        "they were copied: copy them once more, controllers last. If not, a leader that lacks them cuts them, and brokers that are up and have "
-        f"them die{keep}"
+        "they were copied: copy them once more, controllers last. If not, a leader that lacks them cuts them, and if they were committed, brokers "
+        f"that are up and have them die{keep}"
     )
 
 

@@ -53,7 +53,8 @@ def answer_quorum(
     chosen = choose(held) if node_id is None else choose_asked(held, node_id)
     version = kafka_version or (inventory.manifest.kafka_version if inventory.manifest else None)
     against = chosen.copy or newest_copy(held.copies)
-    copies = tuple(_copy_answer(held, copy, against) for copy in _in_order(held))
+    keeps_epoch = chosen.verdict == "agree"
+    copies = tuple(_copy_answer(held, copy, against, keeps_epoch=keeps_epoch) for copy in _in_order(held))
     tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
     lost = next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None)
     plan = plan_quorum(held, chosen, tools, lost)
@@ -117,7 +118,7 @@ def _choice(held: HeldMetadata, chosen: Chosen) -> BestCopy | None:
     )
 
 
-def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) -> CopyAnswer:
+def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy, *, keeps_epoch: bool) -> CopyAnswer:
     number = held.history_of(copy)
     proven = 0
     proof = None
@@ -152,7 +153,7 @@ def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) 
         seeded=find_seeded(copy, held.compared.copies, held.voters),
         refused=tuple(refused),
         lost=lost,
-        breaks=tuple(find_breaks(held, copy, lost)) if number is not None else (),
+        breaks=tuple(find_breaks(held, copy, lost, keeps_epoch=keeps_epoch)) if number is not None else (),
         problems=tuple(reason for _, _, reason in copy.problems),
     )
 
