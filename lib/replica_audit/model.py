@@ -633,6 +633,16 @@ class Leadership:
         return tuple(state for state in self.history if not state.uncommitted)
 
     @property
+    def leaderless_since_ms(self) -> int | None:
+        """Time by the controller's clock of the state since which nobody has led; None if somebody leads, or no state is known."""
+        since = None
+        for state in reversed(self.history):
+            if state.leader_id is not None:
+                break
+            since = state.time_ms
+        return since
+
+    @property
     def is_deleted(self) -> bool:
         """True if the topic was deleted: remaining directories of the partition wait for removal."""
         return bool(self.history) and self.history[-1].occasion == "deleted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -301,3 +302,31 @@ def test_what_a_leader_had_in_its_last_term_and_lacks_now_it_lost(
     answer = scene(tmp_path, brokers, *moves, before_audit=beside(tmp_path, 1, "stray", old), quiesced=True)
     assert answer.rows("partitions")[0]["leader_epoch"] == 2
     assert sum(row["end_offset"] - row["start_offset"] for row in answer.found("DIV-EPOCH", 1)) == lost, answer
+
+
+@pytest.mark.parametrize("kind", ["killed", "live"])
+@pytest.mark.parametrize("apart_ms", [1000, 600_000])
+@pytest.mark.parametrize("had", [90, 100])
+def test_what_no_copy_has_is_lost_where_nobody_has_led_since_they_were_begun(
+    tmp_path: Path, kind: str, apart_ms: int, had: int
+) -> None:
+    """Broker 1 led alone, went down and lost its end. Broker 3 follows nobody, but may have followed when it was copied."""
+
+    def tell_kinds() -> None:
+        (tmp_path / "broker-2" / ".kafka_cleanshutdown").touch()
+        file = tmp_path / "manifest.json"
+        manifest = json.loads(file.read_text())
+        for one, said in zip(manifest["brokers"], ("killed", "stopped", kind), strict=True):
+            one["kind"] = said
+        file.write_text(json.dumps(manifest))
+
+    brokers = {1: log(70, had), 2: log(90, 90), 3: log(80, 80)}
+    moves = (change(isr=(1, 3)), change(isr=(1,)), FENCE[1], change(leader=-1, isr=()))
+    answer = scene(tmp_path, brokers, *moves, in_order=True, apart_ms=apart_ms, before_audit=tell_kinds)
+    is_gone = had == 100 and (kind == "killed" or apart_ms == 1000)
+    (found,) = answer.found("HWM-CP-ABOVE-LEO", 1)
+    assert found["severity"] == ("critical" if is_gone else "high")
+    assert found["message"].endswith("no replica here has the records from 90 on") is (had == 100)
+    (reason,) = {row["reason"] for row in answer.tables["elections"]} - {None}
+    known = "nothing" if had == 90 else "nothing that the copies here have"
+    assert reason.startswith(f"broker 2 loses {known}; "), reason

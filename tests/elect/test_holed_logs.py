@@ -15,6 +15,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
 from replica_audit.model import TopicPartition
+from replica_audit.report.plan_text import tell_decision
 from replica_audit.runner.in_process import audit_all
 
 WHOLE = written(0, 60, 1)
@@ -93,6 +94,21 @@ def test_a_leader_that_runs_is_rebuilt_once_it_follows(tmp_path: Path) -> None:
         ("mend", (1,)),
     ]
     assert plan.steps[-1].text.startswith("orders-0 on broker 1: ") and "stop the broker, move" in plan.steps[-1].text
+
+
+def test_a_follower_that_has_to_be_rebuilt_is_not_nothing_to_do(tmp_path: Path) -> None:
+    """No leader changes, but broker 1 would be in sync again as it is."""
+
+    def said(batches: list[bytes]) -> str:
+        path = tmp_path / str(len(batches))
+        audit(path, {1: _replica(batches), 2: _replica(WHOLE)}, leader=2, isr=(2,), quiesced=True)
+        asked = [TopicPartition("orders", 0)]
+        results = audit_all(str(path), Settings(kafka_version="4.3.1"), asked=asked)
+        (decision,) = plan_elections(results, asked=asked, up=(2,)).decisions
+        return tell_decision(decision, None)
+
+    assert said(HOLED).startswith("Let broker 2 go on leading. ")
+    assert said(WHOLE[:8]).startswith("Nothing needs to be done. ")
 
 
 FUTURE = f"orders-0.{'ab' * 16}-future"

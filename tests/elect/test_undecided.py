@@ -13,6 +13,7 @@ from tests.support.report_rows import change_rows, finding, objects
 from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.model import TopicPartition
+from replica_audit.report.plan_text import tell_decision
 from replica_audit.schema import Evidence
 
 PLACE = TopicPartition("orders", 0)
@@ -73,3 +74,19 @@ def test_the_first_line_that_holds_decides(line: Line) -> None:
     reasons = [one.reason for one in plan.conflicts]
     if line.clause is not None:
         assert [reason.startswith(line.clause) for reason in reasons] == [True], reasons
+
+
+@pytest.mark.parametrize(
+    ("equals", "least", "beside"),
+    [
+        ((2, 3), "brokers 1, 2 and 3", "broker 1 would lose the same"),
+        ((), "broker 1", "broker 1 would lose the least"),
+    ],
+)
+def test_who_loses_the_same_does_not_lose_more(equals: tuple[int, ...], least: str, beside: str) -> None:
+    found = results_of([Part("orders", (1, 2, 3), None, (), 1, equals=equals)], None, "metadata_log")
+    found = replace(found, captures=[MISSING])
+    (undecided,) = plan_elections(found, asked=[PLACE], up=[1, 2, 3]).decisions
+    assert f"Of the captured replicas {least} would lose the least" in tell_decision(undecided, None)
+    (asked,) = plan_elections(found, asked=[PLACE], candidate_id=2, up=[1, 2, 3]).decisions
+    assert asked.reason == f"broker 2 was asked for; {beside}"

@@ -14,6 +14,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
+from replica_audit.auditing.findings.hwm import may_lack_committed_everywhere
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -160,7 +161,8 @@ def choose(
     leads = standings[best.broker_id] == "leader"
     unseen = open_tails(unseen, (best.broker_id, best.facts.following_end_offset) if leads else None)
     is_seen = is_assigned and not case.needed_replicas and not unseen
-    is_all_known = is_seen and not may_have_lost_unseen(case) and not _may_have_lost_its_end(case, best.facts, up)
+    is_gone = may_have_lost_unseen(case) or may_lack_committed_everywhere(case)
+    is_all_known = is_seen and not is_gone and not _may_have_lost_its_end(case, best.facts, up)
     said = partial(say_loss, is_all_known=is_all_known)
     worst = None if said(last) == said(best) else last
     reason = _reason(best, ranked[1:], standings, order, damaged, said)

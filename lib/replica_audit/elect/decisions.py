@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from replica_audit.auditing.finding import UnseenTail
@@ -236,20 +237,13 @@ def _decision(
     registration = state.partitions.get(place)
     kafka = state.next_leader(place)
     leader = state.registered_leader(place)
-    reason = rows[chosen].reason
-    if reason is None:
-        best = matrix.best(place)
-        of_best = f"broker {best} would lose the least"
-        if matrix.open_tails(place, best):
-            of_best = f"what broker {best} would lose is not known"
-        reason = f"broker {chosen} was asked for" + ("" if best is None else f"; {of_best}")
     candidates = tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows))
     candidates, salvage = shared((candidates, matrix.sources(place, chosen)))
-    return Decision(
+    decision = Decision(
         topic=place[0],
         partition=place[1],
         candidate_id=chosen,
-        reason=reason,
+        reason=rows[chosen].reason or f"broker {chosen} was asked for",
         asked=asked,
         present_leader_id=leader,
         kafka_choice_id=None if kafka is None else kafka.broker_id,
@@ -260,6 +254,14 @@ def _decision(
         depends_on=tuple(matrix.needed[place]),
         offline=() if registration is None else tuple(sorted(registration.offline)),
     )
+    best = matrix.best(place)
+    if rows[chosen].reason is not None or best is None:
+        return decision
+    loses = "the same" if best in decision.equals else "the least"
+    of_best = f"broker {best} would lose {loses}"
+    if matrix.open_tails(place, best):
+        of_best = f"what broker {best} would lose is not known"
+    return replace(decision, reason=f"{decision.reason}; {of_best}")
 
 
 def _candidate(

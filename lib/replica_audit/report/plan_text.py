@@ -61,7 +61,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
         if decision.candidate_id in decision.depends_on:  # the rest of its log may change the decision
             return end_sentence(decision.open_question)
         them = verb(len(decision.depends_on), "it", "them")
-        least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
+        like = name_brokers(sorted((decision.candidate_id, *decision.equals)))
+        least = f"Of the captured replicas {like} would lose the least"
         return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without {them}."
     choice = f"broker {decision.candidate_id}"
     chosen = decision.chosen
@@ -82,7 +83,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     elif each:
         text = f"each choice loses something: {text}"
     elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
-        is_calm = decision.procedure == "none" and not chosen.damage and not decision.depends_on
+        is_holed = any(one.hidden_records for one in decision.candidates)
+        is_calm = decision.procedure == "none" and not (chosen.damage or decision.depends_on or is_holed)
         text = "nothing needs to be done" if is_calm else text
         if ranges:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"

@@ -402,7 +402,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             }
         )
         missing = left and _leader_lacks(case, facts, checkpoint)
-        gone = missing and not unseen and case.were_at_rest(*case.copies)
+        gone = missing and not unseen and all(_gains_nothing(case, one) for one in case.copies)
         elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
         found = finding(
             HWM_CP_ABOVE_LEO,
@@ -456,6 +456,25 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         # In an image, too, the recovery point is written after what is below it.
         is_certain = _is_older_as_image_only(case, facts)
         yield found if is_certain else _unless_older(case, facts, found, recovery_point, why if is_told else None)
+
+
+def may_lack_committed_everywhere(case: Case) -> bool:
+    """True if a replica's checkpointed high watermark lies past the end of its log, and no copy has all the records between."""
+    marks = ((one, one.directory.high_watermark_checkpoint) for one in case.replicas if not one.end_is_open)
+    return any(
+        mark is not None
+        and is_tail_lost(case.reference, case.replicas, one)
+        and bool(_held_nowhere(case, one, mark, case.copies))
+        for one, mark in marks
+    )
+
+
+def _gains_nothing(case: Case, facts: ReplicaFacts) -> bool:
+    """True if nothing is appended to a replica's log after its copy: its broker was down, or nobody has led since before that began."""
+    if case.were_at_rest(facts):
+        return True
+    since = case.leadership and case.leadership.leaderless_since_ms
+    return since is not None and case.options.times.began_later(facts, since)
 
 
 def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
