@@ -473,7 +473,7 @@ def _gains_nothing(case: Case, facts: ReplicaFacts) -> bool:
     """True if nothing is appended to a replica's log after its copy: its broker was down, or nobody has led since before that began."""
     if case.were_at_rest(facts):
         return True
-    since = case.leadership and case.leadership.leaderless_since_ms
+    since = None if case.leadership is None else case.leadership.leaderless_since_ms
     return since is not None and case.options.times.began_later(facts, since)
 
 
