@@ -53,7 +53,7 @@ def test_what_a_deleted_topic_had_lost_is_copied_and_nobody_is_elected(tmp_path,
     audit(tmp_path, brokers, metadata=controller(elected, write.remove_topic(TOPIC_ID)))
     found = audit_all(str(tmp_path), Settings(), asked=asked)
     plan = plan_elections(found, asked=[(TOPIC, 0)] if asked else ())
-    assert [one.reason.split(",")[0] for one in plan.conflicts] == ["the topic was deleted"]
+    assert [one.reason.split(":")[0] for one in plan.conflicts] == ["the topic was deleted"]
     (step,) = plan.steps
     assert (step.action, step.brokers) == ("copy", (1,))
     assert "the topic was deleted" in step.text and "follows" not in step.text
@@ -104,7 +104,7 @@ def test_directories_that_the_metadata_log_never_knew_show_that_it_is_the_older_
     assert f"it does not know topic {TOPIC} (id {TOPIC_ID}), which nodes 1 and 2 applied" in told
     copy, mend = told_instead(tmp_path, answer)
     assert (copy.action, copy.controllers) == ("copy", (100,)) and "quorum SNAPSHOT" in copy.text
-    assert copy.text.startswith("Start no controller and no broker before")
+    assert copy.text.startswith("Start no controller and no broker until")
     assert (mend.action, mend.commands) == ("mend", ()) and "start nothing before replica-audit quorum" in mend.text
 
 

@@ -67,7 +67,7 @@ def test_what_was_not_on_the_disk_yet_is_not_lost(tmp_path: Path, kind: str | No
     found = audit_all(str(tmp_path), Settings())
     assert find_up(found) == ({} if kind is None else dict.fromkeys(brokers, True))
     step = advise(found).steps[0]
-    assert step.action == "capture" and "elect none" in step.text and "recovered" not in step.text
+    assert step.action == "capture" and "stop and elect no broker" in step.text and "recovered" not in step.text
 
 
 @pytest.mark.parametrize(("kind", "recovery_point"), [("live", 224), ("live", 300), ("live", None), (_LEFT_OUT, 0)])
@@ -94,10 +94,10 @@ def test_a_log_of_a_running_broker_that_ends_between_its_checkpoints_asks_whethe
         "had not, as its server.log says, or as image if this is one of its disk, else copy the log directory again"
     ), told["message"]
     step = advise(audit_all(str(tmp_path), Settings())).steps[0]
-    assert step.action == "capture" and "elect none" in step.text
+    assert step.action == "capture" and "stop and elect no broker" in step.text
     assert (
-        "Where brokers 1 and 2 had not recovered their logs yet when they were copied, as server.log says, a later copy shows no loss: give the "
-        "kind in the manifest.json that is here as killed instead, or as image where it is one of the disk, and audit again"
+        "If brokers 1 and 2 had not recovered their logs yet when they were copied (see server.log), a later copy shows no loss: instead set the "
+        "kind in the present manifest.json to killed, or to image for an image of the disk, and audit again"
     ) in step.text, step.text
 
 

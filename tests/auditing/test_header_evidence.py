@@ -112,14 +112,14 @@ def test_a_log_that_waits_for_checksums_is_not_called_missing(
     ) in said
     assert f"Broker 2 was collected without {len(other)} wanted bytes and is needed" in said
     step = (
-        f"1. Bring {both} bytes of brokers 1 and 2 that were not collected, and audit again: what orders-0 has is not known "
-        f"without them. If broker 1 or 2 is down, do not start it before that. replica-audit show {evidence} --wanted wanted.json "
+        f"1. Bring {both} bytes of brokers 1 and 2 that were not collected, and audit again: without them it is not known "
+        f"what orders-0 has. If broker 1 or 2 is down, do not start it before that. replica-audit show {evidence} --wanted wanted.json "
         f"replica-audit capture-plan --wanted wanted.json 1=LOG_DIR_OF_1 2=LOG_DIR_OF_2 --to {evidence} > bring.sh bash bring.sh"
     )
     assert step in said.replace("\\ ", "")
     planned = _told(evidence, capsys, "elect")
     assert step in planned.replace("\\ ", "") and "tar -czf" not in planned
-    assert f"No plan: {both} bytes of brokers 1 and 2 that were not collected are needed to know" in planned
+    assert f"No plan: the cost of an election depends on {both} bytes of brokers 1 and 2" in planned
     assert bring_wanted(snapshot, evidence, 1) == both
     assert "not collected" not in _told(evidence, capsys, "show")
 

@@ -227,5 +227,5 @@ def test_a_choice_that_was_asked_for_loses_nothing_only_of_what_is_here(
     plan = plan_elections(audit_all(str(tmp_path), Settings(), asked=[TopicPartition(TOPIC, 0)]), candidate_id=2)
     (told,) = tell_decisions(plan)
     is_whole = 1 in captured
-    assert told.sentence.startswith("Nothing needs to be done" if is_whole else "Let broker 2 go on leading"), told
+    assert told.sentence.startswith("Nothing needs to be done" if is_whole else "Keep broker 2 as leader"), told
     assert ("Broker 2 loses nothing that the copies here have;" in told.sentence) == (not is_whole), told

@@ -119,7 +119,7 @@ def test_a_broker_is_not_started_on_an_empty_disk_for_the_log_of_the_old_one(tmp
     new = add_disk(tmp_path, new_has)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
-    told = f"with the log directory that the snapshot has as broker-1, or with a copy of it, in its place: with {new} there"
+    told = f"with the log directory that the snapshot has as broker-1, or with a copy of it, in its place: with {new} instead"
     assert any(told in one for one in start.before) is not bool(new_has), start.before
 
 
@@ -146,7 +146,7 @@ def test_a_broker_that_runs_may_run_on_the_empty_disk(tmp_path: Path, changes, u
     at = TopicPartition(TOPIC, 0)
     plan = plan_elections(audit_all(str(tmp_path), Settings(), asked=[at]), asked=[at], candidate_id=1, up=up)
     step = next(one for one in plan.steps if one.action != "copy")
-    told = f"as broker-1, or with a copy of it, in its place: with {new} there instead, empty as in the snapshot"
+    told = f"as broker-1, or with a copy of it, in its place: with {new} instead, empty as in the snapshot"
     assert step.action == first and any(told in one for one in step.before) is not bool(new_has), plan.steps
     assert sum(told in one for one in [text for step in plan.steps for text in step.before]) == (0 if new_has else 1)
 
@@ -184,7 +184,7 @@ def test_a_leader_that_ran_with_an_empty_disk_has_not_the_log_of_its_old_one(
         assert "another log than broker-1/orders-0 on its other disk" in answer.messages("CAP-MISSING-REPLICA")[0]
         copy, stop = (step for step in plan_elections(found).steps if step.action in ("copy", "capture"))
         assert copy.snapshot == ("broker-1/orders-0",)
-        assert stop.text.startswith("Stop broker 1 where it runs: when it was copied it ran with broker-1-new"), stop
+        assert stop.text.startswith("Stop broker 1 if it runs: when it was copied it ran with broker-1-new"), stop
 
 
 @pytest.mark.parametrize("is_named", [True, False])
@@ -238,12 +238,12 @@ def test_a_broker_that_is_not_elected_though_it_alone_is_in_sync_has_not_left_it
         known = plan_elections(found, up=[1])
         restart = [step for step in known.steps if step.brokers == (1,) and step.action in ("stop", "start")]
         assert [step.text for step in restart] == ["Stop broker 1 with SIGTERM", "Start broker 1 and no other"]
-        told = "which is offline where the broker was up and did not lead, is back in its place"
+        told = "which is offline if the broker was up and did not lead, is back in its place"
         assert any(told in one for one in restart[1].before), restart
-        assert any("what says that nobody leads is older" in one for one in restart[0].before), restart
+        assert any("the source that names no leader is out of date" in one for one in restart[0].before), restart
     else:
         (stop,) = (step for step in steps if step.action == "capture")
-        assert "If it has none still, as where broker-1 is offline, take broker-1-new out of the snapshot" in stop.text
+        assert "If it still has none, as when broker-1 is offline, remove broker-1-new from the snapshot" in stop.text
 
 
 def test_the_only_copy_of_a_partition_is_not_what_its_broker_has_if_that_left_it(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_the_only_copy_of_a_partition_is_not_what_its_broker_has_if_that_left_it
     assert (row["state"], row["missing"], row["needed"]) == ("partial", ["the log that it uses"], "isr"), row
     assert answer.mark["hw_upper"] is None and answer.tables["partitions"][0]["lost_records"] is None
     (stop,) = (step for step in plan_elections(found).steps if step.action == "capture")
-    assert stop.text.startswith("Stop broker 1 where it runs"), stop
+    assert stop.text.startswith("Stop broker 1 if it runs"), stop
 
 
 @pytest.mark.parametrize("is_live", [True, False])
@@ -292,9 +292,10 @@ def test_a_leader_that_came_back_after_its_copy_may_run_with_the_empty_disk(
         (conflict,) = plan.conflicts
         question = "nothing shows whether broker 1 still runs with the disk that was copied, or with broker-1-new, which is empty"
         assert conflict.reason.startswith(question) and question in first.text, (conflict, first)
-        assert "start and stop no broker of orders-0" in first.text and "stop the broker all the same" in first.text, (
-            first
-        )
+        assert (
+            "start, stop and elect no broker of orders-0" in first.text
+            and "stop the broker first all the same" in first.text
+        ), first
         said = build_answer(found, build_verdict(found, "high")).headline
         assert "loses nothing" not in said, said
 
@@ -312,7 +313,7 @@ def test_nor_is_a_controller(tmp_path: Path, has_new: bool) -> None:
         add_disk(tmp_path, broker=100)
     plan = plan_elections(audit_all(str(tmp_path), Settings()), up=())
     (start,) = (step for step in plan.steps if step.action == "start" and step.controllers == (100,))
-    told = "Controller 100 starts with the log directory that has its metadata log: with broker-100-new there instead"
+    told = "Controller 100 starts with the log directory that has its metadata log: with broker-100-new instead"
     assert any(told in one for one in start.before) is has_new, plan.steps
 
 
@@ -325,7 +326,7 @@ def test_what_an_empty_disk_had_is_looked_for_elsewhere(tmp_path: Path) -> None:
         plan.steps[0].action == "capture"
         and f"{new} is empty. What it had of orders-0 is on another disk" in plan.steps[0].text
     )
-    assert "or for a later backup, which LOG_DIR_OF_1 is here, wherever it is mounted" in plan.steps[0].text
+    assert "or for a later backup: LOG_DIR_OF_1 means that one here, wherever it is mounted" in plan.steps[0].text
 
 
 @pytest.mark.parametrize("new_has", [(), ("recovery-point-offset-checkpoint",)], ids=["a new disk", "an old one"])
@@ -339,9 +340,7 @@ def test_what_an_old_disk_holds_is_copied_from_that_one(tmp_path: Path, leader: 
     new = add_disk(tmp_path, new_has)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
-    told = (
-        f". LOG_DIR_OF_1 is here what the snapshot has as broker-1, wherever it is mounted, not {new}, which is empty"
-    )
+    told = f". LOG_DIR_OF_1 means here what the snapshot has as broker-1, wherever it is mounted, not {new}, which is empty"
     assert copied and all((told in one.text) is not bool(new_has) for one in copied), copied
     assert not any("LOG_DIR_OF_" in one.text for one in plan.steps if one not in copied)
 
@@ -357,10 +356,10 @@ def test_nor_on_a_disk_with_less(tmp_path: Path) -> None:
     write_log_dir(tmp_path / "broker-1" / "b", 1, [EMPTY], directory_id=new)
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     (start,) = (step for step in plan.steps if step.action == "start" and step.brokers == (1,))
-    told = "has as broker-1/a, or with a copy of it, in its place: with broker-1/b there instead it leads with less"
+    told = "has as broker-1/a, or with a copy of it, in its place: with broker-1/b instead, it leads with less"
     assert any(told in one for one in start.before), start.before
     copied = [one for one in plan.steps if any(" LOG_DIR_OF_1 " in command for command in one.commands)]
-    named = ". LOG_DIR_OF_1 is here what the snapshot has as broker-1/a, wherever it is mounted, not broker-1/b, which has another log"
+    named = ". LOG_DIR_OF_1 means here what the snapshot has as broker-1/a, wherever it is mounted, not broker-1/b, which has another log"
     assert copied and all(one.text.endswith(named) for one in copied), copied
 
 

@@ -440,7 +440,7 @@ def test_retention_is_switched_off_before_anything_else_and_the_headline_names_r
         TOPIC,
         f"{TOPIC} --add-config retention.ms=-1,retention.bytes=-1",
     ]
-    assert "local.retention.ms" in first.before[0] and "put retention back to what it was" in first.text
+    assert "local.retention.ms" in first.before[0] and "set retention back to what it was" in first.text
     headline = build_answer(results, build_verdict(results, "high")).headline
     assert f"in the only partition; {told}" in headline, headline
 

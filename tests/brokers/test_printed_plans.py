@@ -311,7 +311,7 @@ class _KnowingDisks(Operator):
 
     def _take(self, printed: PrintedStep, step: Mapping[str, Any]) -> list[str]:
         named = re.search(
-            r"LOG_DIR_OF_\d+ is here what the snapshot has as (\S+), wherever it is mounted", step["text"]
+            r"LOG_DIR_OF_\d+ means here what the snapshot has as (\S+), wherever it is mounted", step["text"]
         )
         self._copied_from = named[1] if named else ""
         for text in step["before"]:

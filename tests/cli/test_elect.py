@@ -49,7 +49,7 @@ def test_what_has_moved_is_told_and_makes_1(tmp_path: Path, capsys: pytest.Captu
     assert main(["elect", HEALED, "--check", str(path)]) == 1
     text = capsys.readouterr().out
     assert "  ledger-0: log end of broker 0 was 79, is 52\n" in text
-    assert re.match(r"\d+ things that the plan rests on have moved; make a new plan:\n", text)
+    assert re.match(r"\d+ premises of the plan have changed; make a new plan:\n", text)
     assert main(["elect", HEALED, "--check", str(path), "--format", "json"]) == 1
     assert {
         "topic": "ledger",
@@ -103,17 +103,17 @@ def test_a_partition_without_a_plan_makes_1(capsys: pytest.CaptureFixture[str]) 
 
 def test_where_nothing_is_to_be_decided_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["elect", str(FIXTURES / "healthy-running")]) == 0
-    assert capsys.readouterr().out.startswith("Nothing needs to be decided")
+    assert capsys.readouterr().out.startswith("Nothing to decide")
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ([], "Let broker 2 go on leading, if it does lead."),
+        ([], "Keep broker 2 as leader, if it leads."),
         (["--up", "1,2"], "Nothing needs to be done."),
         (
             ["--up", "1"],
-            "No plan: nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json. "
+            "No plan: nothing says who is assigned and in sync (add a listing of kafka-topics.sh --describe, or leadership.json). "
             "The best choice would be to elect broker 2.",
         ),
     ],
@@ -129,7 +129,7 @@ def test_a_leader_of_which_only_its_name_is_known_leads_only_where_it_is_up(
     main(["elect", str(tmp_path), "orders-0", *more])
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith(f"orders-0 {said}")
-    assert (" see that broker 2 leads " in text.lower()) == (not more)
+    assert (" check that broker 2 leads " in text.lower()) == (not more)
 
 
 def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.CaptureFixture[str]) -> None:

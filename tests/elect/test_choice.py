@@ -75,33 +75,33 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         {"hidden_records": 5},
         {},
         {"leads": 2, "isr": (2,)},
-        "loses nothing more that the copies here have, but lacks 5 records that another replica has where no truncation finds them; "
-        f"broker 1 would lose {NOTHING}. Broker 1 would have to be elected uncleanly in place of a leader that may have more than its copy",
+        "loses nothing more that the copies here have, but lacks 5 records that another replica has, a difference that no truncation finds; "
+        f"broker 1 would lose {NOTHING}. Broker 1 could only be elected uncleanly, in place of a leader that may have more than its copy",
     ),
     (
         "hidden",
         {},
         {"hidden_records": 1},
         {"leads": 1},
-        f"loses {NOTHING}; broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has "
-        "where no truncation finds them",
+        f"loses {NOTHING}; broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has, "
+        "a difference that no truncation finds",
     ),
     (
         "the leader, of two sides",
         {"hidden_records": 2},
         {"hidden_records": 1},
         {"leads": 2},
-        "loses nothing more that the copies here have, but lacks 2 records that another replica has where no truncation finds them; "
-        "broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has where no truncation "
-        "finds them",
+        "loses nothing more that the copies here have, but lacks 2 records that another replica has, a difference that no truncation finds; "
+        "broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has, a difference that "
+        "no truncation finds",
     ),
     (
         "fewer hidden",
         {"hidden_records": 1, "lost_records": 9},
         {"hidden_records": 2},
         {},
-        "loses 9 records that were not committed, and lacks 1 record that another replica has where no truncation finds them; broker 1 would "
-        "lose nothing more that the copies here have, but lacks 2 records that another replica has where no truncation finds them",
+        "loses 9 records that were not committed, and lacks 1 record that another replica has, a difference that no truncation finds; broker 1 would "
+        "lose nothing more that the copies here have, but lacks 2 records that another replica has, a difference that no truncation finds",
     ),
     (
         "the leader",

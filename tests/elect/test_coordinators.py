@@ -95,8 +95,8 @@ def test_the_transactions_that_are_about_to_end_there_are_named() -> None:
     plan = plan_elections(replace(results, findings=[pending]), up=(), stopped_cleanly=())
     (told,) = {one for step in plan.steps for one in step.before if "transaction-log" in one}
     assert (
-        "with their partitions; by the copies here these are payments (PrepareCommit) in b-0, which kafka-transactions.sh describe "
-        "--transactional-id shows later. Where there is one" in told
+        "with their partitions; in the copies here these are payments (PrepareCommit) in b-0, which kafka-transactions.sh describe "
+        "--transactional-id shows later. If there is one" in told
     )
 
 

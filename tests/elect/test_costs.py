@@ -432,8 +432,8 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
     own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
     assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
     assert own[0]["choice"] == "best" and own[0]["reason"].endswith(
-        "broker 2 would lose nothing more that the copies here have, but lacks 15 records that another replica has where no "
-        "truncation finds them"
+        "broker 2 would lose nothing more that the copies here have, but lacks 15 records that another replica has, a "
+        "difference that no truncation finds"
     )
 
 
@@ -473,7 +473,7 @@ def test_a_leader_with_a_hole_gives_way_to_a_whole_replica_that_loses_nothing(
         2: (0, 0),
     }
     assert [broker for broker, row in own.items() if row["choice"] == "best"] == [best], own[best]["reason"]
-    passed_over = "Broker 2 would have to be elected uncleanly in place of a leader that may have more than its copy"
+    passed_over = "Broker 2 could only be elected uncleanly, in place of a leader that may have more than its copy"
     assert (passed_over in own[best]["reason"]) == (best == 1)
 
 

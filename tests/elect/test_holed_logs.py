@@ -107,7 +107,7 @@ def test_a_follower_that_has_to_be_rebuilt_is_not_nothing_to_do(tmp_path: Path) 
         (decision,) = plan_elections(results, asked=asked, up=(2,)).decisions
         return tell_decision(decision, None)
 
-    assert said(HOLED).startswith("Let broker 2 go on leading. ")
+    assert said(HOLED).startswith("Keep broker 2 as leader. ")
     assert said(WHOLE[:8]).startswith("Nothing needs to be done. ")
 
 
@@ -129,8 +129,8 @@ def test_the_copy_that_its_broker_makes_on_another_disk_is_moved_too(tmp_path: P
         "mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0",
         f"mv -T -- LOG_DIR_OF_1/{FUTURE} put-aside-1/{FUTURE}",
     )
-    assert f"with it {FUTURE}, which would take the place of what is fetched" in aside.text
-    assert "LOG_DIR_OF_1 is here what the snapshot has as broker-1 and broker-1-b, in turn" in aside.text
+    assert f"with it {FUTURE}, which would replace what it fetches" in aside.text
+    assert "LOG_DIR_OF_1 means here what the snapshot has as broker-1 and broker-1-b, in turn" in aside.text
 
 
 @pytest.mark.parametrize("offline", [[], [1]])
@@ -142,4 +142,4 @@ def test_beside_a_disk_that_is_offline_nothing_is_fetched_anew(tmp_path: Path, o
     plan = plan_elections(replace(results, partition_states=[*results.partition_states, *other]), up=())
     (aside,) = [step for step in plan.steps if step.action == "put_aside"]
     before = " ".join(plan.steps[aside.number].before)
-    assert ("log directory of broker 1 that is offline is back" in before) is bool(offline)
+    assert ("offline log directory of broker 1 is back" in before) is bool(offline)

@@ -120,7 +120,7 @@ def test_it_is_said_first_whose_the_disks_of_controllers_are(tmp_path: Path) -> 
     results = audit_all(str(tmp_path), Settings())
     first, *rest = plan_elections(results, up=()).steps
     assert (first.action, first.controllers, first.brokers) == ("check_disks", (100, 101), ()), first
-    assert "See that nodes 100 and 101 have their own disks" in first.text
+    assert "check that nodes 100 and 101 have their own disks" in first.text
     assert "controller-100 in this snapshot is of node 101" in first.text
     assert any(step.controllers == VOTERS for step in rest if step.action == "start")
     # Where the plan starts no controller they are left alone.
@@ -135,7 +135,7 @@ def test_controllers_are_started_before_the_first_broker(tmp_path: Path) -> None
     assert (steps[0].controllers, steps[0].brokers, steps[1].action) == (VOTERS, (), "check")
     assert "kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_101" in steps[0].commands
     (room,) = steps[0].before
-    assert room.startswith("There is room where controllers 100, 101 and 102 have the metadata log"), room
+    assert room.startswith("There is room on the disk with the metadata log of controllers 100, 101 and 102"), room
     assert "describe --status" in steps[1].commands[0] and steps[2].brokers == (1,)
     assert "The controllers have a leader" in steps[2].before
     some_up = plan_elections(results, up=(2,)).steps
@@ -159,6 +159,8 @@ def test_where_too_few_controllers_can_vote_quorum_comes_first(
         return
     assert plan.steps[0].action == "copy" and copied_nodes(plan.steps[0]) == [1, 2, *VOTERS]
     assert "of 3 controllers 101 and 102 have no metadata log to vote with" in plan.steps[0].text
-    assert "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers" in start.before[0]
+    assert (
+        "The plan of replica-audit quorum BEFORE is carried out up to the step that starts brokers" in start.before[0]
+    )
     said = " ".join(render_summary(results).split())
     assert "Do first 1. Start no controller and no broker" in said and "replica-audit quorum SNAPSHOT" in said

@@ -96,13 +96,13 @@ def test_a_chosen_replica_that_recovers_its_logs_needs_room_on_its_disk() -> Non
             broker
             for step in plan.steps
             for broker in step.brokers
-            if any("There is room on" in one for one in step.before)
+            if any("have room: on" in one for one in step.before)
         ]
 
     assert asks_for_room("4.3.1", ()) == asks_for_room(None, (2,)) == [1]
     assert asks_for_room("3.9.1", ()) == []
     calm = Part("t", (1, 2), None, (1,), choice=1)
-    assert not any("There is room on" in one for one in the(plan_of(calm, up=(), version="4.3.1"), "start", 1).before)
+    assert not any("have room: on" in one for one in the(plan_of(calm, up=(), version="4.3.1"), "start", 1).before)
 
 
 def test_so_does_a_broker_that_leads_a_partition_without_a_decision() -> None:
@@ -111,7 +111,7 @@ def test_so_does_a_broker_that_leads_a_partition_without_a_decision() -> None:
     def asked(version: str, clean: Sequence[int], leader: int | None) -> list[int]:
         other = Part("u", (2, 3), leader, (2,) if leader is None else (3,), choice=2, calm=True)
         plan = plan_elections(results_of([LEADERLESS, other], version, "metadata_log"), up=(), stopped_cleanly=clean)
-        steps = [step for step in plan.steps if any("There is room on" in one for one in step.before)]
+        steps = [step for step in plan.steps if any("have room: on" in one for one in step.before)]
         return [broker for step in steps for broker in step.brokers if broker != 1]
 
     assert asked("4.3.1", (), None) == [2]
@@ -131,7 +131,12 @@ def test_a_controller_recovers_its_metadata_log_at_every_start(tmp_path: Path, v
     write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
     plan = plan_elections(audit_all(str(tmp_path), Settings(kafka_version=version)), up=())
     (start,) = (step for step in plan.steps if step.action == "start" and step.controllers == (100,))
-    assert any(one.startswith("There is room where controller 100 has") for one in start.before) is asks, start
+    assert (
+        any(
+            one.startswith("There is room on the disk with the metadata log of controller 100:") for one in start.before
+        )
+        is asks
+    ), start
 
 
 def test_so_does_a_broker_that_is_one() -> None:
@@ -142,11 +147,18 @@ def test_so_does_a_broker_that_is_one() -> None:
 
     def asked(clean: Sequence[int]) -> dict[tuple[int, ...], list[str]]:
         steps = [one for one in plan_elections(results, up=(), stopped_cleanly=clean).steps if one.action == "start"]
-        return {step.brokers: [one for one in step.before if "is room" in one] for step in steps if step.brokers}
+        return {
+            step.brokers: [one for one in step.before if "have room" in one or "is room" in one]
+            for step in steps
+            if step.brokers
+        }
 
     ((first,), (second,)) = asked(()).values()
-    assert "the logs that it recovers after a crash" in first and "votes for who lacks" in second
-    assert [["votes for who lacks" in one for one in told] for told in asked((1, 2)).values()] == [[True], [True]]
+    assert "the logs that it recovers after a crash" in first and "votes for a node that lacks" in second
+    assert [["votes for a node that lacks" in one for one in told] for told in asked((1, 2)).values()] == [
+        [True],
+        [True],
+    ]
 
 
 def test_files_that_a_broker_cannot_read_are_mended_before_it_starts(tmp_path: Path) -> None:
@@ -156,11 +168,11 @@ def test_files_that_a_broker_cannot_read_are_mended_before_it_starts(tmp_path: P
         (tmp_path / "s" / f"broker-{broker}" / name).write_text("0\n3\n")
     plan = advise(audit_whole(tmp_path / "s"))
     told = {
-        step.brokers: [one for one in step.before if "mended" in one] for step in plan.steps if step.action == "start"
+        step.brokers: [one for one in step.before if "repaired" in one] for step in plan.steps if step.action == "start"
     }
     assert len(told) == 3 and told.pop((2,)) == []
     assert (
-        "broker-0/replication-offset-checkpoint of broker 0 is mended as replica-audit explain CHK-MALFORMED"
+        "You have repaired broker-0/replication-offset-checkpoint of broker 0 by hand, as replica-audit explain CHK-MALFORMED"
         in told[0,][0]
     )
     assert "explain EPO-FILE-CORRUPT" in told[1,][0]
@@ -179,7 +191,7 @@ def test_a_log_that_no_other_broker_has_is_not_rebuilt_for_its_epoch_file(tmp_pa
     write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
     (tmp_path / "broker-1" / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n")
     (start,) = (step for step in advise(audit_whole(tmp_path)).steps if step.action == "start" and step.brokers == (1,))
-    assert any("no log is rebuilt for it" in one for one in start.before), start
+    assert any("without rebuilding a log for it" in one for one in start.before), start
     lines = "By the batches beside it the lines of broker-1/orders-0/leader-epoch-checkpoint are 0, 2, 0 0, 2 15"
     assert lines in start.before, start
 
@@ -192,8 +204,8 @@ def test_a_log_without_its_topic_id_gets_it_back_before_its_broker_starts(tmp_pa
     write_snapshot(tmp_path, logs, metadata={100: write.history(begin, *alone)})
     (start,) = (step for step in advise(audit_whole(tmp_path)).steps if step.action == "start" and step.brokers == (1,))
     told = " ".join(start.before)
-    assert "broker-1/orders-0/partition.metadata of broker 1 is mended as replica-audit explain CHK-MALFORMED" in told
-    assert "a log without partition.metadata is set aside as -stray, and begun empty" in told
+    assert "broker-1/orders-0/partition.metadata of broker 1 by hand, as replica-audit explain CHK-MALFORMED" in told
+    assert "it sets a log without partition.metadata aside as -stray, and begins an empty one" in told
     lines = (
         f"By the metadata log the lines of broker-1/orders-0/partition.metadata are version: 0 and topic_id: {TOPIC_ID}"
     )

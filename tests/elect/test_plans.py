@@ -85,11 +85,11 @@ def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
 @pytest.mark.parametrize(
     ("down", "said"),
     [
-        ((), "Once any of brokers 1, 2 and 3 is down, do not start it before step 4 is done, since it could lead."),
+        ((), "Once any of brokers 1, 2 and 3 is down, do not start it until step 4 is done, since it could lead."),
         ((1, 2), "Brokers 1 and 2 are down: leave each down until step 4 is done, since it could lead. "
-                 "Once broker 3 is down, do not start it before step 4 is done, since it could lead."),
+                 "Once broker 3 is down, do not start it until step 4 is done, since it could lead."),
         ((1,), "Broker 1 is down: leave it down until step 4 is done, since it could lead. "
-               "Once any of brokers 2 and 3 is down, do not start it before step 4 is done, since it could lead."),
+               "Once any of brokers 2 and 3 is down, do not start it until step 4 is done, since it could lead."),
     ],
 )  # fmt: skip
 def test_brokers_that_stay_down_for_one_reason_are_told_together(down: tuple[int, ...], said: str) -> None:
@@ -104,7 +104,7 @@ def test_whom_kafka_chooses_is_not_said_for_sure_of_a_broker_that_may_be_down(
 ) -> None:
     results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=1)], None, "topics_describe")
     text = " ".join(render_plan(plan_elections(results, up=up)).split())
-    assert f"As things are, Kafka chooses {said} leads and stays" in text
+    assert f"As things are, Kafka chooses {said} stays leader" in text
 
 
 def test_records_that_two_copies_hold_are_salvaged_once() -> None:
@@ -115,7 +115,7 @@ def test_records_that_two_copies_hold_are_salvaged_once() -> None:
     plan = plan_elections(results, up=(2,))
     assert sum(one.records for one in plan.decisions[0].salvage) == 2
     (step,) = [one for one in plan.steps if one.action == "salvage"]
-    assert step.text == "Salvage what the plan's leaders of t-0 do not have (1 record at most)"
+    assert step.text == "Salvage what the planned leaders of t-0 lack (at most 1 record)"
 
 
 def of_voters(results: Results, *voters: int) -> Results:
@@ -132,7 +132,7 @@ def test_no_leader_of_the_controllers_is_waited_for_that_a_broker_has_to_vote_fo
         started = next(step for step in steps if step.action == "start")
         assert started.controllers == tuple(node for node in voters if node >= 100)
         assert ("The controllers have a leader" in first.before) == waits
-        assert any(step.text.startswith("See that the controllers have a leader") for step in steps) == waits
+        assert any(step.text.startswith("Check that the controllers have a leader") for step in steps) == waits
 
 
 def test_unclean_elections_are_forbidden_by_no_controller_that_a_broker_has_to_vote_for() -> None:
@@ -164,10 +164,10 @@ def test_controllers_that_are_down_are_started_before_leaders_are_looked_for() -
 @pytest.mark.parametrize(
     ("voters", "up", "left"),
     [
-        ((1, 2, 3), (1, 2), "1 of 3 controllers is left"),
-        ((1, 2, 3), (), "1 of 3 controllers is left"),
+        ((1, 2, 3), (1, 2), "only 1 of 3 controllers is left"),
+        ((1, 2, 3), (), "only 1 of 3 controllers is left"),
         ((1, 2, 3, 7, 8), (1, 2), None),
-        ((1, 2, 7, 8), (1, 2), "2 of 4 controllers are left"),
+        ((1, 2, 7, 8), (1, 2), "only 2 of 4 controllers are left"),
         ((7, 8, 9), (1, 2), None),
         ((), (1, 2), None),
     ],
@@ -199,8 +199,8 @@ def test_no_node_is_started_for_another_partition_of_one_that_waits_for_a_quorum
     plan = plan_elections(results, up=(1,), stopped_cleanly=(2, 3, 4, 5))
     told = {one.topic: one.reason for one in plan.conflicts}
     assert told["u"] == (
-        "its brokers have t-0, too, which waits for a majority of the controllers: whoever is started before that may lead it "
-        "in place of the broker that has more"
+        "its brokers also have t-0, which waits for a majority of the controllers: a broker started before that may lead it "
+        "in place of one that has more"
     )
     assert not any({1, 2, 3} & {*step.brokers} for step in plan.steps if step.action in ("start", "stop"))
 
@@ -225,7 +225,7 @@ def test_where_a_quorum_is_missing_nobody_is_awaited_as_a_leader() -> None:
     assert (
         "nobody is elected until a majority is up. Start broker 2 as a controller only (kafka-server-start.sh -daemon "
         "SERVER_PROPERTIES_OF_2 --override process.roles=controller --override listeners=CONTROLLER_LISTENER_OF_2) until "
-        "others lead what it led, then make the plan again"
+        "other brokers lead the partitions that it led, then make the plan again"
     ) in conflict.reason
     assert not [step for step in plan.steps if step.action in ("check", "start", "elect")]
 
@@ -246,7 +246,7 @@ def test_a_leader_that_is_stopped_for_another_one_is_copied_again(
         (stop,) = [one for one in plan.steps if one.action == "stop" and set(copied) <= set(one.brokers)]
         assert stop.number < step.number < elect.number
         assert step.commands[0] == "tar -czf broker-2-after-its-stop.tgz -C LOG_DIR_OF_2 -- ./t-0"
-        assert "in this snapshot they end so: t-0 at 11. Where one ends later now, go no further" in step.text
+        assert "in this snapshot: t-0 at 11. If one ends later now, go no further" in step.text
 
 
 def test_each_version_has_commands_of_its_own() -> None:
@@ -440,8 +440,8 @@ def test_nobody_else_takes_over_who_loses_as_much_but_other_records() -> None:
 @pytest.mark.parametrize(
     ("version", "source", "said"),
     [
-        ("2.8.2", "zookeeper", "ZooKeeper is up: where it is down, start it first"),
-        ("3.9.1", "metadata_log", "The controllers are up: where they are down, start them first"),
+        ("2.8.2", "zookeeper", "ZooKeeper is up: if it is down, start it first"),
+        ("3.9.1", "metadata_log", "The controllers are up: if they are down, start them first"),
     ],
 )
 def test_what_a_broker_needs_before_it_is_started_first(version: str, source: str, said: str) -> None:
@@ -551,9 +551,7 @@ def test_a_topic_that_inherits_unclean_elections_gets_no_value_of_its_own(source
     steps = {step.action: step for step in plan.steps}
     (command,) = steps["restore_config"].commands
     assert command.endswith(does)
-    told = (
-        "Of a nothing shows whether it was the topic's own: if --describe showed it before it was set to false, set it"
-    )
+    told = "Nothing shows whether a had a value of its own: if --describe showed one before the change, set it again"
     assert (told in steps["restore_config"].text) is not is_known
     *shown, forbid = steps["forbid_unclean"].commands
     assert forbid.endswith("--add-config unclean.leader.election.enable=false")
@@ -670,7 +668,7 @@ def test_whoever_leads_in_place_of_a_leader_that_is_down_is_not_stopped_for_noth
     assert not {step.action for step in plan.steps} & {"stop", "start", "elect", "reorder", "forbid_unclean"}
     assert [step.brokers for step in plan.steps if step.action == "check"] == [(2,)]
     (told,) = tell_decisions(plan)
-    assert told.sentence.startswith("Let broker 2 go on leading, if it does lead")
+    assert told.sentence.startswith("Keep broker 2 as leader, if it leads")
     assert " lead and " not in told.sentence
     loses = (
         "5 records that were not committed; broker 1 would lose nothing"
@@ -702,8 +700,8 @@ def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_no
     (decision,) = plan_elections(results, up=[2]).decisions
     assert decision.candidate_id == 2
     assert decision.reason.startswith(
-        "broker 2 loses nothing more, but lacks 4 records that another replica has where no truncation finds them; it is the "
-        "same with broker 1. Broker 2 is elected by itself"
+        "broker 2 loses nothing more, but lacks 4 records that another replica has, a difference that no truncation finds; the "
+        "same is true of broker 1. The controller elects broker 2"
     )
     assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")
 
@@ -732,18 +730,18 @@ def _salvaging(*costs: Mapping[str, int], topics: Sequence[str] = "abc", asked: 
 def test_records_that_another_replica_keeps_unseen_are_salvaged_too() -> None:
     """No consumer reads them, and salvage --plan has them: the plan named them, and copied them, without a step that takes them out."""
     steps = _salvaging({"hidden_records": 4})
-    assert steps["salvage"].text == "Salvage what the plan's leaders of a-0 do not have (4 records at most)"
+    assert steps["salvage"].text == "Salvage what the planned leaders of a-0 lack (at most 4 records)"
     assert steps["restore"].partitions == (("a", 0),)
     (decided,) = [one for one in steps["restore"].before if "DIV-HIDDEN" in one]
-    assert decided.startswith("It is decided which side of a-0 is right")
-    assert "copied directories of brokers 1 and 2 in place of a text" in steps["salvage"].before[0]
+    assert decided.startswith("You have decided which side of a-0 is right")
+    assert "copied directories of brokers 1 and 2 instead of a text" in steps["salvage"].before[0]
 
 
 def test_what_salvage_takes_besides_is_named() -> None:
     """It takes what was never committed, too, once there is anything else, and restore puts all of it back."""
     committed, acks_1 = {"lost_records": 5, "lost_committed": 5}, {"lost_records": 3}
     both = _salvaging(committed, acks_1)
-    assert both["salvage"].text == "Salvage what the plan's leaders of a-0 and b-0 do not have (8 records at most)"
+    assert both["salvage"].text == "Salvage what the planned leaders of a-0 and b-0 lack (at most 8 records)"
     assert both["restore"].partitions == (("a", 0), ("b", 0))
     assert not [one for one in both["restore"].before if "DIV-HIDDEN" in one]
     assert "salvage" not in _salvaging(acks_1)
@@ -848,7 +846,7 @@ def test_without_a_plan_nothing_is_asked_for() -> None:
          "code": "HWM-CP-ABOVE-LEO", "severity": "high", "evidence": []}
     ])  # fmt: skip
     plan = plan_elections(results)
-    assert [one.reason.partition(":")[0] for one in plan.conflicts] == ["nothing tells whether broker 1 is up"]
+    assert [one.reason.partition(":")[0] for one in plan.conflicts] == ["it is not known whether broker 1 is up"]
     assert not {step.action for step in plan.steps} & {"start", "stop", "elect", "reorder", "forbid_unclean"}
     (told,) = tell_decisions(plan)
     assert (
@@ -925,7 +923,7 @@ def test_salvage_waits_for_files_where_a_text_tells_of_a_log(told: tuple[int, ..
     [
         (f".{'a' * 32}-future", "Kafka cuts it to the current log as the broker starts"),
         (f".{'a' * 32}-delete", "Kafka deletes it"),
-        (f".{'a' * 32}-stray", "no log has them once it is cleared away"),
+        (f".{'a' * 32}-stray", "no log has them once it is removed"),
         ("", "a broker does not start with two directories of one partition"),
     ],
     ids=["future", "delete", "stray", "second disk"],
@@ -1053,7 +1051,7 @@ def test_zookeepers_config_of_a_topic_shows_whether_its_value_was_its_own(
     (capture / "zookeeper.json").write_text(json.dumps(znodes))
     plan = plan_elections(audit_all(str(capture), Settings(kafka_version="2.8.2")), up=())
     (step,) = [one for one in plan.steps if one.action == "restore_config"]
-    assert ("nothing shows whether it was the topic's own" in step.text) == (change is None)
+    assert ("Nothing shows whether" in step.text) == (change is None)
     assert change is None or all(change in command for command in step.commands), step.commands
 
 
@@ -1116,7 +1114,7 @@ def test_a_log_that_its_broker_is_not_assigned_follows_nobody(capture: str, vers
     change_rows(
         results, "elections", lambda row: {} if row.standing in ("leader", "isr") else {"standing": "unassigned"}
     )
-    assert told() and all(text.endswith(f"; this is not assigned to the broker, and {fate}") for text in told()), told()
+    assert told() and all(text.endswith(f"; it is not assigned to the broker, and {fate}") for text in told()), told()
 
 
 def test_what_to_do_where_a_step_fails_is_told_where_steps_change_the_cluster() -> None:
@@ -1124,5 +1122,5 @@ def test_what_to_do_where_a_step_fails_is_told_where_steps_change_the_cluster() 
         plan = plan_of(Part("t", (1, 2), leader, (1,), choice=1), up=(1,))
         assert plan.steps
         text = " ".join(render_plan(plan).split())
-        assert ("If a command fails, remove the cause and repeat it before anything that follows." in text) is is_told
+        assert ("If a command fails, fix the cause and repeat it before you go on." in text) is is_told
         assert ("copy all brokers again into a new snapshot" in text) is is_told

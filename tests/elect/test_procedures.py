@@ -57,7 +57,7 @@ def decision(choice: int, *, standing: str = "isr", depends_on: tuple[int, ...] 
             state(up=(1,), unknown=frozenset((2, 3)), contradicted=frozenset((3,))),
             decision(1),
             "unplanned",
-            "nothing tells whether broker 3 is up",
+            "it is not known whether broker 3 is up",
         ),
         (state(None), decision(1, standing="leader"), "none", None),
         (state(None, up=(), unknown=frozenset((1,))), decision(1, standing="leader"), "confirm", None),

@@ -72,7 +72,7 @@ def test_retention_goes_off_for_what_only_the_choice_loses(tmp_path: Path) -> No
     plan = planned(tmp_path, SHORT)
     (step,) = [one for one in plan.steps if one.action == "keep_remote"]
     assert step == plan.steps[0] and len(step.commands) == 2
-    assert "once its log start has passed them" in step.text and "for their age" not in step.text
+    assert "has moved the leader's log start past them" in step.text and "for their age" not in step.text
     assert any("kafka-delete-records" in one and "uncleanly" in one for one in step.before)
     stays = planned(tmp_path / "stays", SHORT, candidate=1)
     assert not [one for one in stays.steps if one.action == "keep_remote"]
@@ -97,9 +97,9 @@ def test_where_no_segment_is_known_the_look_needs_the_log_that_names_them(tmp_pa
     told = "Remote storage still has at most 100 of them: no segment of them is known, only where the leader's files begin."
     assert told in decided.sentence, decided.sentence
     (look,) = [one for one in plan.steps if one.action == "check_remote"]
-    assert "Of 100 no segment is known either: first copy __remote_log_metadata" in look.text
+    assert "For 100 no segment is known either: first copy __remote_log_metadata" in look.text
 
 
 def test_where_segments_are_known_the_look_needs_no_more(tmp_path: Path) -> None:
     (look,) = [one for one in planned(tmp_path, BLANK).steps if one.action == "check_remote"]
-    assert "no object was seen of 100 records" in look.text and "__remote_log_metadata" not in look.text
+    assert "no object was seen for 100 records" in look.text and "__remote_log_metadata" not in look.text

@@ -40,7 +40,9 @@ def test_it_is_said_first_whose_the_directories_are(tmp_path: Path) -> None:
     assert (first.number, first.action, first.brokers) == (1, "check_disks", (1, 2))
     assert "broker-1 in this snapshot is of broker 2; broker-2 in this snapshot is of broker 1" in first.text
     assert any("LOG_DIR_OF_2" in command for step in plan.steps for command in step.commands)
-    assert "".join(tell_what_to_do(found).first[0].sentence).startswith("See that brokers 1 and 2 have their own disks")
+    assert "".join(tell_what_to_do(found).first[0].sentence).startswith(
+        "Before anything else, check that brokers 1 and 2 have their own disks"
+    )
     rows = [row for row in found.rows("findings") if row["code"] == "META-FOREIGN-DIR"]
     assert [(row["severity"], row["broker_id"]) for row in rows] == [("medium", 1), ("medium", 2)]
     assert (
@@ -88,7 +90,7 @@ def test_of_a_broker_with_several_disks_it_is_said_which_ones_are_copied(tmp_pat
     plan = plan_elections(audit_all(str(tmp_path), Settings()))
     told = [step.text for step in plan.steps if step.action == "copy" and 2 in step.brokers]
     assert told and all(
-        "LOG_DIR_OF_2 is here what the snapshot has as broker-2/a and broker-2/b, in turn" in one for one in told
+        "LOG_DIR_OF_2 means here what the snapshot has as broker-2/a and broker-2/b, in turn" in one for one in told
     ), told
     assert not any("LOG_DIR_OF_1 is here" in step.text for step in plan.steps)
 
@@ -104,4 +106,4 @@ def test_a_broker_that_was_not_captured_may_have_its_partitions_on_several_disks
     )
     for steps, is_told in ((several, True), ([one for one in alone.steps if one.action == "capture"], False)):
         (step,) = steps
-        assert ("run tar for each with what it has, into an archive of its own" in step.text) is is_told, step.text
+        assert ("run tar for each, into an archive of its own" in step.text) is is_told, step.text

@@ -54,9 +54,9 @@ LINES = {
     "not captured": Line("what broker 2 may have above the high watermark was not captured", (ABOVE,)),
     "not captured, nor checked": Line("what broker 2 may have above", (ABOVE, UNCHECKED)),
     "checksums, and the leader stays": Line(None, (UNCHECKED,)),
-    "checksums, and the leader loses": Line("nobody computed the checksums", (UNCHECKED,), costs={}),
-    "checksums, and another is asked for": Line("nobody computed the checksums", (UNCHECKED,), candidate=2),
-    "bytes": Line("7 bytes of broker 2 that were not collected", (LACKS,), (AWAITED,)),
+    "checksums, and the leader loses": Line("the checksums of batches of", (UNCHECKED,), costs={}),
+    "checksums, and another is asked for": Line("the checksums of batches of", (UNCHECKED,), candidate=2),
+    "bytes": Line("the cost of an election depends on 7 bytes of broker 2", (LACKS,), (AWAITED,)),
     "bytes, and a replica": Line(None, (LACKS,), (AWAITED, MISSING)),
     "nothing": Line(None),
 }

@@ -158,15 +158,15 @@ def test_a_topic_that_was_deleted_is_not_copied_again(tmp_path: Path) -> None:
     ("up", "kinds", "said"),
     [
         ((), [], "who was down: add --kind ID=killed for each of brokers 1, 2 and 3 that is down, or ID=stopped if it"),
-        (("1",), ["2=killed", "3=killed"], "who was down: write stopped in place of killed for one that was"),
-        (("1,2,3",), [], "who was down. Before that"),
+        (("1",), ["2=killed", "3=killed"], "who was down: write stopped instead of killed for a broker that was"),
+        (("1,2,3",), [], "who was down. Until then"),
         (
             ("",),
             ["killed"],
-            "who was down: write stopped in place of killed for one that was stopped in order. Before",
+            "who was down: write stopped instead of killed for a broker that was stopped cleanly. Until",
         ),
-        (("2", "--stopped-cleanly", "1"), ["3=killed", "1=stopped"], "write stopped in place of killed for one"),
-        (("2", "--stopped-cleanly", "1,3"), ["3=stopped", "1=stopped"], "who was down. Before that"),
+        (("2", "--stopped-cleanly", "1"), ["3=killed", "1=stopped"], "write stopped instead of killed for a broker"),
+        (("2", "--stopped-cleanly", "1,3"), ["3=stopped", "1=stopped"], "who was down. Until then"),
     ],
 )
 def test_brokers_that_are_down_are_not_copied_as_running_ones(
@@ -192,7 +192,7 @@ def test_the_commands_of_the_step_serve_as_they_are_printed_as_often_as_they_are
     audit(path, dict.fromkeys((1, 2, 3), _CUT), leader=None)
     step = _plan(capsys, path, "--up", "")["steps"][0]
     monkeypatch.chdir(tmp_path)
-    assert "Put the listing of the topics into copied-again, too: no broker has that" in step["text"]
+    assert "Put the listing of the topics into copied-again, too: it is not on any broker" in step["text"]
     for _ in range(2):
         copy, elect = step["commands"]
         script, run = copy.split(" && ")
@@ -244,7 +244,7 @@ def test_the_partition_states_of_zookeeper_are_put_into_the_new_copies(
     state = {"controller_epoch": 1, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
     (tmp_path / "copied" / "zookeeper.json").write_text(json.dumps({f"{TOPIC}-0": state}))
     text = _plan(capsys, tmp_path / "copied")["steps"][0]["text"]
-    assert text.endswith("Put zookeeper.json into copied-again, too: no broker has that")
+    assert text.endswith("Put zookeeper.json into copied-again, too: it is not on any broker")
 
 
 _PARTED = {
@@ -268,9 +268,9 @@ def test_no_broker_is_started_for_another_partition_meanwhile(
     # Nor is what is copied anyway copied twice.
     assert [(step["action"], step["brokers"]) for step in plan["steps"]] == [("capture", [1, 2, 3])]
     why = {(one["topic"], one["partition"]): one["reason"] for one in plan["conflicts"]}
-    assert "its brokers have orders-0, too, and starting or stopping one may cut" in why["orders", 1]
+    assert "its brokers also have orders-0, and starting or stopping one may cut" in why["orders", 1]
     told = " ".join(_said(capsys, "show", path).split())
-    assert told.count("nothing shows whether") == 1 and "orders-1: No plan: its brokers have orders-0" in told
+    assert told.count("nothing shows whether") == 1 and "orders-1: No plan: its brokers also have orders-0" in told
 
 
 @pytest.mark.parametrize("asked", [(), ("orders-1",)])

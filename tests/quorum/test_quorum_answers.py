@@ -306,7 +306,9 @@ def test_a_controller_is_started_with_room_for_the_recovery_of_its_log(tmp_path:
         asked = {
             one
             for one, before in started.items()
-            if any(text.startswith(f"There is room where node {one} has") for text in before)
+            if any(
+                text.startswith(f"There is room on the disk with the metadata log of node {one}:") for text in before
+            )
         }
         assert asked == ({100, 101, 102} if asks else set()), started
 

@@ -43,7 +43,7 @@ def acknowledged(told: Truth, phase: str, place: str) -> int:
 #: (capture, a step that its report begins with, the fact in truth.json that makes it true)
 TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     ("diverged-unclean",
-     "Do not start broker 0 before its log directory is copied: it holds 84 committed records that the leader does not "
+     "Do not start broker 0 until its log directory is copied: it holds 84 committed records that the leader does not "
      "have, in ledger-0, ledger-1 and ledger-2; they are deleted as soon as it follows. This snapshot has a copy in "
      "broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. On the broker: tar -czf broker-0.tgz "
      "-C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
@@ -56,14 +56,14 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "ledger-2: Elect broker 0. Broker 0 loses nothing; broker 1, the next best, would lose 22 committed records.",
      lambda t: acknowledged(t, "B, after unclean election", "ledger-2") == 0),
     ("last-replica-standing-2-cut",
-     "Do not start broker 1 or 2 before the log directory of one of them is copied: each holds the same 48 committed "
+     "Do not start broker 1 or 2 until the log directory of one of them is copied: each holds the same 48 committed "
      "records that the leader does not have, in transfers-0, transfers-1 and transfers-3; they are deleted as soon as "
      "they follow. This snapshot has a copy in broker-1/transfers-0, broker-1/transfers-1 and broker-1/transfers-3: keep it. "
      "On the broker: tar -czf broker-1.tgz -C LOG_DIR_OF_1 -- ./transfers-0 ./transfers-1 ./transfers-3",
      lambda t: not is_up(t, 1) and not is_up(t, 2) and is_up(t, 0)),
     # The listing was taken before anything stopped: it does not tell who is up now.
     ("zk-2.8-diverged-unclean",
-     "If broker 0 is down, do not start it before its log directory is copied; if it is up, copy the directory now: it "
+     "If broker 0 is down, do not start it until its log directory is copied; if it is up, copy the directory now: it "
      "holds 103 likely committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; they are deleted as "
      "soon as it follows. This snapshot has a copy in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. "
      "On the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
@@ -73,15 +73,15 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "Broker 0 is eligible.",
      lambda t: not is_up(t, 0)),
     ("txn-failover-2-healed",
-     "End the transaction of wallet-1: it stops read_committed consumers at offset 9, and nobody will end it; abort it once "
-     "find-hanging has confirmed it; its coordinator says that it was committed, so what abort hides has to be produced "
-     "again. Where its application still runs with that transactional id, do not abort it: the next transaction that it "
-     "commits with records of that partition commits this one, too. "
+     "End the hanging transaction of wallet-1, which stops read_committed consumers at offset 9: abort it once find-hanging "
+     "has confirmed it; its coordinator says that it was committed, so produce again what the abort hides. If its "
+     "application still runs with that transactional id, do not abort it: the next transaction that it commits with records "
+     "of that partition commits this one, too. "
      "kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic=wallet --partition 1 "
      "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic=wallet --partition 1 --start-offset 9",
      lambda t: t["watermarks_from_clients"]["wallet-1"]["last_stable_offset"] == 9),
     ("kip101-isr-2-truncated",
-     "Keep broker 2 up until broker 1 has caught up in kip101-0: broker 1 is in sync without all that is committed. If "
+     "Keep broker 2 up until broker 1 has caught up in kip101-0: broker 1 is in sync but lacks some of what is committed. If "
      "broker 2 must stop, stop broker 1 first.",
      lambda t: "1 truncated to its high watermark" in t["about"]),
     ("lagging",
@@ -100,7 +100,7 @@ def test_a_capture_begins_with_what_is_true_of_it(capture: str, step: str, fact:
 def test_of_brokers_of_which_nothing_tells_whether_they_are_up_neither_is_assumed() -> None:
     first, *_ = steps_of(audit_whole(ATTACKS / "12-minor" / "third-replica-proves"))
     assert first.startswith(
-        "If broker 2 or 3 is down, do not start it before the log directory of one of them is copied; if it is up, copy the "
+        "If broker 2 or 3 is down, do not start it until the log directory of one of them is copied; if it is up, copy the "
         "directory now: each holds the same 7 likely committed records that the leader does not have, in t-0;"
     )
 
@@ -135,8 +135,8 @@ def _lost(brokers: Mapping[int, int], kind: str | None, **options: Any) -> Calla
     ("kind", "said"),
     [
         ("live", "Copy the log directory of broker 2 now: it holds 10 likely committed records"),
-        ("killed", "Do not start broker 2 before its log directory is copied: it holds 10 likely committed records"),
-        ("stopped", "Do not start broker 2 before its log directory is copied: it holds 10 likely committed records"),
+        ("killed", "Do not start broker 2 until its log directory is copied: it holds 10 likely committed records"),
+        ("stopped", "Do not start broker 2 until its log directory is copied: it holds 10 likely committed records"),
     ],
 )
 def test_a_broker_is_spoken_of_as_it_was_when_it_was_copied(kind: str, said: str, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_broker_is_spoken_of_as_it_was_when_it_was_copied(kind: str, said: str
 def test_brokers_that_hold_the_same_are_copied_once(tmp_path: Path) -> None:
     (first, *_) = steps_of(_lost({2: 10, 3: 10}, "killed")(tmp_path))
     assert first.startswith(
-        "Do not start broker 2 or 3 before the log directory of one of them is copied: each holds the same"
+        "Do not start broker 2 or 3 until the log directory of one of them is copied: each holds the same"
     )
 
 
@@ -154,11 +154,9 @@ def test_without_costs_what_is_held_is_kept_all_the_same() -> None:
     """Where replicas differ in very many batches, a run works out no costs."""
     whole = audit_whole(FIXTURES / "diverged-unclean")
     steps = steps_of(replace(whole, elections=[]))
-    assert steps[0].startswith(
-        "Do not start broker 0 before its log directory is copied: it holds 84 committed records"
-    )
+    assert steps[0].startswith("Do not start broker 0 until its log directory is copied: it holds 84 committed records")
     assert steps[1] == (
-        "ledger-0, ledger-1 and ledger-2: No plan: this audit has not worked out what each choice costs; elect does."
+        "ledger-0, ledger-1 and ledger-2: No plan: this audit has not computed the cost of each choice; elect does."
     )
 
 
@@ -179,7 +177,7 @@ def test_the_directory_of_a_replica_is_moved_away_once() -> None:
     ]
     named = {step.partition(": ")[0]: step.rpartition(" (")[2] for step in steps}
     assert named == {
-        "orders-0 on broker 2": "LOG-CORRUPT-MID). Found there, too: DIV-CORRUPT; replica-audit explain says what else is to be done.",
+        "orders-0 on broker 2": "LOG-CORRUPT-MID). Also found there: DIV-CORRUPT; replica-audit explain says what else to do.",
         "orders-0 on broker 3": "DIV-CORRUPT).",
     }
 
@@ -201,7 +199,7 @@ def test_of_all_remedies_that_rebuild_a_replica_the_worst_is_a_step() -> None:
     assert step.startswith("orders-0 on broker 2: Keep a copy of the replica on broker 2, and rebuild it")
     assert "only while another one leads the partition and is sound there, one broker at a time" in step
     assert (
-        "(LOG-OFFSET-DUPLICATE). Found there, too: DIV-PRESENCE, LOG-CRC-BLIND, LOG-GAP; replica-audit explain" in step
+        "(LOG-OFFSET-DUPLICATE). Also found there: DIV-PRESENCE, LOG-CRC-BLIND, LOG-GAP; replica-audit explain" in step
     )
 
 
@@ -210,7 +208,7 @@ def test_no_replica_is_rebuilt_before_it_is_decided_which_side_is_right() -> Non
     steps = steps_of(results([partition(verdict="COMMITTED_DIVERGENCE")], rows))
     hidden, of_leader = [step for step in steps if "directory away" in step]
     assert hidden.endswith("(DIV-HIDDEN).") and "Before that" not in hidden
-    assert "Before that decide which side is right of orders-0 (DIV-HIDDEN), and leave leadership as it is" in of_leader
+    assert "First decide which side of orders-0 (DIV-HIDDEN) is right, and leave leadership as it is" in of_leader
 
 
 def test_a_remedy_in_a_plan_is_a_sentence_and_names_brokers_that_no_partition_is_said_of() -> None:
@@ -245,7 +243,7 @@ def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None
         )
     )
     assert [
-        step for step in steps_of(whole) if step not in with_it and "what every other choice costs" not in step
+        step for step in steps_of(whole) if step not in with_it and "the cost of every other choice" not in step
     ] == []
     assert any(step.startswith("other-0: ") for step in with_it)
 

@@ -37,7 +37,7 @@ def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
         text.index(part)
         for part in (
             told,
-            "**Do not start broker 2 before its log directory is copied**: it holds 7 committed records",
+            "**Do not start broker 2 until its log directory is copied**: it holds 7 committed records",
             "2. **orders-0**: Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records.",
             "**What to do next**",
             "<details><summary>7 more steps of the plan, with commands</summary>",
@@ -116,6 +116,5 @@ def test_records_that_two_brokers_hold_are_counted_once() -> None:
     assert "1 committed record is missing from the leader in the only partition; brokers 2 and 3 still have it." in text
     assert "1 committed record at offset 5 is not on the leader, broker 1; brokers 2 and 3 still have it." in text
     assert (
-        "**Do not start broker 2 or 3 before the log directory of one of them is copied**: each holds the same 1"
-        in text
+        "**Do not start broker 2 or 3 until the log directory of one of them is copied**: each holds the same 1" in text
     )

@@ -123,7 +123,7 @@ def test_a_mixture_is_told_by_records_in_the_plan_and_by_the_weakest_in_the_head
         assert f"for 15, {WORDS['metadata']}; for 15, {WORDS['content']}" in texts[at], (at, texts[at])
     assert "remote storage still has some of them: its objects were read, and are sound." in texts["headline"]
     (look,) = chosen["looks"]
-    assert "no object was seen of 15 records" in look["text"] and "lists the store again" in look["text"]
+    assert "no object was seen for 15 records" in look["text"] and "lists the store again" in look["text"]
 
 
 def test_of_an_object_that_is_damaged_in_part_the_rest_is_not_called_sound(

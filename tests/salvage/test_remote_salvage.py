@@ -163,17 +163,17 @@ def test_a_plan_counts_on_those_records_of_a_store_that_salvage_can_read(
     assert set(texts) == {is_there for is_there, records in ((True, readable), (False, unread)) if records}
     assert any(one["action"] == "restore" for one in plan["steps"]) == bool(readable)
     if readable:
-        assert f"({readable} records at most)" in texts[True]
+        assert f"(at most {readable} records)" in texts[True]
     printed = " ".join(capsys.readouterr().out.split())
     assert ("Salvage cannot take" in printed) == bool(unread)
     if unread:
-        assert f"({unread} records at most)" in texts[False] and "Retention stays off until" in texts[False]
+        assert f"(at most {unread} records)" in texts[False] and "Retention stays off until" in texts[False]
     (kept,) = [one["text"] for one in plan["steps"] if one["action"] == "keep_remote"]
     encrypted = sum(15 for form in forms if form and "encryption" in form)
     assert chosen["remote_encrypted"] == encrypted
     for text in (printed, kept):
         assert ("nly the brokers' plugin can read" in text) == bool(encrypted), text
-    assert ("put retention back to what it was" in kept) != bool(unread), kept
+    assert ("set retention back to what it was" in kept) != bool(unread), kept
     _, values = salvaged(place, "--remote", str(store), status=3 if unread else 0)
     assert len(values) == readable
 
@@ -195,7 +195,7 @@ def test_damaged_records_of_the_store_are_not_counted_on(tmp_path: Path) -> None
     (chosen,) = [one for one in plan["decisions"][0]["candidates"] if one["candidate_id"] == 1]
     assert (chosen["lost_records"], chosen["remote_records"], chosen["remote_unread"]) == (30, 25, 0)
     (step,) = [one for one in plan["steps"] if one["action"] == "salvage"]
-    assert "(25 records at most)" in step["text"]
+    assert "(at most 25 records)" in step["text"]
 
 
 def test_damaged_records_of_the_store_are_a_hole_that_a_follower_fills(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_retention_stays_off_while_a_leader_that_was_not_captured_may_have_them(
     put(store, chunked_path(name, 60, "rsm-manifest"), manifest(len(data), **form))
     place = snapshot(tmp_path, LEFT[0], quiesced=True, leader=3, replicas=(1, 2, 3))
     (kept,) = [one["text"] for one in planned(place, "--remote", str(store))["steps"] if one["action"] == "keep_remote"]
-    assert "present or planned, may not have, and" in kept and "put retention back" not in kept
-    assert "until an audit that has the leader's log tells which of them it lacks" in kept
+    assert "the present or planned leader may not have. " in kept and "set retention back" not in kept
+    assert "until an audit of the leader's log shows which of them it lacks" in kept
     assert ("15 are encrypted: only the brokers' plugin can read them. Retention stays off until" in kept) == encrypted
 
 

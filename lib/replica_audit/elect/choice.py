@@ -168,15 +168,15 @@ def choose(
     reason = _reason(best, ranked[1:], standings, order, damaged, said)
     otherwise = min(electable, key=partial(rank, is_kept=False))
     if otherwise is not best:
-        reason = f"{reason}. Broker {otherwise.broker_id} would have to be elected uncleanly in place of a leader that may have more than its copy"
+        reason = f"{reason}. Broker {otherwise.broker_id} could only be elected uncleanly, in place of a leader that may have more than its copy"
     if unseen:
         reason = f"{reason}. More may be lost: {say_unseen_tails(unseen)}"
     if codes := damaged.get(best.broker_id):
         reason = f"{reason}. {say_damage(best.broker_id, codes, perhaps)}"
     if below := case.undecided_below:
         reason = (
-            f"{reason}. What a choice loses below offset {below.end_offset} is not counted: whether the log goes on there in remote "
-            "storage is not known"
+            f"{reason}. Losses below offset {below.end_offset} are not counted: it is not known whether the log goes on there in "
+            "remote storage"
         )
     return Choice(best, worst, reason)
 
@@ -201,7 +201,7 @@ def _reason(
         loses = best.lost_records or best.cut_transactions
         too = f"so would {same}" if loses else f"neither would {same}"
         if best.hidden_records:
-            too = f"it is the same with {same}"
+            too = f"the same is true of {same}"
         reason = f"{reason}; {too}. Broker {best.broker_id} {_advantage(best, equals, standings, order, damaged)}"
     if rest:
         least = min(rest, key=rank_loss)

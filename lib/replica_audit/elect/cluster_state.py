@@ -497,5 +497,5 @@ def tell_voteless(controllers: Controllers) -> str:
     one = len(controllers.voteless) == 1
     return (
         f"of {count(len(controllers.voters), 'controller')} {listed(controllers.voteless)} {'has' if one else 'have'} no metadata log to vote with, "
-        "so that nobody is elected among them"
+        "so they cannot elect a leader"
     )

@@ -47,7 +47,7 @@ def say_loss(one: CandidateLoss, is_all_known: bool = True) -> str:
     if not one.hidden_records:
         return loss or f"nothing{of_these}"
     more = f"{loss}, and" if loss else f"nothing more{of_these}, but"
-    return f"{more} lacks {count(one.hidden_records, 'record')} that another replica has where no truncation finds them"
+    return f"{more} lacks {count(one.hidden_records, 'record')} that another replica has, a difference that no truncation finds"
 
 
 def _say_records(one: CandidateLoss) -> str:
@@ -78,7 +78,7 @@ def say_unread(records: int, encrypted: int) -> str:
         are, them = verb(encrypted, "is", "are"), verb(encrypted, "it", "them")
         parts.append(f"{encrypted} {are} encrypted: only the brokers' plugin can read {them}")
     if others := records - encrypted:
-        parts.append(f"{others} {verb(others, 'is', 'are')} in segments that are incomplete, or not known to be there")
+        parts.append(f"{others} {verb(others, 'is', 'are')} in segments that are incomplete or not known to exist")
     return "; ".join(parts)
 
 

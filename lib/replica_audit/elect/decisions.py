@@ -20,8 +20,8 @@ from replica_audit.results import by_place, place_of
 from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, verb
 
-_DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
-_UNREAD = "no log of it can be read, or is of its topic id, so that nothing tells what an election costs"
+_DELETED = "the topic was deleted: nobody is elected, and brokers remove what is left of it"
+_UNREAD = "no log of it can be read or has its topic id, so the cost of an election is not known"
 
 #: Parts of logs that were not captured, by trait; no choice may rest on these.
 _NOT_CAPTURED = {
@@ -36,18 +36,18 @@ def _say_unseen(brokers: Mapping[str, Sequence[int]], tails: Sequence[UnseenTail
     )
     why = [f"{what} was not captured"] if what else []
     if "unchecked" in brokers:
-        why.append(f"nobody computed the checksums of batches of {name_brokers(sorted(set(brokers['unchecked'])))}")
+        why.append(f"the checksums of batches of {name_brokers(sorted(set(brokers['unchecked'])))} were not computed")
     why += [say_unseen_tails(tails)] if tails else []
     again = "collect them again without --headers, or " if not what and "unchecked" in brokers else ""
     return (
-        f"{', and '.join(why)}, so that nothing tells what an election costs: {again}copy the log directories of all replicas "
-        "(capture-plan), and elect on these"
+        f"{', and '.join(why)}, so the cost of an election is not known: {again}copy the log directories of all replicas "
+        "(capture-plan), and run elect on the copies"
     )
 
 
-_MOVED = "it moved while it was collected, and what looks wrong may be due to that: collect it again, and elect on that"
+_MOVED = "it moved while it was collected, which may explain what looks wrong: collect it again, and run elect on that"
 _MOVES_BESIDE = (
-    "its brokers have a partition that moved while it was collected: collect that again first, and elect on that"
+    "its brokers have a partition that moved while it was collected: collect that again first, and run elect on that"
 )
 
 
@@ -72,8 +72,8 @@ def held_back(
             return None
         it = verb(len(beside), "it", "them")
         return (
-            f"its brokers have {list_places(beside)}, too, and starting or stopping one may cut the last log that has the end of {it}: "
-            "copy the brokers again first (capture-plan), and elect on that"
+            f"its brokers also have {list_places(beside)}, and starting or stopping one may cut the last log that has the end of {it}: "
+            "copy the brokers again first (capture-plan), and run elect on that"
         )
 
     if not moving and not open_on:
@@ -85,8 +85,8 @@ def held_back(
 def _say_awaited(wanted: Mapping[int, int]) -> str:
     """Clause on bytes to bring; `wanted` has their number for each broker."""
     return (
-        f"{count(sum(wanted.values()), 'byte')} of {name_brokers(sorted(wanted))} that were not collected are needed to know what an "
-        "election costs: bring them, and elect again"
+        f"the cost of an election depends on {count(sum(wanted.values()), 'byte')} of {name_brokers(sorted(wanted))} that were not "
+        "collected: bring them, and run elect again"
     )
 
 
@@ -111,7 +111,7 @@ def decide(
     found = []
     conflicts = []
     if not asked:
-        reason = "this audit has not worked out what each choice costs; elect does"
+        reason = "this audit has not computed the cost of each choice; elect does"
         conflicts += [
             Conflict(*place, _DELETED if place in state.deleted else reason)
             for place, row in matrix.partitions.items()
@@ -218,7 +218,7 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
     own = next((one for one in decision.candidates if one.candidate_id == leader), None)
     if own is None or own is best or own.loss[:3] > best.loss[:3] or own.hidden_records > best.hidden_records:
         return decision
-    why = f"broker {leader} is elected by itself, since the registered leader, broker {decision.present_leader_id}, is down"
+    why = f"the controller elects broker {leader}, since the registered leader, broker {decision.present_leader_id}, is down"
     if own.damage:
         why = f"{why}. {say_damage(own.candidate_id, own.damage, matrix.perhaps_damaged.get(place, ()))}"
     return decision.instead(own.candidate_id, matrix.sources(place, own.candidate_id), why)

@@ -54,9 +54,10 @@ def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
     found = "; ".join(f"{log_dir} in this snapshot is of {node} {one}" for log_dir, one in sorted(wrong.items()))
     several = len(nodes) > 1
     return (
-        f"See that {node}{'s' if several else ''} {listed(nodes)} {'have their own disks' if several else 'has its own disk'}, and put them "
-        f"back where they were swapped, before anything else: by meta.properties, {found}. A {node} does not start with another's, and "
-        f"LOG_DIR_OF_{nodes[0]} is here what is {node} {nodes[0]}'s by that file, wherever it is mounted"
+        f"Before anything else, check that {node}{'s' if several else ''} {listed(nodes)} "
+        f"{'have their own disks' if several else 'has its own disk'}, and put swapped disks back: by meta.properties, {found}. "
+        f"A {node} does not start with the disk of another, and "
+        f"LOG_DIR_OF_{nodes[0]} means here the log directory that is {node} {nodes[0]}'s by that file, wherever it is mounted"
     )
 
 
@@ -98,7 +99,7 @@ def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collecti
         if held and (others or broker in several) and is_used:
             unlike = f", not {', or '.join(others)}" if others else ""
             told.append(
-                f". LOG_DIR_OF_{broker} is here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
+                f". LOG_DIR_OF_{broker} means here what the snapshot has as {list_names(sorted(held))}{', in turn' if len(held) > 1 else ''}, "
                 f"wherever it is mounted{unlike}"
             )
     return replace(step, text="".join((step.text, *told)))

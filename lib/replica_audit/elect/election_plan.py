@@ -41,7 +41,7 @@ def salvage_steps(
         records = sum(_salvageable(one, store) for one in salvaged)
         yield Step(
             action="salvage",
-            text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",
+            text=f"Salvage what the planned leaders of {list_places(places)} lack (at most {count(records, 'record')})",
             partitions=places,
             commands=(
                 results.command("elect", *made_with, "--plan", PLAN_FILE, partitions=partitions),
@@ -55,7 +55,7 @@ def salvage_steps(
         records, encrypted = unread_records(unread)
         yield Step(
             action="salvage",
-            text=f"Keep what salvage cannot take out of remote storage for {list_places(places)} ({count(records, 'record')} at most): "
+            text=f"Keep what salvage cannot take out of remote storage for {list_places(places)} (at most {count(records, 'record')}): "
             f"{say_unread(records, encrypted)}. Retention stays off until they are safe elsewhere",
             partitions=places,
         )
@@ -83,13 +83,13 @@ def restore_steps(
         ]
         yield Step(
             action="restore",
-            text=f"Put the salvaged records of {list_places(places)} back: they are produced at the end of the log",
+            text=f"Restore the salvaged records of {list_places(places)}: they are appended at the end of the log",
             partitions=places,
             commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
             before=(
-                "Every partition of them has the leader that the plan gives it, or a preferred one that took over from it in sync",
+                "Each of these partitions has its planned leader, or its preferred leader, which took over in sync",
                 *_is_decided([place_of(one) for one in salvaged if one.chosen.hidden_records]),
-                "The dry run shows what you expect: --yes then writes without asking",
+                "The dry run shows what you expect: with --yes the second command writes without asking",
             ),
         )
 
@@ -98,9 +98,9 @@ def _is_decided(hidden: Sequence[TopicPartition]) -> Iterator[str]:
     """A condition for partitions of which another replica keeps what is put back."""
     if hidden:
         yield (
-            f"It is decided which side of {list_places(hidden)} is right (replica-audit explain DIV-HIDDEN): another replica keeps what is "
-            "put back, so that consumers see it twice once that one leads, unless it is rebuilt. Where the leader's side is right, "
-            "restore the other topics alone (--topic)"
+            f"You have decided which side of {list_places(hidden)} is right (replica-audit explain DIV-HIDDEN): another replica keeps the "
+            "restored records, too, so consumers read them twice once it leads, unless it is rebuilt. If the leader's side is right, "
+            "restore only the other topics (--topic)"
         )
 
 
@@ -123,8 +123,8 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
     )
     if brokers:
         yield (
-            f"The snapshot has the copied directories of {name_brokers(brokers)} in place of a text or table, and was audited "
-            "again: salvage takes records from files"
+            f"The snapshot has copied directories of {name_brokers(brokers)} instead of a text or table, and you have audited it "
+            "again: salvage reads records from files"
         )
 
 

@@ -21,8 +21,8 @@ from replica_audit.model import TopicPartition
 from replica_audit.results import place_of
 from replica_audit.text import name_brokers, verb
 
-_CONTROLLERS_UP = "The controllers are up: where they are down, start them first"
-_ZOOKEEPER_UP = "ZooKeeper is up: where it is down, start it first"
+_CONTROLLERS_UP = "The controllers are up: if they are down, start them first"
+_ZOOKEEPER_UP = "ZooKeeper is up: if it is down, start it first"
 #: Most conditions of one kind in a step.
 _MOST_CONDITIONS = 40
 
@@ -193,7 +193,7 @@ class PlanAttempt:
         if broker in self._takers[place] or broker == partition.leader_id:
             return "it could lead {} as soon as it is up"
         if partition.replicas.index(broker) < partition.replicas.index(choice):
-            return f"it comes before broker {choice} in the assignment of {{}}, so that the election would find it"
+            return f"it comes before broker {choice} in the assignment of {{}}, so the election would pick it"
         return None
 
     def _reorder(self, places: Sequence[TopicPartition]) -> None:
@@ -219,7 +219,7 @@ class PlanAttempt:
         disk: tuple[str, ...] = ()
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
-            text = f"Start broker {candidate} and nothing else: it is elected by itself"
+            text = f"Start broker {candidate} and nothing else: the controller elects it"
             self._start(
                 candidate,
                 text,
@@ -267,15 +267,15 @@ class PlanAttempt:
             return True
         are, them = ("is a controller", "it") if len(down) == 1 else ("are controllers", "them")
         reason = (
-            f"{name_brokers(sorted(down))} {are} too, and without {them} {left} of {len(voters)} controllers "
+            f"{name_brokers(sorted(down))} {are} too, and without {them} only {left} of {len(voters)} controllers "
             f"{'is' if left == 1 else 'are'} left: nobody is elected until a majority is up"
         )
         able = sorted(down.difference(self._state.controllers.voteless))[: len(voters) // 2 + 1 - left]
         if is_elected and 2 * (left + len(able)) > len(voters):
             commands = ", ".join(map(Tools.start_as_controller, able))
             reason += (
-                f". Start {name_brokers(able)} as {'a controller' if len(able) == 1 else 'controllers'} only ({commands}) until others "
-                f"lead what {'it' if len(able) == 1 else 'they'} led, then make the plan again"
+                f". Start {name_brokers(able)} as {'a controller' if len(able) == 1 else 'controllers'} only ({commands}) until other "
+                f"brokers lead the partitions that {'it' if len(able) == 1 else 'they'} led, then make the plan again"
             )
         for place in places:
             self._give_up(place, reason)
@@ -294,9 +294,8 @@ class PlanAttempt:
             ):
                 self._give_up(
                     place,
-                    f"its brokers have {list_places(beside)}, too, which {verb(len(beside), 'waits', 'wait')} for a majority of the "
-                    f"controllers: whoever is started before that may lead {verb(len(beside), 'it', 'them')} in place of the broker that "
-                    "has more",
+                    f"its brokers also have {list_places(beside)}, which {verb(len(beside), 'waits', 'wait')} for a majority of the "
+                    f"controllers: a broker started before that may lead {verb(len(beside), 'it', 'them')} in place of one that has more",
                 )
 
     def _still_uncut(self, candidate: int, places: Collection[TopicPartition]) -> list[str]:
@@ -308,12 +307,12 @@ class PlanAttempt:
             for leader in sorted(cutting & leading):
                 found.append(
                     f"Broker {candidate} still has {list_places([place])} {self._how_far(place)}: if it has followed broker "
-                    f"{leader} since it was copied, it was cut; then add a new copy of it to the snapshot, beside this one, and "
-                    "audit again"
+                    f"{leader} since it was copied, its log was cut. In that case add a new copy to the snapshot, beside this "
+                    "one, and audit again"
                 )
         if more := found[_MOST_CONDITIONS:]:
             found[_MOST_CONDITIONS:] = [
-                f"The same of {len(more)} more logs of broker {candidate}: their ends and epochs are in rests_on of the plan as JSON"
+                f"The same holds for {len(more)} more logs of broker {candidate}: their ends and epochs are in rests_on of the plan as JSON"
             ]
         return found
 
@@ -332,11 +331,11 @@ class PlanAttempt:
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
-                f"{one.candidate_id} may lead it meanwhile, and what it is sent then is lost"
+                f"{one.candidate_id} may lead it meanwhile, and records sent to it then are lost"
             )
         if more := taken[_MOST_CONDITIONS:]:
             before.append(
-                f"Nor to {list_places(more)} until the brokers that the plan chooses are elected for them: broker "
+                f"No producer writes to {list_places(more)} until their planned leaders are elected: broker "
                 f"{one.candidate_id} may lead them meanwhile too"
             )
         return before
@@ -505,7 +504,7 @@ class PlanAttempt:
         led = {one.leader_id for one in partitions}
         others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
         for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
-            condition = "The partitions above have the leaders that the plan gives them, or preferred ones that took over from them in sync"
+            condition = "Each partition above has its planned leader, or its preferred leader, which took over in sync"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 
     def _open(self) -> Iterator[TopicPartition]:

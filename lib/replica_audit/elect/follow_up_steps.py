@@ -54,7 +54,7 @@ def mending_steps(
 #: Conclusion from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
 _OUTCOMES = {
     "CompleteAbort": ", before its application starts again: the next transaction that it commits there would commit this one, too",
-    "CompleteCommit": "; its coordinator says that it was committed, so what abort hides has to be produced again. Where its application "
+    "CompleteCommit": "; its coordinator says that it was committed, so produce again what the abort hides. If its application "
     "still runs with that transactional id, do not abort it: the next transaction that it commits with records of that partition "
     "commits this one, too",
 }
@@ -77,8 +77,8 @@ def _transactions(
         name = f"{place[0]}-{place[1]}"
         yield Step(
             action="end_transaction",
-            text=f"End the transaction of {name}: it stops read_committed consumers at offset {row.start_offset}, and "
-            f"nobody will end it; abort it{sure}{says}",
+            text=f"End the hanging transaction of {name}, which stops read_committed consumers at offset {row.start_offset}: "
+            f"abort it{sure}{says}",
             partitions=(place,),
             commands=tuple(tools.end_transaction(place, row.start_offset)),
         )
@@ -126,11 +126,9 @@ def _remedies(
             continue
         text = name_remedy(remedy, [row.broker_id for row in rows]).rstrip(".")
         if code in codes_with("moved_away") and (waiting := _waiting(rows, undecided)):
-            text = (
-                f"{text}. Before that decide which side is right of {waiting}, and leave leadership as it is until then"
-            )
+            text = f"{text}. First decide which side of {waiting} is right, and leave leadership as it is until then"
         others = ", ".join(sorted(also[code]))
-        besides = f". Found there, too: {others}; replica-audit explain says what else is to be done" if others else ""
+        besides = f". Also found there: {others}; replica-audit explain says what else to do" if others else ""
         yield Step(
             action="mend",
             text=f"{_where(rows)}: {text} ({code}){besides}",

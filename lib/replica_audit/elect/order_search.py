@@ -172,14 +172,14 @@ def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[TopicPar
 
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
-_NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
+_NO_ISR = "nothing says who is assigned and in sync (add a listing of kafka-topics.sh --describe, or leadership.json)"
 _NO_METADATA = (
-    f"{METADATA_IN_DOUBT}, so that nothing tells what a controller will do: put the right one in place first "
+    f"{METADATA_IN_DOUBT}, so it is not known what a controller will do: put the right copy in place first "
     "(replica-audit quorum SNAPSHOT)"
 )
 _OVERTAKEN = (
-    "what says who leads and who is in sync is older than the logs: make it again, or copy the metadata log of every node again, and audit "
-    "again. Where no newer metadata log exists, replica-audit quorum SNAPSHOT says how to go on with this one"
+    "the source that says who leads and who is in sync is older than the logs: make it again, or copy the metadata log of every node again, "
+    "and audit again. If no newer metadata log exists, replica-audit quorum SNAPSHOT says how to go on with this one"
 )
 
 
@@ -237,14 +237,15 @@ def _why_nothing(state: PresentState, decision: Decision, registration: Registra
 
 def _why_no_election(choice: int, registration: Registration, tools: Tools) -> str | None:
     if choice not in registration.replicas:
-        return f"broker {choice} is not assigned to it, so that no election finds it"
+        return f"broker {choice} is not assigned to it, so no election can choose it"
     return None if tools.has_elections() else _NO_TOOL
 
 
 def _may_be_down(brokers: Collection[int]) -> str:
     one = len(brokers) == 1
     return (
-        f"nothing tells whether {name_brokers(sorted(brokers))} {'is' if one else 'are'} up: the metadata log has "
-        f"{'it' if one else 'them'} up, and {'its log ends below its' if one else 'their logs end below their'} own checkpoints, "
-        "as after a loss of power. Say with --up who is up (--up '' where nobody is)"
+        f"it is not known whether {name_brokers(sorted(brokers))} {'is' if one else 'are'} up: the metadata log counts "
+        f"{'it' if one else 'them'} as up, but "
+        f"{'its log ends below its' if one else 'their logs end below their'} own checkpoints, as after a loss of power. Name the brokers "
+        "that are up with --up (--up '' if none is)"
     )

@@ -163,7 +163,7 @@ class Decision:
         before = say_loss(self.chosen)
         other = f"{'neither' if loses == 'nothing' else 'so'} would broker {self.candidate_id}"
         if own.hidden_records and loses == before:
-            other = f"it is the same with broker {self.candidate_id}"
+            other = f"the same is true of broker {self.candidate_id}"
         if loses != before:
             other = f"broker {self.candidate_id} would lose {before}"
         reason = f"broker {candidate_id} loses {loses}; {other}. {capitalise(why)}"

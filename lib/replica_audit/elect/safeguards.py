@@ -32,7 +32,7 @@ _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, o
 _FATE = {
     "future": "Kafka cuts it to the current log as the broker starts",
     "delete": "Kafka deletes it",
-    "stray": "no log has them once it is cleared away",
+    "stray": "no log has them once it is removed",
 }
 _FATE_OF_A_SECOND_DISK = "a broker does not start with two directories of one partition"
 
@@ -148,8 +148,8 @@ def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
     yield Step(
         action="keep_remote",
         text=f"Copy the segments of {list_places(places)} out of the remote store's bucket {when} Kafka deletes "
-        f"{count(records, 'record')} there within a minute, whatever retention is: they are of epochs before the first that the "
-        f"leader has. {ways}",
+        f"{count(records, 'record')} there within a minute, whatever retention is: their epochs are before the "
+        f"leader's first. {ways}",
         partitions=places,
     )
 
@@ -166,14 +166,14 @@ def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[S
     untold = sum(share.records for one in unseen for share in one.chosen.remote_basis if share.basis == "log")
     if untold:
         more += (
-            f". Of {untold} no segment is known either: first copy __remote_log_metadata of the brokers into the snapshot, since "
-            "without it nobody knows which objects have them"
+            f". For {untold} no segment is known either: first copy __remote_log_metadata of the brokers into the snapshot, since "
+            "only it says which objects have them"
         )
     yield Step(
         action="check_remote",
-        text=f"Look into the remote store before anything counts on it: no object was seen of {count(records, 'record')} of "
-        f"{list_places(places)} that the log of the leader, present or planned, does not have. This lists the store"
-        f"{' again' if is_given else ' at URI'} and makes the plan anew{more}",
+        text=f"Look into the remote store before you rely on it: no object was seen for {count(records, 'record')} of "
+        f"{list_places(places)} that the log of the present or planned leader lacks. This lists the store"
+        f"{' again' if is_given else ' at URI'} and makes the plan again{more}",
         partitions=places,
         commands=(results.command("elect", *([] if is_given else ["--remote", "URI"])),),
     )
@@ -205,14 +205,14 @@ def _keep_remote(
         until = f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. "
         ends.append("they are safe elsewhere")
     if unsure:
-        ends.append("an audit that has the leader's log tells which of them it lacks")
+        ends.append("an audit of the leader's log shows which of them it lacks")
     if not ends:
         ends.append(
-            "salvage has taken them out of its segments, and has named none that it cannot read: then put retention back to what it was"
+            "salvage has taken them out of its segments, and has named none that it cannot read: then set retention back to what it was"
         )
     until += f"Retention stays off until {', and until '.join(ends)}"
     if not unread and results.remote_store is None:
-        until += "; whether they are encrypted was not looked at: what is, only the brokers' plugin can read"
+        until += "; whether they are encrypted was not checked: only the brokers' plugin can read encrypted ones"
     lacks = "does not have"
     if unsure:
         lacks = "may not have" if unsure == set(places) else "does not have, or may not have"
@@ -222,15 +222,15 @@ def _keep_remote(
     yield Step(
         action="keep_remote",
         text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
-        f"remote storage{known} has committed records of {list_places(places)} that the log of the leader, present or planned, {lacks}, "
-        "and Kafka deletes them "
-        f"once its log start has passed them, as retention or DeleteRecords moves it, or once the leader's first epoch is later. {until}",
+        f"remote storage{known} has committed records of {list_places(places)} that the log of the present or planned leader {lacks}. "
+        "Kafka deletes them once retention or DeleteRecords has moved the leader's log start past them, or once the leader's first epoch "
+        f"is later. {until}",
         partitions=tuple(places),
         commands=tuple(commands),
         files=files,
         before=(
             "The brokers' disks have room: local files are kept as long, unless local.retention.ms and local.retention.bytes are set",
-            "Nobody runs kafka-delete-records on them, and no further leader is elected uncleanly meanwhile",
+            "Meanwhile nobody runs kafka-delete-records on them, and no other leader is elected uncleanly",
         ),
     )
 
@@ -252,9 +252,9 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     why = METADATA_IN_DOUBT if known.doubted is not None else tell_voteless(known)
     yield Step(
         action="copy",
-        text=f"Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: "
-        f"{why}, and a node that follows cuts its own without a warning. Then replica-audit "
-        "quorum SNAPSHOT, with all of them in it, says which is the right one",
+        text=f"Start no controller and no broker until __cluster_metadata-0 of every one of them is copied: "
+        f"{why}, and a node that follows cuts its own without a warning. With all of them in the snapshot, replica-audit "
+        "quorum SNAPSHOT says which is the right one",
         brokers=brokers,
         controllers=controllers,
         commands=(
@@ -278,14 +278,14 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
         are_down = all(state.liveness(broker) == "down" for broker in stays)
         keep = f". {hold_until_brought(stays, are_down)}" if stays else ""
         parts.append(
-            f"Bring {count(sizes.total(), 'byte')} of {name_brokers(brokers)} that were not collected, and audit again: what "
-            f"{list_places(places)} {verb(len(places), 'has', 'have')} is not known without them{keep}"
+            f"Bring {count(sizes.total(), 'byte')} of {name_brokers(brokers)} that were not collected, and audit again: without them it is "
+            f"not known what {list_places(places)} {verb(len(places), 'has', 'have')}{keep}"
         )
     if moved:
         brokers = sorted({row.broker_id for row in results.captures})
         parts.append(
             f"Collect {list_places(moved)} again on all brokers, and audit again: {verb(len(moved), 'it', 'they')} moved meanwhile, "
-            "and what was collected is of different moments. Stop and start no broker of theirs before that"
+            "so the evidence is of different moments. Until then stop and start none of their brokers"
         )
     if parts:
         yield Step(
@@ -338,8 +338,8 @@ class CopiedAgain(NamedTuple):
         return Step(
             action="capture",
             text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
-            f"copies the checkpoints first, and writes into manifest.json when it copied, and who was down{self._ask_kinds(state, kinds)}. "
-            f"Before that start and stop no broker of {list_places(self.tails)}, and elect none{leaders}{self._ask_recovered()}{self._ask_disks()}",
+            f"copies the checkpoints first, and records in manifest.json when it copied and who was down{self._ask_kinds(state, kinds)}. "
+            f"Until then start, stop and elect no broker of {list_places(self.tails)}{leaders}{self._ask_recovered()}{self._ask_disks()}",
             brokers=tuple(sorted(self.brokers)),
             partitions=tuple(self.tails),
             commands=results.copy_again(self.brokers, kinds, self.options, self.partitions, at_once=not leaders),
@@ -352,16 +352,16 @@ class CopiedAgain(NamedTuple):
             return ""
         their, they = ("its", "it was") if len(doubted) == 1 else ("their", "they were")
         return (
-            f". Where {name_brokers(doubted)} had not recovered {their} logs yet when {they} copied, as server.log says, a later copy shows no "
-            "loss: give the kind in the manifest.json that is here as killed instead, or as image where it is one of the disk, and audit again"
+            f". If {name_brokers(doubted)} had not recovered {their} logs yet when {they} copied (see server.log), a later copy shows no "
+            "loss: instead set the kind in the present manifest.json to killed, or to image for an image of the disk, and audit again"
         )
 
     def _ask_disks(self) -> str:
         """Sentences on brokers that may run with an empty log dir in place of the one that is here; "" without one."""
         instead = sorted({one.broker_id for some in self.tails.values() for one in some if one.instead is not None})
         return "".join(
-            f". LOG_DIR_OF_{broker} is here what broker {broker} runs with. If that is not the disk that was copied, stop the broker all the "
-            "same, first: whoever follows it is cut to what it has there. Then put the copy that is here into "
+            f". LOG_DIR_OF_{broker} means here what broker {broker} runs with. If that is not the disk that was copied, stop the broker first "
+            "all the same: its followers are cut to what it has there. Then put the present copy into "
             f"{COPIED_AGAIN}, too, in a log directory of its own"
             for broker in instead
         )
@@ -371,7 +371,7 @@ class CopiedAgain(NamedTuple):
         newest = newest_states(results)
         sources = {newest[place].source for place in self.tails if place in newest} - {"metadata_log", "inferred"}
         told = listed(["zookeeper.json" if one == "zookeeper" else name_source(one) for one in sorted(sources)])
-        return f". Put {told} into {COPIED_AGAIN}, too: no broker has that" if sources else ""
+        return f". Put {told} into {COPIED_AGAIN}, too: it is not on any broker" if sources else ""
 
     def _ask_kinds(self, state: PresentState, kinds: Mapping[int, CaptureKind]) -> str:
         """Clause on what the user has to add to the command: of a broker that runs a log counts as older than what others have past its
@@ -380,9 +380,9 @@ class CopiedAgain(NamedTuple):
         if unsure:
             each = f"each of {name_brokers(unsure)}" if len(unsure) > 1 else name_brokers(unsure)
             that = "that is down" if len(unsure) > 1 else "if it is down"
-            return f": add --kind ID=killed for {each} {that}, or ID=stopped if it was stopped in order"
+            return f": add --kind ID=killed for {each} {that}, or ID=stopped if it was stopped cleanly"
         if "killed" in kinds.values():
-            return ": write stopped in place of killed for one that was stopped in order"
+            return ": write stopped instead of killed for a broker that was stopped cleanly"
         return ""
 
 
@@ -420,10 +420,10 @@ def _capture(
         if is_absent:
             may = (
                 f"{'its' if one else 'their'} log directories here do not have {list_places(places)}. Others may, with committed records, unless "
-                f"the {'topic was' if len({topic for topic, _ in places}) == 1 else 'topics were'} deleted since: tar warns of what is not there"
+                f"the {'topic was' if len({topic for topic, _ in places}) == 1 else 'topics were'} deleted since: tar warns of missing ones"
             )
         disks = (
-            "Where they lie in several log directories of a broker, run tar for each with what it has, into an archive of its own. "
+            "If a broker has them in several log directories, run tar for each, into an archive of its own. "
             if len(places) > 1
             else ""
         )
@@ -450,10 +450,10 @@ def _leave_new_disk(
     """Step for a broker that ran with an empty log dir, of which the disk that it had before, `old`, is here."""
     return Step(
         action="capture",
-        text=f"Stop broker {broker} where it runs: when it was copied it ran with {list_names(blank)}, which was empty, and whoever follows "
-        f"it is cut to what it has there. Copy {list_places(places)} from there (LOG_DIR_OF_{broker} is here that log directory, "
-        f"wherever it is mounted) into {list_names(blank)} of the snapshot, and audit again. If it has none still, as where {old} is offline, take "
-        f"{list_names(blank)} out of the snapshot: {old} has what the broker had before, and is to be put back in its place",
+        text=f"Stop broker {broker} if it runs: when it was copied it ran with {list_names(blank)}, which was empty, and its followers "
+        f"are cut to what it has there. Copy {list_places(places)} from there (LOG_DIR_OF_{broker} means here that log directory, "
+        f"wherever it is mounted) into {list_names(blank)} of the snapshot, and audit again. If it still has none, as when {old} is "
+        f"offline, remove {list_names(blank)} from the snapshot and put {old} back in its place: it has what the broker had before",
         brokers=(broker,),
         partitions=places,
         commands=(copies.of_partitions(broker, places, are_there=False),),
@@ -476,9 +476,9 @@ def _find_log(
         )
     return Step(
         action="capture",
-        text=f"{_hold([broker], state)}: {what}, and may hold committed records: look for that disk, or for a later backup, which "
-        f"LOG_DIR_OF_{broker} is here, wherever it is mounted. Add a copy of it to the snapshot, in a log directory of its own, and audit "
-        "again. If there is none, "
+        text=f"{_hold([broker], state)}: {what}, and may hold committed records. Look for that disk, or for a later backup: "
+        f"LOG_DIR_OF_{broker} means that one here, wherever it is mounted. Add a copy of it to the snapshot, in a log directory of its own, "
+        "and audit again. If there is none, "
         f"{_go_on_without(places, candidate_id)}",
         brokers=(broker,),
         partitions=places,
@@ -525,17 +525,17 @@ def _copy(
         return wanted
 
     if doubted := not_copied(_find_doubted(results, about)):
-        why = "what they have is gone as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
+        why = "what they have is deleted as soon as they follow, and lost if the leader's log goes on in remote storage, which is not known"
         yield _copy_other(matrix, doubted, copies, why)
     if others := not_copied(_find_other(matrix, state, decisions)):
         tiered = set(map(place_of, results.remote_segments))
         is_tiered = not all(map(tiered.isdisjoint, others.values()))
         store = " (remote storage counts only where its objects were seen)" if is_tiered else ""
         yield _copy_other(
-            matrix, others, copies, f"they have what no other replica has{store}, or what the choice loses"
+            matrix, others, copies, f"they hold data that no other replica has{store}, or that the choice loses"
         )
     if cut := not_copied(_find_cut(matrix, decisions)):
-        why = "they have what is gone once they follow the log that they were compared with, as it is here or as its next start leaves it"
+        why = "they hold data that is deleted once they follow the log they were compared with, as it is here or after its next start"
         yield _copy_other(matrix, cut, copies, why)
 
 
@@ -577,7 +577,7 @@ def _find_cut(matrix: Matrix, decisions: Sequence[Decision]) -> Iterator[tuple[i
 def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[TopicPartition]], copies: Copies, why: str) -> Step:
     return Step(
         action="copy",
-        text=f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: {why}",
+        text=f"Copy these directories of {name_brokers(sorted(wanted))} before you start or stop anything: {why}",
         brokers=tuple(sorted(wanted)),
         partitions=tuple(sorted({place for places in wanted.values() for place in places})),
         commands=tuple(
@@ -595,8 +595,8 @@ def copy_of_outrun(matrix: Matrix, outrun: Sequence[tuple[int, TopicPartition]])
     return [
         Step(
             action="copy",
-            text=f"Copy these directories of broker {broker} before it is stopped for other partitions: a replica that is started "
-            f"before it may lead {list_places(places)} and lacks the end of its log",
+            text=f"Copy these directories of broker {broker} before it is stopped for other partitions: a replica that starts "
+            f"before it may lead {list_places(places)} without the end of its log",
             brokers=(broker,),
             partitions=tuple(places),
             commands=commands,
@@ -639,7 +639,7 @@ def _keep_up(results: Results, state: PresentState, about: Container[TopicPartit
         yield Step(
             action="keep_up",
             text=f"Keep broker {leader} up until broker {member} has caught up in {list_places(places)}: broker {member} is in sync "
-            f"without all that is committed. If broker {leader} must stop, stop broker {member} first",
+            f"but lacks some of what is committed. If broker {leader} must stop, stop broker {member} first",
             brokers=(leader,),
             partitions=tuple(places),
         )
@@ -658,10 +658,10 @@ def _hold(brokers: Sequence[int], state: PresentState) -> str:
     name = f"broker {' or '.join(map(str, sorted(brokers)))}"
     liveness = state.liveness(min(brokers))
     if liveness == "down":
-        return f"Do not start {name} before {whose} is copied"
+        return f"Do not start {name} until {whose} is copied"
     if liveness == "up":
         return f"Copy the log directory of {name} now"
-    return f"If {name} is down, do not start it before {whose} is copied; if it is up, copy the directory now"
+    return f"If {name} is down, do not start it until {whose} is copied; if it is up, copy the directory now"
 
 
 def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
@@ -669,10 +669,10 @@ def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
     names = name_brokers(brokers)
     liveness = state.liveness(min(brokers))
     if liveness == "down":
-        return f"Do not start {names} before their log directories are copied"
+        return f"Do not start {names} until their log directories are copied"
     if liveness == "up":
         return f"Copy the log directories of {names} now"
-    return f"Do not start any of {names} that is down before its log directory is copied; copy those of the others now"
+    return f"Do not start any of {names} that is down until its log directory is copied; copy those of the others now"
 
 
 def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix: Matrix, state: PresentState) -> str:
@@ -691,7 +691,7 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
     is_deleted = state.deleted.issuperset(places)
     outside = [place for place in places if all(_is_outside(matrix, place, broker) for broker in brokers)]
     if is_deleted:
-        follow = "the broker hears of it" if not several else "they hear of it"
+        follow = "the broker learns of it" if not several else "they learn of it"
         gone = f"the topic was deleted, and {gone.replace('deleted', 'removed')}"
     fate = f"{gone} as soon as {follow}"
     if outside and not is_deleted:
@@ -707,7 +707,7 @@ def _is_outside(matrix: Matrix, place: TopicPartition, broker_id: int) -> bool:
 
 def _fate_outside(several: bool, state: PresentState) -> str:
     """Clause on directories of partitions that their brokers are not assigned: these follow nobody (docs/semantics.md H8)."""
-    outside = f"this is not assigned to {'the brokers' if several else 'the broker'}, and"
+    outside = f"it is not assigned to {'the brokers' if several else 'the broker'}, and"
     if state.mode == "zookeeper":
         return f"{outside} its directory stays as it is until it is assigned again"
     keeps = keeps_strays(state.kafka_version)
@@ -725,4 +725,4 @@ def _who_lacks(places: Iterable[TopicPartition], matrix: Matrix) -> str:
     if all(row.reference_id in (None, row.leader_id) for row in rows):
         return "the leader does"
     compared = {row.reference_id for row in rows}
-    return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs that they are compared with do"
+    return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs they are compared with do"

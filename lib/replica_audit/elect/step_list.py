@@ -34,12 +34,10 @@ AFTER_STOP = "after-its-stop"
 _ENDS = "topic,partition,broker_id,log_end_offset"
 
 _UNMARKED = (
-    "its leader-epoch-checkpoint and replication-offset-checkpoint are not here, and without both the log is cut to its start and all of "
-    "it is fetched again"
+    "its leader-epoch-checkpoint and replication-offset-checkpoint are not here; without both, its log is cut to its start and fetched "
+    "again in full"
 )
-_MAJORITY = (
-    "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
-)
+_MAJORITY = "A majority of the controllers stays up, even if some of these brokers are controllers too: without a majority nobody is elected"
 
 
 class SimulatedStep(NamedTuple):
@@ -61,7 +59,7 @@ class StepTexts:
     def forbid_unclean(self, topics: Collection[str], way: str) -> Step:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
         unsaid = sorted(set(topics) - said)
-        unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
+        unshown = f"{list_names(unsaid)} (nothing shows whether they are allowed there)" if unsaid else ""
         allowed = list_names(sorted(set(topics) & said))
         commands, files = for_names(
             sorted(topics),
@@ -71,14 +69,14 @@ class StepTexts:
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
         return Step(
             action="forbid_unclean",
-            text=f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
-            "would lead. A later plan finds it forbidden: if you go over to one, put the setting back at its end as this plan does",
+            text=f"Forbid unclean elections for {' and for '.join(filter(None, (allowed, unshown)))}: otherwise the first replica to return "
+            "would lead. If you switch to a later plan, it finds them forbidden already: restore the setting at its end, as this plan does",
             partitions=tuple(sorted(place for place in self._state.partitions if place[0] in topics)),
             commands=tuple(commands),
             files=files,
             before=(
                 f"A {way if way != 'zookeeper' else 'node of ZooKeeper'} answers. Start no broker until this is done: where "
-                f"unclean elections are allowed, one takes place {how}",
+                f"unclean elections are allowed, one happens {how}",
             ),
         )
 
@@ -101,7 +99,7 @@ class StepTexts:
             ),
             files={file: reassignment_file(orders.items()), preferred: election_file(orders)},
             before=(
-                "Every replica of these partitions is up: a reassignment that names a broker which is down is refused",
+                "Every replica of these partitions is up: Kafka refuses a reassignment that names a broker that is down",
                 *uncut,
             ),
         )
@@ -134,10 +132,10 @@ class StepTexts:
         directory = f"{AFTER_STOP}/broker-{broker}"
         return Step(
             action="recopy",
-            text=f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: what producers have sent it since it was "
-            f"copied is in no number of this plan, and is deleted as it follows another leader. The last command shows where the logs "
-            f"end; in this snapshot they end so: {list_names(ends, 20)}. Where one ends later now, go no further: copy all brokers again "
-            "into a new snapshot, as this one was copied, audit that, and follow the plan that comes of it",
+            text=f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: this plan does not count what producers sent "
+            "it since the snapshot, and that is deleted once it follows another leader. The last command shows where the logs end; in this "
+            f"snapshot: {list_names(ends, 20)}. If one ends later now, go no further: copy all brokers again into a new snapshot, as this "
+            "one was copied, audit it, and follow its plan",
             brokers=(broker,),
             partitions=tuple(places),
             commands=(
@@ -156,13 +154,13 @@ class StepTexts:
         able = [node for node in nodes if node not in self._state.controllers.voteless]
         before = []
         if self._state.controllers.lost is not None:
-            carried_out = "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers"
+            carried_out = "The plan of replica-audit quorum BEFORE is carried out up to the step that starts brokers"
             before.append(f"{carried_out}: {tell_voteless(self._state.controllers)}")
         for node in able:
             if blank := self._state.blank.get(node):
                 before.append(
-                    f"Controller {node} starts with the log directory that has its metadata log: with {list_names(blank)} there instead, "
-                    "empty as in the snapshot, it votes for who lacks what was committed"
+                    f"Controller {node} starts with the log directory that has its metadata log: with {list_names(blank)} instead, "
+                    "empty as in the snapshot, it votes for a node that lacks committed records"
                 )
         yield Step(
             action="start",
@@ -175,7 +173,7 @@ class StepTexts:
             return
         yield Step(
             action="check",
-            text="See that the controllers have a leader: without one nobody is elected",
+            text="Check that the controllers have a leader: without one nobody is elected",
             controllers=nodes,
             commands=tuple(self._tools.describe_quorum()[:1]),
         )
@@ -195,23 +193,23 @@ class StepTexts:
         )
         them = "it" if len(places) == 1 else "them"
         beside = (
-            f", and with {them} {list_names(path.rpartition('/')[2] for path in futures)}, which would take "
-            "the place of what is fetched"
+            f", and with {them} {list_names(path.rpartition('/')[2] for path in futures)}, which would "
+            "replace what it fetches"
             if futures
             else ""
         )
         return Step(
             action="put_aside",
-            text=f"Move {list_places(places)} of broker {broker} out of its log directory{beside}, and keep what is moved: "
+            text=f"Move {list_places(places)} of broker {broker} out of its log directory{beside}, and keep what you move: "
             f"{holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} "
-            f"{count(lacked, 'record')}. No truncation finds that: broker {broker} would be in sync again, and lead without them after a preferred "
-            "election. Without its directory it fetches everything from the leader",
+            f"{count(lacked, 'record')}. No truncation finds that: broker {broker} would rejoin the ISR, and a preferred election could make it "
+            "lead without them. Without its directory it fetches everything from the leader",
             brokers=(broker,),
             partitions=tuple(places),
             commands=(f"mkdir -p {directory}", *moved),
             before=(
                 f"Broker {broker} is down",
-                f"{directory} is made on another disk, or that of the log directory has room for {them} twice: on a full one the log directory "
+                f"{directory} is on another disk, or the disk of the log directory has room for {them} twice: on a full disk the log directory "
                 "goes offline as the broker fetches",
             ),
             snapshot=tuple("/".join(path) for path in in_turn if path[0]) if futures else (),
@@ -243,7 +241,7 @@ class StepTexts:
             partitions=tuple(place for place, one in registered if one is not None and broker in one.replicas),
             commands=(self._tools.start(broker),),
             before=(*before, *self._fetched_anew(broker, after, anew)),
-            irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
+            irreversible=f"Broker {broker} deletes what it has past the cut in {list_places(gone)}" if gone else None,
         )
 
     def _fetched_anew(self, broker: int, after: Scenarios, anew: Collection[TopicPartition]) -> Iterator[str]:
@@ -262,8 +260,8 @@ class StepTexts:
             yield f"Broker {leader} stays up until broker {broker} is in sync with {list_places(places)} again: {why}"
         if anew and any(broker in one.offline for one in self._state.partitions.values()):
             yield (
-                f"The log directory of broker {broker} that is offline is back: with one offline it begins no log anew, and stays out of sync with "
-                f"{list_places(sorted(anew))}"
+                f"The offline log directory of broker {broker} is back: while one is offline the broker begins no new log, and stays out of sync "
+                f"with {list_places(sorted(anew))}"
             )
 
     def repaired(self, broker: int) -> Iterator[str]:
@@ -271,12 +269,12 @@ class StepTexts:
         if refused := self._state.refused.get(broker):
             codes = sorted({code for code, _ in refused.values()})
             them = "it" if len(refused) == 1 else "them"
-            aside = f"; a log without {PARTITION_METADATA} is set aside as -stray, and begun empty"
+            aside = f"; it sets a log without {PARTITION_METADATA} aside as -stray, and begins an empty one"
             aside = aside if any(path.endswith(PARTITION_METADATA) for path in refused) else ""
             yield (
-                f"{list_names(sorted(refused), 4)} of broker {broker} {verb(len(refused), 'is', 'are')} mended as replica-audit explain "
-                f"{' and '.join(codes)} says, by hand, and no log is rebuilt for it: with {them} as found here the broker ends, takes the log "
-                f"directory offline, or goes on as without{aside}"
+                f"You have repaired {list_names(sorted(refused), 4)} of broker {broker} by hand, as replica-audit explain {' and '.join(codes)} "
+                f"says, without rebuilding a log for it: with {them} as found here the broker exits, takes the log directory offline, or goes "
+                f"on as if {verb(len(refused), 'it were', 'they were')} missing{aside}"
             )
             for path, (_, lines) in [one for one in sorted(refused.items()) if one[1][1]][:4]:
                 source = "metadata log" if path.endswith(PARTITION_METADATA) else "batches beside it"
@@ -287,11 +285,11 @@ class StepTexts:
         if unled:
             them = verb(len(unled), "it", "them")
             yield (
-                f"{list_places(unled)} may have no leader yet: a coordinator of transactions takes {them} for deleted then (4.3.1), and "
-                "writes no marker there, so that a transaction that was about to end hangs, and read_committed consumers see nothing of it. "
+                f"{list_places(unled)} may have no leader yet. A transaction coordinator then takes {them} for deleted (4.3.1) and writes "
+                "no marker there: a transaction that was about to end hangs, and read_committed consumers see nothing of it. "
                 f"kafka-dump-log.sh --transaction-log-decoder shows such transactions in {list_places(coordinated)} (PrepareCommit, PrepareAbort), "
-                f"with their partitions{self._pending(unled)}. Where there is one, go on; after the last step audit again, and replica-audit "
-                "explain TXN-HANGING says what brings its records back"
+                f"with their partitions{self._pending(unled)}. If there is one, go on; after the last step audit again: replica-audit "
+                "explain TXN-HANGING says how to recover its records"
             )
 
     def _pending(self, unled: Sequence[TopicPartition]) -> str:
@@ -300,7 +298,7 @@ class StepTexts:
         found = [f"{one} in {list_places([place])}" for place in unled for one in pending.get(place, ())]
         if not found:
             return ""
-        return f"; by the copies here these are {list_names(found)}, which kafka-transactions.sh describe --transactional-id shows later"
+        return f"; in the copies here these are {list_names(found)}, which kafka-transactions.sh describe --transactional-id shows later"
 
     def is_coordinated(self, place: TopicPartition) -> bool:
         """True for a partition whose leader coordinates transactions, and skips markers where it finds no leader (H22)."""
@@ -313,7 +311,7 @@ class StepTexts:
         if leads and broker not in self._state.clean:
             since = "" if self._state.kafka_version else ", since Kafka 4.0,"
             yield (
-                f"There is room on the disks of broker {broker}: on a full one it empties{since} the logs that it recovers after a crash, "
+                f"The disks of broker {broker} have room: on a full disk it empties{since} the logs that it recovers after a crash, "
                 "and leads with them"
             )
         elif broker in self._state.controllers.voters.difference(self._state.controllers.voteless):
@@ -323,24 +321,24 @@ class StepTexts:
         """Conditions for the start of a candidate whose log dir with some of its partitions is offline, or may have been replaced by
         an empty one, or by one with less."""
         candidate = one.candidate_id
-        starts = "starts" if candidate in self._state.up | self._state.down else "starts, or runs where it is up,"
+        starts = "starts" if candidate in self._state.up | self._state.down else "starts, or runs if it is up,"
         yield from (f"Broker {candidate} {starts} with {what}" for what in self._right_disk(one))
         perhaps = self._kept_out(one)
         offline = [place for place in one.places if candidate in self._state.partitions[place].offline]
         if offline or (perhaps and candidate not in self._state.down):
-            unless = "" if offline else " where the broker was up and did not lead"
+            unless = "" if offline else " if the broker was up and did not lead"
             yield (
                 f"The log directory of broker {candidate} with {list_places(offline or perhaps)}, which is offline{unless}, is back in its "
-                "place, readable and with all its files, meta.properties too: if it is empty, the broker begins empty logs there and leads "
-                "with them. If it is lost, follow the plan of elect with --candidate instead"
+                "place, readable and with all its files, including meta.properties: if it is empty, the broker begins empty logs there and "
+                "leads with them. If it is lost, follow the plan of elect with --candidate instead"
             )
 
     def kept_out(self, one: Round) -> Iterator[str]:
         """A condition for the stop of a candidate that is not elected though it is entitled to lead."""
         if places := self._kept_out(one):
             yield (
-                f"Broker {one.candidate_id} does not lead {list_places(places)}, though it is in sync or eligible. Where it does, "
-                "what says that nobody leads is older: make that again, and audit again"
+                f"Broker {one.candidate_id} does not lead {list_places(places)}, though it is in sync or eligible. If it does, "
+                "the source that names no leader is out of date: make it again, and audit again"
             )
 
     def _kept_out(self, one: Round) -> list[TopicPartition]:
@@ -353,7 +351,7 @@ class StepTexts:
         runs = "runs" if candidate in self._state.up else "runs, or is started,"
         yield from (
             f"Broker {candidate} {runs} with {what}. If it does not, stop it, copy all brokers again into a new snapshot, and "
-            "follow the plan that comes of it"
+            "follow its plan"
             for what in self._right_disk(one)
         )
 
@@ -370,9 +368,9 @@ class StepTexts:
         held = list_names(sorted({row.log_dir for row in logs.values()}))
         start = f"the log directory that the snapshot has as {held}, or with a copy of it, in its place: with"
         if blank := self._state.blank.get(candidate):
-            yield f"{start} {list_names(blank)} there instead, empty as in the snapshot, it begins empty logs and leads with them"
+            yield f"{start} {list_names(blank)} instead, empty as in the snapshot, it begins empty logs and leads with them"
         for log_dir, place in sorted(shorter.items()):
-            yield f"{start} {log_dir} there instead it leads with less, such as a shorter log of {place}"
+            yield f"{start} {log_dir} instead, it leads with less, such as a shorter log of {place}"
 
     def elect(self, one: Round, conditions: Iterable[str], *, by_itself: bool) -> Step:
         """`conditions` besides those of every election; `by_itself`: the broker may lead already, which cannot be known beforehand."""
@@ -391,13 +389,13 @@ class StepTexts:
             files={file: election_file(one.places)},
             before=(
                 f"{list_places(one.places)} {'has' if single else 'have'} no leader"
-                f"{f', or broker {one.candidate_id} leads by itself' if by_itself else ''}: where there is one, the tool ends "
-                "with 0 and changes nothing",
-                f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up{with_disk}: the first live one in "
-                "the order of the assignment is elected",
+                f"{f', or broker {one.candidate_id} leads by itself' if by_itself else ''}: where there is a leader, the tool "
+                "changes nothing and still exits with 0",
+                f"Of {'its' if single else 'their'} replicas only broker {one.candidate_id} is up{with_disk}: Kafka elects the first live "
+                "one in the order of the assignment",
                 *conditions,
             ),
-            irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
+            irreversible=f"Every replica that starts after this follows broker {one.candidate_id} and is cut to its log",
         )
 
     def confirm(self, places: Collection[TopicPartition]) -> Iterator[Step]:
@@ -409,15 +407,15 @@ class StepTexts:
         for broker, led in sorted(leaders.items()):
             others = f"no other replica of {verb(len(led), 'it', 'them')}"
             if broker in self._state.up:
-                otherwise = f"Until it does, start {others}. Only a controller elects it: where the controllers are down, start them"
+                otherwise = f"Until it does, start {others}. Only a controller elects it: if the controllers are down, start them"
             else:
                 otherwise = (
                     f"If it is down, start it, and {others} before it leads. If it is up and does not lead, start and stop nothing: "
-                    "say who is up with --up, and follow the plan that comes of it"
+                    "run elect again, with the brokers that are up in --up, and follow that plan"
                 )
             yield Step(
                 action="check",
-                text=f"See that broker {broker} leads {list_places(led)}. {otherwise}",
+                text=f"Check that broker {broker} leads {list_places(led)}. {otherwise}",
                 brokers=(broker,),
                 partitions=tuple(led),
                 before=tuple(self.disk_in_use(Round(broker, tuple(led)))),
@@ -427,7 +425,7 @@ class StepTexts:
     def check(self, one: Round) -> Step:
         return Step(
             action="check",
-            text=f"See that broker {one.candidate_id} leads {list_places(one.places)}: an exit status of 0 proves nothing",
+            text=f"Check that broker {one.candidate_id} leads {list_places(one.places)}: the tool's exit status 0 does not prove it",
             brokers=(one.candidate_id,),
             partitions=one.places,
             commands=tuple(self._tools.describe(place[0] for place in one.places)),
@@ -451,13 +449,11 @@ class StepTexts:
             )
             commands += of_value
             files |= file
-        text = (
-            f"Put unclean.leader.election.enable of {list_names(names)} back to what it was, unless it is to stay false"
-        )
+        text = f"Set unclean.leader.election.enable of {list_names(names)} back to what it was, unless you want it to stay false"
         if doubtful := self._perhaps_own(topics):
             text += (
-                f". Of {list_names(doubtful)} nothing shows whether it was the topic's own: if --describe showed it before it was set to "
-                "false, set it to that value with --add-config; if not, the topic inherits it again by --delete-config, as printed"
+                f". Nothing shows whether {list_names(doubtful)} had a value of its own: if --describe showed one before the change, set it "
+                "again with --add-config; if not, --delete-config, as printed, makes the topic inherit it again"
             )
         return Step(action="restore_config", text=text, commands=tuple(commands), files=files)
 
@@ -468,8 +464,8 @@ class StepTexts:
     def verify(self) -> Step:
         return Step(
             action="verify",
-            text="Copy the log directories again and compare what every follower kept with what this plan predicts: BEFORE is this snapshot, "
-            "AFTER the new one, and plan.json this plan, which elect with --plan plan.json writes",
+            text="Copy the log directories again, and check that every follower kept what this plan predicts: BEFORE is this snapshot, "
+            "AFTER the new one, and plan.json this plan, written by elect --plan plan.json",
             commands=("replica-audit verify BEFORE AFTER --plan plan.json",),
         )
 
@@ -527,8 +523,8 @@ def room_for_metadata(nodes: Sequence[int], version: Version | None, kind: str =
         since = "" if version else ", since Kafka 4.0,"
         several = len(nodes) > 1
         yield (
-            f"There is room where {kind}{'s' if several else ''} {listed(nodes)} {'have' if several else 'has'} the metadata log: a node recovers "
-            f"it at every start, and on a full disk empties it{since} and votes for who lacks what was committed"
+            f"There is room on the disk with the metadata log of {kind}{'s' if several else ''} {listed(nodes)}: a node recovers this log at "
+            f"every start, and on a full disk it empties the log{since} and votes for a node that lacks committed records"
         )
 
 

@@ -63,10 +63,10 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
         them = verb(len(decision.depends_on), "it", "them")
         like = name_brokers(sorted((decision.candidate_id, *decision.equals)))
         least = f"Of the captured replicas {like} would lose the least"
-        return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without {them}."
+        return f"{end_sentence(decision.open_question)} {least}, as far as is known without {them}."
     choice = f"broker {decision.candidate_id}"
     chosen = decision.chosen
-    stays = {"none": f"let {choice} go on leading", "confirm": f"let {choice} go on leading, if it does lead"}
+    stays = {"none": f"keep {choice} as leader", "confirm": f"keep {choice} as leader, if it leads"}
     text = stays.get(decision.procedure, f"elect {choice}")
     ranges = [_tell_source(one) for one in decision.salvage]
     if ranges and decision.loses_acknowledged and conflict is None:
@@ -156,20 +156,20 @@ DECISION_LIMIT = 100
 STEP_LIMIT = 40
 REPEATED = ("capture", "copy", "keep_up", "end_transaction", "mend")
 _RIGHTS = {
-    "stays": "it leads and stays",
-    "isr": "the first in sync that is up",
-    "elr": "the first eligible one that is up",
+    "stays": "it stays leader",
+    "isr": "the first in-sync replica that is up",
+    "elr": "the first eligible replica that is up",
     "last_known": "the last known leader",
-    "unclean": "the first that is up, uncleanly",
+    "unclean": "the first replica that is up, uncleanly",
 }
 
 
 def _nothing_to_decide(plan: Plan) -> str:
     places = [TopicPartition(*one) for one in plan.leaderless]
     if not places:
-        return "Nothing needs to be decided: no choice of leader would keep more."
+        return "Nothing to decide: no choice of leader would keep more."
     nobody = f"nobody is known to lead {name_partitions(places, 4)} now"
-    return f"Nothing needs to be decided: {nobody}, and whichever replica in sync is elected has what was committed."
+    return f"Nothing to decide: {nobody}, and every replica in sync has what was committed."
 
 
 def render_plan(plan: Plan) -> str:
@@ -221,11 +221,11 @@ def _more_decisions(places: Sequence[TopicPartition], known: Mapping[TopicPartit
     for place in places:
         decision = known.get(place)
         if decision is None or decision.procedure == "unplanned":
-            told["no plan, for the reasons among its conflicts"].append(0)
+            told["no plan, for the reasons given among the conflicts"].append(0)
         else:
             stays = decision.procedure in ("none", "confirm")
             choice = f"broker {decision.candidate_id}"
-            told[f"let {choice} go on leading" if stays else f"elect {choice}"].append(decision.chosen.loss[0])
+            told[f"keep {choice} as leader" if stays else f"elect {choice}"].append(decision.chosen.loss[0])
     for what, losses in told.items():
         lost = (
             f", {count(sum(losses), 'record')} that {verb(sum(losses), 'is', 'are')} or may be committed lost"
@@ -286,7 +286,7 @@ def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
             state = f"{are_down}: leave {'it' if is_one else 'each'} down until step {until_step} is done"
         else:
             goes_down = f"Once {'' if is_one else 'any of '}{named} is down"
-            state = f"{goes_down}, do not start it before step {until_step} is done"
+            state = f"{goes_down}, do not start it until step {until_step} is done"
         yield from wrap(f"{state}, since {reason}.")
 
 
@@ -294,9 +294,9 @@ def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:
     """Yield hints for nodes managed by systemd or Strimzi."""
     if any(step.action in ("start", "stop") for step in steps):
         yield from wrap(
-            "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
-            "Operator to 0 replicas first, since it brings back a pod that is deleted: to stop a broker save its pod's "
-            "manifest (kubectl get pod POD -o yaml) and delete the pod, to start it create the pod again."
+            "If systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, first scale the Cluster "
+            "Operator to 0 replicas, since it would recreate a deleted pod. To stop a broker, save its pod's manifest (kubectl get pod "
+            "POD -o yaml) and delete the pod; to start it, create the pod again."
         )
 
 
@@ -304,9 +304,9 @@ def tell_interrupted(steps: Sequence[Step]) -> Iterator[str]:
     """Yield what to do where a step that changes the cluster fails."""
     if any(step.action in ("start", "stop", "elect", "reorder") for step in steps):
         yield from wrap(
-            "If a command fails, remove the cause and repeat it before anything that follows. If that is impossible, or a condition does not hold, "
-            "go no further: copy all brokers again into a new snapshot, and follow the plan of elect for that. Keep this snapshot and what was "
-            "salvaged: what has been cut since is nowhere else."
+            "If a command fails, fix the cause and repeat it before you go on. If you cannot, or a condition does not hold, go no further: "
+            "copy all brokers again into a new snapshot, and follow the plan of elect for that. Keep this snapshot and the salvaged records: "
+            "what has been cut since exists nowhere else."
         )
 
 
@@ -338,7 +338,7 @@ def _brokers(plan: Plan) -> Iterator[str]:
         yield from wrap(f"Brokers {'; '.join(parts)}.")
     if plan.unknown:
         yield from wrap(
-            f"Whether {name_brokers(plan.unknown)} {verb(len(plan.unknown), 'is', 'are')} up is not known: say it with --up."
+            f"It is not known whether {name_brokers(plan.unknown)} {verb(len(plan.unknown), 'is', 'are')} up: name those that are with --up."
         )
 
 
@@ -365,7 +365,7 @@ def tell_long_file(name: str, content: str) -> str | None:
     lines = content.count("\n")
     if lines <= PLACE_LIMIT:
         return None
-    return f"# {name}, {lines} lines: elect --plan FILE writes it beside FILE"
+    return f"# {name}, {lines} lines: elect --plan FILE writes it next to FILE"
 
 
 def tell_step(step: Step) -> Iterator[str]:
@@ -437,15 +437,17 @@ def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
             for one in some
             if one.dropped_records
         ]
-        text = f"then: {clean(topic)}-{partition} has broker {leader} as leader{since} and ends at {some[0].log_end_offset}"
+        text = (
+            f"then: broker {leader} leads {clean(topic)}-{partition}{since}; its log ends at {some[0].log_end_offset}"
+        )
         yield "; ".join([text, *cuts])
 
 
 def _alternatives(plan: Plan) -> Iterator[str]:
     yield from wrap(
-        "Another way, which stops only the leader: the Admin API (alterPartitionReassignments) takes the same replicas in "
-        "another order even while one of them is down, which none of Kafka's tools does. An unclean election then finds the "
-        "first live one of this order, as long as nobody leads."
+        "Alternatively, stop only the leader: unlike Kafka's tools, the Admin API (alterPartitionReassignments) accepts the same replicas "
+        "in another order even while one of them is down. An unclean election then picks the first live one in this order, as long as "
+        "nobody leads."
     )
     for one in plan.alternatives[:PLACE_LIMIT]:
         yield f"  {clean(one.topic)}-{one.partition}: replicas {', '.join(map(str, one.replicas))}"
@@ -457,7 +459,7 @@ def render_moved(changes: Sequence[ChangedPremise]) -> str:
     """Render the outcome of `elect --check`."""
     if not changes:
         return "Nothing has moved: the plan still holds."
-    said = f"{count(len(changes), 'thing')} that the plan rests on {verb(len(changes), 'has', 'have')} moved; make a new plan:"
+    said = f"{count(len(changes), 'premise')} of the plan {verb(len(changes), 'has', 'have')} changed; make a new plan:"
     lines = [paint(said, "high")]
     for one in changes:
         place = "" if one.topic is None else f"{clean(one.topic)}-{one.partition}: "

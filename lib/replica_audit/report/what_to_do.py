@@ -158,7 +158,6 @@ def _decide(results: Results, plan: Plan, asking: Sequence[ToldDecision]) -> Ite
     if len(asking) > DECISION_LIMIT:
         yield ToldStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:
-        all_steps = f"All {len(plan.steps)} steps, what must hold before each"
-        named = {0: "", 1: "The plan, and ", 2: "Both steps, what must hold before each, and "}
-        steps = named.get(len(plan.steps), f"{all_steps}, and ")
-        yield ToldStep((f"{capitalise(f'{steps}what every other choice costs')}:",), command)
+        named = {0: "", 1: "The plan, and ", 2: "Both steps with their conditions, and "}
+        steps = named.get(len(plan.steps), f"All {len(plan.steps)} steps with their conditions, and ")
+        yield ToldStep((f"{capitalise(f'{steps}the cost of every other choice')}:",), command)

@@ -125,7 +125,7 @@ def test_the_choice_that_the_costs_mark_is_the_one_of_the_plan(tmp_path) -> None
     frame, _ = page_of(found).unpack()
     assert decode(frame["overview"]["choice"], 1) == [decision.candidate_id] == [2] and best == 1
     (advice,) = decode(frame["overview"]["advice"], 1)
-    assert advice.startswith("Let broker 2 go on leading, if it does lead")
+    assert advice.startswith("Keep broker 2 as leader, if it leads")
 
 
 def test_no_column_is_carried_that_no_script_reads() -> None:

@@ -120,5 +120,5 @@ def test_no_form_of_the_report_counts_voters_and_all_begin_with_copies(capture):
         assert left in text
         assert "majority of the voters" not in text and "majority's history" not in text
         assert "All is well" not in text
-        assert "Start no controller and no broker before" in text
+        assert "Start no controller and no broker until" in text
     assert forms[0].index("Do first\n1. Start no controller") > 0
