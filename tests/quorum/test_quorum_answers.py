@@ -1200,6 +1200,10 @@ def test_two_blank_voters_of_a_dynamic_quorum_get_their_old_directory_ids(tmp_pa
         assert f"$adirectory.id={IDS[node]}" in commands(found, "seed")
     starts = [step for step in found.steps if step.action == "start"]
     assert starts[0].controllers == (100,) and "Node 100 is up and stays up" in starts[1].before
+    # Where all have new addresses nobody would lead for ever: the log has the old ones.
+    reached = [[one for one in step.before if "reach node" in one] for step in starts]
+    assert [len(one) for one in reached] == [0, 1, 1, 0]
+    assert reached[1][0].startswith("The other voters reach node 101 at voter-101:9093, where the chosen log has it. ")
     assert "standalone" not in repr(found.steps)
 
 

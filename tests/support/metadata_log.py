@@ -198,9 +198,13 @@ def leader_change(offset: int, leader: int, voters: Sequence[int], *, epoch: int
 
 
 def voters_record(offset: int, directories: Mapping[int, str], *, epoch: int = 1) -> bytes:
-    """A VotersRecord (KIP-853): the voters and the directory that each votes from."""
+    """A VotersRecord (KIP-853): the voters, the directory that each votes from, and its address."""
     listed = uvarint(len(directories) + 1) + b"".join(
-        struct.pack(">i", voter) + uuid(directory) + uvarint(1) + struct.pack(">hh", 0, 1) + tags() + tags()
+        struct.pack(">i", voter)
+        + uuid(directory)
+        + uvarint(2)
+        + (string("CONTROLLER") + string(f"voter-{voter}") + struct.pack(">H", 9093) + tags())
+        + (struct.pack(">hh", 0, 1) + tags() + tags())
         for voter, directory in directories.items()
     )
     return control(offset, KRAFT_VOTERS, struct.pack(">h", 0) + listed + tags(), epoch=epoch)

@@ -656,6 +656,7 @@ class _Plan:
                     *self._has_partitions([node]),
                     *self._elect_first,
                     *self._before_start(node, order),
+                    *self._is_reached(node),
                     *self._room([node]),
                     *(
                         ("No other broker starts before the quorum has a leader",)
@@ -696,6 +697,15 @@ class _Plan:
                 yield f"No log directory of node {node} has a partition, nor one that ends in -stray"
             elif node in self._to.unseen:
                 yield f"Node {node} still has its partitions, or no other node has any of them"
+
+    def _is_reached(self, node: int) -> Iterator[str]:
+        """A condition for a voter that may come back on another host, where the log has its address (KIP-853): it tells the leader its new
+        one, and nobody leads who is looked for at the old ones (`VoterSet`)."""
+        if node not in self._to.held.available and node in self._to.addresses:
+            yield (
+                f"The other voters reach node {node} at {self._to.addresses[node]}, where the chosen log has it. Where it has another address now, "
+                "the old one leads there (a name that resolves to it, or a forwarded port) until the quorum has a leader and this voter is there"
+            )
 
     def _before_start(self, node: int, order: Sequence[int]) -> Iterator[str]:
         if self._to.fetches and node in self._to.lacking:

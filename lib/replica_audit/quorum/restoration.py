@@ -33,6 +33,8 @@ class Restoration:
         """True if voters keep their logs only where these have the whole chosen log, not just what is proven committed."""
         self.directories = dict(voters.directories)
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
+        self.addresses = dict(voters.addresses)
+        """Where the others look for each voter of a dynamic quorum."""
         self.is_dynamic = bool(voters.directories)
         self.gives_ids_again = gives_ids_again(held, copy, lost)
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray

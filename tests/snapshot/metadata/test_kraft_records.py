@@ -132,4 +132,5 @@ def test_voters_of_both_control_records():
         struct.pack(">i", 7) + bytes(16) + b"\x02" + write.string("CONTROLLER") + write.string("host") + b"\x23\x84\x00"
     )
     voter += struct.pack(">hh", 0, 1) + b"\x00\x00"
-    assert parse_voters(KRAFT_VOTERS, struct.pack(">h", 0) + b"\x02" + voter + b"\x00").ids == (7,)
+    found = parse_voters(KRAFT_VOTERS, struct.pack(">h", 0) + b"\x02" + voter + b"\x00")
+    assert (found.ids, found.addresses) == ((7,), ((7, "host:9092"),))

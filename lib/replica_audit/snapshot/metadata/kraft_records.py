@@ -115,6 +115,13 @@ class Voters(NamedTuple):
     """The elected leader; None in a VotersRecord."""
     directories: tuple[tuple[int, str], ...] = ()
     """(voter, directory id) of those that vote from one directory only (KIP-853)."""
+    addresses: tuple[tuple[int, str], ...] = ()
+    """(voter, host:port) of a VotersRecord, by its first listener: there the others look for it."""
+
+    def among(self, ids: tuple[int, ...]) -> Voters:
+        """The voters `ids`, with what is known of each."""
+        known = (tuple(one for one in some if one[0] in ids) for some in (self.directories, self.addresses))
+        return Voters(ids, None, *known)
 
     def admits(self, node_id: int | None, directory_id: str | None) -> bool:
         """True if a node votes from a directory, as far as known: a directory that was formatted anew counts as another voter
@@ -297,7 +304,7 @@ def parse_voters(kind: int, value: bytes) -> Voters:
     reader = FieldReader(value)
     version = reader.int16()
     leader_id = reader.int32() if kind == LEADER_CHANGE else None
-    voters, directories = [], []
+    voters, directories, addresses = [], [], []
     for _ in range(reader.array_length()):
         voters.append(reader.int32())
         directory = reader.uuid() if kind == KRAFT_VOTERS or version >= 1 else ZERO_UUID
@@ -305,11 +312,14 @@ def parse_voters(kind: int, value: bytes) -> Voters:
         if directory != ZERO_UUID:
             directories.append((voters[-1], directory))
         if kind == KRAFT_VOTERS:
-            for _ in range(reader.array_length()):
-                reader.string(), reader.string(), reader.uint16(), reader.tags()
+            for number in range(reader.array_length()):
+                _, host, port = reader.string(), reader.string(), reader.uint16()
+                reader.tags()
+                if not number:
+                    addresses.append((voters[-1], f"{host}:{port}"))
             reader.int16(), reader.int16(), reader.tags()
         reader.tags()
-    return Voters(tuple(sorted(voters)), leader_id, tuple(sorted(directories)))
+    return Voters(tuple(sorted(voters)), leader_id, tuple(sorted(directories)), tuple(sorted(addresses)))
 
 
 def parse_snapshot_time(value: bytes) -> int:

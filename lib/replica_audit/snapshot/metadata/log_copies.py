@@ -321,8 +321,7 @@ class MetadataCopy:
             return next(iter(self._voters_before(snapshot)), None)
         last = named[0]
         records = [one for one in named if one.leader_id is None] or self._voters_before(snapshot)
-        directories = records[0].directories if records else ()
-        return Voters(last.ids, None, tuple(one for one in directories if one[0] in last.ids))
+        return (records[0] if records else Voters(())).among(last.ids)
 
     def elections(self, snapshot: Snapshot) -> list[QuorumElection]:
         """Elections in the log, in order."""
