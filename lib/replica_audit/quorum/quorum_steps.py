@@ -338,9 +338,12 @@ class _Plan:
         yield self._to.bereft, lambda nodes: f"partitions of {_their(nodes)} own are given up, and are copied first"
 
     def _stop_nodes(self, nodes: Sequence[int], why: str) -> Step:
+        waits = ""
+        if self._to.held.registered.union(self._to.held.brokers).intersection(nodes):
+            waits = ". A broker that finds no leader of the quorum ends after five minutes only, and cleanly: do not kill it"
         return Step(
             action="stop",
-            text=f"Stop {name_nodes(nodes)}, where {verb(len(nodes), 'it is', 'they are')} up{why}",
+            text=f"Stop {name_nodes(nodes)}, where {verb(len(nodes), 'it is', 'they are')} up{why}{waits}",
             brokers=tuple(nodes),
             commands=tuple(self._tools.stop(nodes)),
         )
