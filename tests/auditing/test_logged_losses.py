@@ -204,7 +204,7 @@ def test_an_ordinary_cut_says_what_it_was_to(tmp_path, lines, why):
     assert row["message"] == f"broker 1 cut its log at 25{why}; {place(1, 1 + len(lines), 1 + len(lines))}"
     assert answer.one("TRN-LOGGED", 1) == ("info", "proven", 25, None)
     assert evidence(row, "considered") == [
-        "fetched again from the leader: yes, as far as the captured logs tell; what was dropped the leader had, or was never "
+        "fetched again from the leader: yes, as far as the captured logs show: the leader had what was dropped, or it was never "
         "committed"
     ]
 

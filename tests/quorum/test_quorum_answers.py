@@ -288,11 +288,11 @@ def test_a_controller_is_started_with_the_disk_that_has_its_log(tmp_path: Path, 
     found = written(tmp_path, {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
     assert found.verdict == "choose" and found.choice.node_id == 100
     (copy,) = (step for step in found.steps if step.action == "copy")
-    told = f"LOG_DIR_OF_{node} is in this plan what the snapshot has as controller-{node}, wherever it is mounted, not {name},"
+    told = f"LOG_DIR_OF_{node} means in this plan what the snapshot has as controller-{node}, wherever it is mounted, not {name},"
     assert (told in copy.text) == has_new, copy.text
     started = {one: step.before for step in found.steps if step.action == "start" for one in step.controllers}
     right = f"Node {node} starts with the log directory that the snapshot has as controller-{node}, or with a copy of it, in its place: with "
-    right += f"{name} there instead, empty as in the snapshot, it votes for who lacks what was committed"
+    right += f"{name} instead, empty as in the snapshot, it votes for a node that lacks committed records"
     assert (right in started[node]) == has_new, started
     assert not any("there instead" in text for one, before in started.items() if one != node for text in before)
 
@@ -332,7 +332,7 @@ def test_swapped_disks_of_controllers_are_put_back_first(other: bytes, rest: str
     swapped = answer(tmp_path / "swapped")
     first = swapped.steps[0]
     assert swapped.verdict == found.verdict == rest
-    assert ("Start nothing, and stop nothing" in render_quorum(swapped)) == (rest == "choose")
+    assert ("Start and stop nothing until" in render_quorum(swapped)) == (rest == "choose")
     assert (first.action, first.controllers) == ("check_disks", (100, 101)), first
     assert (
         "controller-100 in this snapshot is of node 101; controller-101 in this snapshot is of node 100" in first.text
@@ -364,7 +364,7 @@ def test_copies_that_may_only_have_been_made_earlier_are_said_to_be_so(tmp_path:
     ran = written(tmp_path / "1", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED})
     assert ran.verdict == "choose" and "nothing has to be done: copy them once more" in ran.reason
     first_stop = next(step for step in ran.steps if step.action == "stop")
-    assert any("a second one, controllers last, says the same" in one for one in first_stop.before)
+    assert any("a second snapshot, controllers last, says the same" in one for one in first_stop.before)
     tomorrow = write.batch(3, write.new_topic("late", LATE_ID, (1, 2), 2), time_ms=write.TIME_MS + DAY_MS)
     old = written(tmp_path / "2", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: BEGIN + tomorrow}, {1: APPLIED})
     assert old.verdict == "choose" and "copy them once more" not in old.reason
@@ -496,7 +496,7 @@ def test_people_choose_between_histories_and_what_is_given_up_is_copied(tmp_path
     assert actions(voters) == ["copy", "stop", "copy", "empty", "start", "check", "check", "start", "start", "verify"]
     assert [step.brokers for step in voters.steps if step.action in ("stop", "empty")] == [(1,), (1,)]
     assert "broker-1-given-up.tgz -C LOG_DIR_OF_1 -- ./late-0" in commands(voters, "copy")
-    assert render_quorum(voters).startswith("The choice that was asked for: the log of controller 100")
+    assert render_quorum(voters).startswith("The requested choice: the log of controller 100")
     broker = answer(tmp_path, node_id=1)
     assert [step.controllers for step in broker.steps if step.action == "seed"] == [(100,), (101,), (102,)]
     assert [step.brokers for step in broker.steps if step.action == "empty"] == [(2,)]
@@ -640,7 +640,7 @@ def test_a_log_that_another_continues_or_that_is_spliced_is_not_put_in_place(tmp
     stale = answer(tmp_path / "1", node_id=102)
     assert actions(stale) == ["copy"] and "the log of node 100 continues that of node 102" in stale.no_plan
     assert render_quorum(stale).startswith(
-        "No plan: the log of controller 102 is asked for, and cannot be put in place"
+        "No plan: the log of controller 102 is asked for, but cannot be put in place"
     )
     agreeing = written(tmp_path / "2", dict.fromkeys((*VOTERS, 1), WHOLE), {1: APPLIED}, clean=(1,))
     asked = answer(tmp_path / "2", node_id=101)
@@ -657,7 +657,7 @@ def test_the_choice_that_was_asked_for_has_its_own_reason(tmp_path: Path) -> Non
     choice = answer(tmp_path / "1", node_id=101).choice
     assert choice.reason.startswith("The best is the log of node 1. It is of the only history that lacks nothing")
     assert choice.reason.count("nodes 100, 101 and 102 cannot be the right one: it does not know topic late") == 1
-    assert render_quorum(answer(tmp_path / "1", node_id=101)).count("asked for") == 1
+    assert render_quorum(answer(tmp_path / "1", node_id=101)).count("requested choice") == 1
     one, other = BEGIN + elected(3, 100, 2) + moved(4, epoch=2) + moved(5, epoch=2), BEGIN + moved(3)
     written(tmp_path / "2", {100: one} | dict.fromkeys((101, 102), other + elected(4, 101, 2)))
     assert answer(tmp_path / "2").verdict == "keep_both"
@@ -849,9 +849,9 @@ def test_voters_that_are_brokers_too_start_after_the_copy_that_elect_orders_them
     assert len(ordered) == 1 and ordered[0] < min(starts)
     assert "nodes 100, 101 and 102 too, which are brokers as well as voters" in found.steps[ordered[0]].text
     assert (
-        "start those first that lose nothing by its table, in place of the order below" in found.steps[ordered[0]].text
+        "first start those that lose nothing by its table, instead of the order below" in found.steps[ordered[0]].text
     )
-    assert all("The copies that elect asks for are made" in found.steps[at].before[0] for at in starts)
+    assert all("You have made the copies that elect asks for" in found.steps[at].before[0] for at in starts)
 
 
 def test_the_configuration_that_only_a_broker_has_is_given_to_the_voters(tmp_path: Path) -> None:
@@ -889,7 +889,7 @@ def test_copies_of_what_is_given_up_name_each_disk_and_overwrite_nothing(tmp_pat
     step = next(step for step in found.steps if "broker-1-given-up.tgz" in repr(step.commands))
     assert [one.split(" -C ")[1] for one in step.commands] == ["LOG_DIR_OF_1 -- ./late-0", "LOG_DIR_OF_1 -- ./late-1"]
     assert "the log directory that has what the command names" in step.text
-    assert any("No archive of these names exists yet" in one for one in step.before)
+    assert any("No archive with these names exists yet" in one for one in step.before)
     assert "become -stray (before Kafka 3.7 brokers delete them), no" in step.text
     for version, fate in (
         ("3.6.2", "brokers before Kafka 3.7 delete their"),
@@ -944,7 +944,7 @@ def test_where_no_log_is_right_the_newest_can_be_gone_on_with(tmp_path: Path) ->
     assert "broker-1-ahead.tgz -C LOG_DIR_OF_1 -- ./t-0" in copied and "LOG_DIR_OF_2 -- ./t-0" not in copied
     assert next(step for step in asked.steps if step.action == "stop").brokers == (1,)
     order = next(step for step in asked.steps if "replica-audit elect AFTER" in step.commands)
-    assert "put that file of each back from the copy" in order.text
+    assert "put back that file of each from the copy" in order.text
     assert "begins with 8 or more" in order.text and "in sync again and brokers have forgotten" in order.before[0]
     starts = [at for at, step in enumerate(asked.steps) if step.action == "start" and step.brokers]
     assert starts and asked.steps.index(order) < min(starts)
@@ -959,7 +959,7 @@ def test_brokers_forget_producers_where_their_ids_are_given_out_again(tmp_path: 
     asked = answer(tmp_path / "none", node_id=100)
     assert told in asked.copies[0].breaks[-1]
     forget = next(step for step in asked.steps if step.action == "forget_producers")
-    assert setting in forget.commands[1] and "starts anew only ten minutes" in forget.before[0]
+    assert setting in forget.commands[1] and "starts again only ten minutes" in forget.before[0]
     assert [step.action for step in asked.steps][-2:] == ["forget_producers", "verify"]
     assert "# before Kafka 3.5:" in forget.commands
     # The other history of a fork has given out blocks that the chosen one has not.
@@ -1063,7 +1063,7 @@ def test_what_zookeeper_has_and_no_log_is_named_before_a_controller_deletes_it(
         assert (actions(found)[:1] == ["check"]) is (lost is not None)
         assert (found.no_plan is not None) is bool(lost and quiesced)
         if lost:
-            assert found.steps[0].text.startswith("This cluster is on its way from ZooKeeper")
+            assert found.steps[0].text.startswith("This cluster is migrating from ZooKeeper")
             assert not quiesced or "let brokers go back to ZooKeeper" in found.no_plan
 
 
@@ -1288,7 +1288,7 @@ def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) 
     told = commands(anew, "replace_voter").split("\n")
     assert f"and that of the voter {IDS[102]}." in " ".join(render_quorum(anew).split())
     assert "remove-controller" in told[0] and IDS[102] in told[0] and told[1].endswith("add-controller")
-    assert f"with directory.id={IDS[102]}, is lost: otherwise put that back" in anew.steps[0].before[0]
+    assert f"with directory.id={IDS[102]}, is lost: if it is not, put it back" in anew.steps[0].before[0]
     old = written(tmp_path / "2", sound | {102: log(b"", directory_id=IDS[102])}, {1: APPLIED_T})
     assert old.verdict == "agree" and not old.steps
 
@@ -1625,7 +1625,10 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
     assert all(one.before[0].startswith("No log directory of node 10") for one in starts[1:3])
     assert bare.steps[0].action == "capture" and bare.steps[0].brokers == (101, 102)
     assert [one.commands[0] for one in starts[3:]] == ["kill -TERM PID_OF_101", "kill -TERM PID_OF_102"]
-    assert all("No partition that another node has is led by nodes 101 and 102" in one.before[0] for one in starts[3:])
+    assert all(
+        "Every partition that another node has is led, and not by nodes 101 and 102" in one.before[0]
+        for one in starts[3:]
+    )
     assert "--describe --topic t" in commands(bare, "check")
     whole = written(tmp_path / "2", metadata, dict.fromkeys(VOTERS, held), clean=VOTERS)
     assert "process.roles" not in repr(whole.steps)

@@ -463,13 +463,13 @@ def _unread_start(number: int) -> dict[str, Any]:
 
 #: (what is made, what is said of it)
 MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
-    (lambda path: Results(AUDIT), "No partition was found: there is nothing to say."),
+    (lambda path: Results(AUDIT), "No partition was found."),
     (_leaderless,
      "10 committed records are missing from the log that the others are compared with in the only partition; broker 2 "
      "still has them."),
     (_deleted, "The metadata log has deleted the topic of orders-0: brokers remove what is left of it."),
     (_lost_tail,
-     "Records that were committed are on no replica here any more in the only partition."),
+     "Records that were committed are no longer on any replica here, in the only partition."),
     (_orphaned,
      "At least 17 committed records are missing from the leader in 1 of 4 partitions; no replica in the snapshot has them."),
     (_rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
@@ -544,10 +544,9 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Damage inside 450 of the 474 batches of brokers 0, 1 and 2 would not be seen: their headers alone were collected, and no "
      "checksums computed."),
     (lambda path: results([partition()], [_unread_start(0)]),
-     "The logs of orders-0 were compared from offset 30 on; nothing is known of what is below."),
+     "The logs of orders-0 were compared from offset 30 on; what is below is not known."),
     (lambda path: results([partition(), partition(number=1)], [_unread_start(0), _unread_start(1)]),
-     "The logs of orders-0 and orders-1 were compared from a later offset on than they begin at; nothing is known of what is "
-     "below."),
+     "The logs of orders-0 and orders-1 were compared from an offset after their start; what is below is not known."),
     (lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (lambda path: results(
@@ -555,7 +554,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
           partition(number=1, verdict="COMMITTED_LOSS", lost_records=0, lost_committed=0)],
          [finding("HWM-LOSS", "critical"), finding("HWM-CP-ABOVE-LEO", "critical", number=1)],
      ),
-     "Committed records of orders-1 are on no replica here any more."),
+     "Committed records of orders-1 are no longer on any replica here."),
     (lambda path: results(
          [partition(number=number, verdict="COMMITTED_LOSS", lost_records=4, lost_committed=4) for number in (0, 1)],
          [finding("HWM-LOSS", "critical"), finding("HWM-LOSS", "critical", number=1, confidence="suspect")],

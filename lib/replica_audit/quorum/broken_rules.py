@@ -77,7 +77,7 @@ def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy, known: int) -> Itera
     if later and min(one.epoch for one in later) <= known + 1:
         yield (
             f"its next controller epoch, {known + 1}, exists already on {name_nodes(one.node_id for one in later)}: where the numbers "
-            "meet, nodes go on with two histories, and no log line tells of it"
+            "meet, nodes go on with two histories, and no log line reports it"
         )
     yield (
         f"its next controller epoch, {known + 1}, is not above {seen}, which nodes have seen: brokers that know it never register, "

@@ -24,7 +24,7 @@ _SKEW = (
 _MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
 
 #: Reason why a voter that lost its partitions is not started as a broker at once (D7).
-EMPTY_LEADS = "where an empty replica leads, the others cut theirs to nothing"
+EMPTY_LEADS = "where an empty replica leads, the others cut their logs to nothing"
 #: Topics and partitions named in a sentence before the rest is counted.
 _NAMED_TOPICS = 4
 #: Longest time that copying all nodes one after the other may take.

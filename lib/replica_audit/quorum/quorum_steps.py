@@ -36,27 +36,29 @@ from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.text import capitalise, count, verb
 
-_OPERATORS = "Whatever starts or repairs nodes by itself is paused: systemd's Restart=, Strimzi's Cluster Operator, a job that does it"
+_OPERATORS = "Everything that starts or repairs nodes automatically is paused: systemd's Restart=, Strimzi's Cluster Operator, such jobs"
 _NO_CHOICE = {
-    "keep_both": "what one history holds the other does not, and both were in use: which topics and changes to give up is for people. "
+    "keep_both": "each history holds something that the other lacks, and both were in use: people must decide which topics and changes to give up. "
     "Keep every copy, start nothing meanwhile, and stop producers: brokers that are up go on acknowledging records to topics that may be "
-    "given up, and consumers can read those as long as they are up",
-    "none": "no copy here holds what brokers have applied: look for disks and backups of nodes, brokers too, that are not in this "
-    "snapshot, add them to it, and run quorum again",
+    "given up. Consumers can read those topics while these brokers are up",
+    "none": "no copy here holds what brokers have applied: look for disks and backups of nodes, including brokers, that are not in "
+    "this snapshot, add them to it, and run quorum again",
 }
 _COPIED_TWICE = (
-    "No controller ran while this snapshot was copied, or a second one, controllers last, says the same: what a running quorum wrote "
-    "since then is lost with its log"
+    "No controller ran while this snapshot was copied, or a second snapshot, controllers last, says the same: what a running quorum has "
+    "written since then is lost with its log"
 )
 #: More brokers than these are not copied at once.
 _FEW = 10
-_ELECT_FIRST = "The copies that elect asks for are made, and by what elect says no other node has to be first"
-_NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
-_LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise where it is set"
+_ELECT_FIRST = "You have made the copies that elect asks for, and elect does not say to start another node first"
+_NO_ARCHIVE = (
+    "No archive with these names exists yet: an earlier one may be the only copy of something that is gone now"
+)
+_LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise if it is set"
 _GET_ZOOKEEPER = "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
 _ZOOKEEPER = (
-    "this cluster is on its way from ZooKeeper, and the first controller that leads writes the states of its log over those there, and "
-    "deletes every topic that its log does not know. Where ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's "
+    "this cluster is migrating from ZooKeeper, and the first controller that leads overwrites the states there with those of its log, and "
+    "deletes every topic that its log does not know. If ZooKeeper has more, start no controller: let brokers go back to it, as Kafka's "
     "documentation of the migration says, and migrate again. Otherwise the quorum's next epoch has to be above kraft_controller_epoch of "
     "/migration there, or no controller registers with it: a greater leaderEpoch in the quorum-state of voters raises it"
 )
@@ -65,10 +67,10 @@ _BEYOND = (
     "again, or let brokers go back to ZooKeeper, which loses nothing that it has"
 )
 _UNAPPLIED = (
-    "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
-    "records are of a later Kafka, run quorum of a version of replica-audit that knows them"
+    "records of one history cannot be applied, so it is not known whether it is the right one: copy its logs again. If their records are "
+    "of a later Kafka, use a version of replica-audit that knows them"
 )
-_UNREAD = "part of the newest log cannot be read: keep the disk that it is on, read it again from there or from a backup, and run quorum again"
+_UNREAD = "part of the newest log cannot be read: keep its disk, read the log again from there or from a backup, and run quorum again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
         node = best_of(held, held.histories[0]).node_id
         return (
             f". If there are none, the cluster can only go on with what is left: quorum --choose {node} has the plan for the log of node "
-            f"{node}, which is the newest. What that loses stands below; topics that it does not know have to be created anew, and their "
+            f"{node}, which is the newest. Its loss is listed below; topics that it does not know have to be created again, and their "
             "records produced again from the copies that the plan makes of the brokers' directories"
         )
     told = []
@@ -160,8 +162,8 @@ def _look(to: Restoration) -> Iterator[Step]:
     if nodes := sorted((*to.bare, *to.uncaptured)):
         yield Step(
             action="capture",
-            text=f"See whether the log directories of {name_nodes(nodes)} (log.dirs) still have partitions, which this snapshot does not "
-            "have; those that end in -stray count. If so, start nothing, copy them into the snapshot, and run quorum again: they may be the "
+            text=f"Check whether the log directories of {name_nodes(nodes)} (log.dirs) still have partitions that this snapshot lacks, "
+            "including those that end in -stray. If so, start nothing, copy them into the snapshot, and run quorum again: they may be the "
             "only copy of committed records",
             brokers=tuple(nodes),
         )
@@ -169,7 +171,7 @@ def _look(to: Restoration) -> Iterator[Step]:
         have, one = ("has its", "it") if len(nodes) == 1 else ("have their", "one of them")
         yield Step(
             action="capture",
-            text=f"See whether {name_nodes(nodes)} still {have} partitions, of which this snapshot has none. If {one} has lost any, start "
+            text=f"Check whether {name_nodes(nodes)} still {have} partitions, of which this snapshot has none. If {one} has lost any, start "
             f"nothing, copy the log directories of every node into the snapshot, and run quorum again: {EMPTY_LEADS}",
             brokers=tuple(nodes),
         )
@@ -189,9 +191,8 @@ def _ask(held: HeldMetadata) -> Iterator[Step]:
     if absent or silent:
         yield Step(
             action="capture",
-            text=f"See whether a disk with the metadata log of {name_nodes((*absent, *silent))}{first} or a backup of it, still exists, which "
-            "this snapshot does not have: it may hold more than any copy here. If so, do not start it, copy it into the snapshot, and run "
-            "quorum again",
+            text=f"Check whether a disk with the metadata log of {name_nodes((*absent, *silent))}{first} or a backup of it, still exists: it "
+            "may hold more than any copy here. If so, do not start it, copy it into the snapshot, and run quorum again",
             controllers=tuple(absent),
             brokers=tuple(silent),
         )
@@ -205,12 +206,12 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     nodes = {one.node_id: held.role(one) for one in held.compared.copies}
     known = {node: role for node, role in nodes.items() if node is not None}
     told = "".join(
-        f"; LOG_DIR_OF_{node} is in this plan what the snapshot has as {used}, wherever it is mounted, not {empty}, which is empty"
+        f"; LOG_DIR_OF_{node} means in this plan what the snapshot has as {used}, wherever it is mounted, not {empty}, which is empty"
         for node, (used, empty) in _empty_disks(held).items()
     )
     yield Step(
         action="copy",
-        text="Start nothing before the metadata log of every node is copied: a node that follows cuts its own without a warning. "
+        text="Start nothing until the metadata log of every node is copied: a node that follows cuts its own without a warning. "
         f"LOG_DIR_OF_N is the log directory of node N with __cluster_metadata-0 (metadata.log.dir, else the first of log.dirs){told}; run the "
         "commands as the user that runs Kafka",
         brokers=tuple(sorted(node for node, role in known.items() if role == "broker")),
@@ -252,12 +253,12 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
     for node in barred_voters(held):
         yield Step(
             action="replace_voter",
-            text=f"Put node {node}, with the directory that it has now, into the place of the voter that it was. The second command is for its host; "
-            "where it times out, run it again: until then the node only observes",
+            text=f"Replace the old voter {node} by node {node} with its present directory. Run the second command on its host; "
+            "if it times out, run it again: until it succeeds the node only observes",
             controllers=(node,),
             commands=tuple(tools.replace_voter(node, directories[node])),
             before=(
-                f"The disk that it voted from, with directory.id={directories[node]}, is lost: otherwise put that back, and do nothing else",
+                f"The disk that it voted from, with directory.id={directories[node]}, is lost: if it is not, put it back, and do nothing else",
                 f"A majority of the voters is up, and node {node} runs and has caught up as an observer: kafka-metadata-quorum.sh describe "
                 "--replication shows it",
                 "It is removed before it is added: an id that is among the voters cannot be added",
@@ -265,7 +266,7 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
         )
     yield Step(
         action="check",
-        text="See that every voter is there with the directory that it has now, and that its lag goes to 0",
+        text="Check that every voter is listed with its present directory, and that its lag goes to 0",
         commands=tuple(tools.describe_quorum()),
     )
 
@@ -387,7 +388,7 @@ class _Plan:
         yield Step(
             action="copy",
             text="Copy the partitions whose logs have later leader epochs than the chosen log: which replica leads first decides what is kept "
-            "of them. LOG_DIR_OF_N is here the log directory that has what the command names",
+            "of them. LOG_DIR_OF_N means here the log directory that has what the command names",
             brokers=tuple(sorted({broker for broker, _ in in_log_dir})),
             partitions=self._partitions_ahead,
             commands=tuple(commands),
@@ -402,20 +403,19 @@ class _Plan:
     def _order_ahead(self) -> Step:
         """Raise leader epochs above those of the logs: a follower takes no records of later epochs than the leader's (KAFKA-18723)."""
         latest = max(epoch for one in self._to.ahead for epoch, _ in one.checkpoint_epochs or ())
-        forgotten = " and brokers have forgotten those of before" if self._to.gives_ids_again else ""
+        forgotten = " and brokers have forgotten the old ones" if self._to.gives_ids_again else ""
         return Step(
             action="check",
-            text="Copy the log directories again before any broker is started. Elect has no plan for partitions of which the metadata log is "
-            "older than the logs, but names the best choice of each: start the broker that is it for most first, see that it leads them (where "
-            "nobody does, by an unclean election), and stop and start it again, which adds two to their "
-            "leader epochs, until the last line of leader-epoch-checkpoint in its directory of each begins with "
-            f"{latest + 1} or more. Then stop it, put that file of each back from the copy that this plan made, where it has one, and start it "
-            "once more: it lost entries as it led, and without them followers are cut to where these begin, again and again. Before that a "
-            "follower that is longer is cut, and any other stays out of sync. Then start the others: they are cut where they differ from it, "
-            "so that what another broker has beyond the one that leads is in its copy only",
+            text="Copy the log directories again before any broker is started. Where the metadata log is older than the logs, elect has no "
+            "plan, but names the best choice of each partition. Start the broker that is the best choice of most, and check that it leads "
+            "them (where nobody does, by an unclean election). Stop and start it again, which adds two to their leader epochs, until the last "
+            f"line of leader-epoch-checkpoint in its directory of each begins with {latest + 1} or more. Until then longer followers are cut, "
+            "and all others stay out of sync. Then stop it, put back that file of each from the copy that this plan made, where it has one, "
+            "and start it once more: it lost entries while it led, and without them followers are cut to where these begin, again and again. "
+            "Then start the others: they are cut where they differ from it, so what another broker has beyond the leader is only in its copy",
             partitions=self._partitions_ahead,
             commands=("replica-audit elect AFTER",),
-            before=(f"Producers are stopped until all replicas are in sync again{forgotten}",),
+            before=(f"Producers stay stopped until all replicas are in sync again{forgotten}",),
         )
 
     def _forget_producers(self) -> Step:
@@ -423,14 +423,16 @@ class _Plan:
         without writing it (`ProducerStateEntry.findDuplicateBatch`)."""
         return Step(
             action="forget_producers",
-            text="Have brokers forget the producers of before: controllers give out their ids again, and the first batches of a new producer "
-            "with such an id would be acknowledged and not written. With this setting brokers forget, at the latest after ten minutes "
-            "(producer.id.expiration.check.interval.ms), who has been silent for a second; a batch that is sent again later than that may be "
-            "written twice. Keep it until the newest records of before are older than producer.id.expiration.ms was (a day, unless it was "
-            "set), then put back what it was: until then every broker that is started reads the old producers from its files, and new "
-            "producers wait ten minutes again",
+            text="Make brokers forget the old producers: controllers give out their ids again, and the first batches of a new producer with "
+            "such an id would be acknowledged but not written. With this setting brokers forget a producer that has been silent for a second, "
+            "at the latest after ten minutes (producer.id.expiration.check.interval.ms); a batch that is sent again later than that may be "
+            "written twice. Keep the setting until the newest old records are older than producer.id.expiration.ms was (a day, unless it was "
+            "set), then set it back: until then every broker that starts reads the old producers from its files, and new producers wait ten "
+            "minutes again",
             commands=tuple(self._tools.expire_producers()),
-            before=("All brokers are up. Every producer is stopped, and starts anew only ten minutes after this step",),
+            before=(
+                "All brokers are up. Every producer is stopped, and starts again only ten minutes after this step",
+            ),
         )
 
     def _fate(self) -> str:
@@ -595,8 +597,8 @@ class _Plan:
         for broker, found in sorted(by_broker.items()):
             yield Step(
                 action="put_back",
-                text=f"Give broker {broker} the directories back that it set aside as -stray: the chosen log knows their topics, and the "
-                "broker would begin them empty. LOG_DIR_OF_N is here the log directory that has what the command names first",
+                text=f"Give broker {broker} back the directories that it set aside as -stray: the chosen log knows their topics, and the "
+                "broker would begin them empty. LOG_DIR_OF_N means here the log directory that has what the command names first",
                 brokers=(broker,),
                 partitions=tuple(sorted(one.topic_partition for one in found)),
                 commands=tuple(
@@ -608,9 +610,9 @@ class _Plan:
     def _copy_again(self, when: str, otherwise: str = "") -> Step:
         return Step(
             action="check",
-            text=f"Where brokers are down, copy the log directories again before any of them is started{when}: of replicas that differ the "
-            "one that is started first may lead, and cut the others. The copies that elect asks for come first, and where it has an order of "
-            "starting, that takes the place of the starts below (--up names the brokers that are up)"
+            text=f"If brokers are down, copy the log directories again before any of them is started{when}: of replicas that differ, the "
+            "first to start may lead, and cut the others. First make the copies that elect asks for. If elect gives an order of starting, "
+            "follow it instead of the starts below (--up names the brokers that are up)"
             f"{otherwise}",
             commands=("replica-audit elect AFTER",),
         )
@@ -621,8 +623,8 @@ class _Plan:
                 f", {name_nodes(self._to.combined)} too, {verb(len(self._to.combined), 'which is a broker', 'which are brokers')} "
                 "as well as voters",
                 # Elect gives no order where the others have to be down and are needed for a majority (H16).
-                ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
-                "majority of the voters elects leaders, and who is up then may lead",
+                ". If it gives none, keep AFTER, and first start those that lose nothing by its table, instead of the order below: a "
+                "majority of the voters elects leaders, and any broker that is up then may lead",
             )
         going_on = [node for node in self._to.holders if node not in self._to.stopped]
         if going_on:
@@ -690,7 +692,7 @@ class _Plan:
                 used, empty = self._empty_disks[node]
                 yield (
                     f"Node {node} starts with the log directory that the snapshot has as {used}, or with a copy of it, in its place: with "
-                    f"{empty} there instead, empty as in the snapshot, it votes for who lacks what was committed"
+                    f"{empty} instead, empty as in the snapshot, it votes for a node that lacks committed records"
                 )
 
     def _has_partitions(self, nodes: Sequence[int]) -> Iterator[str]:
@@ -723,8 +725,8 @@ class _Plan:
         bare = name_nodes(self._to.bare)
         yield Step(
             action="check",
-            text=f"See that {bare} {verb(len(self._to.bare), 'leads', 'lead')} no partition that another node has, and that each of "
-            "those has a leader. Where one has none, elect one that has it, by what elect says of AFTER (kafka-leader-election.sh "
+            text=f"Check that {bare} {verb(len(self._to.bare), 'leads', 'lead')} no partition that another node has, and that each of "
+            "those has a leader. For one without, elect one that has it, by what elect says of AFTER (kafka-leader-election.sh "
             "--election-type unclean)",
             commands=tuple(self._tools.describe(self._to.topics_of_bare)),
         )
@@ -734,7 +736,7 @@ class _Plan:
                 text=f"Start node {node} with both roles: the leaders fill its replicas",
                 brokers=(node,),
                 commands=tuple(self._tools.restart(node)),
-                before=(f"No partition that another node has is led by {bare}, or has no leader",),
+                before=(f"Every partition that another node has is led, and not by {bare}",),
             )
 
     def _see(self) -> Iterator[Step]:
@@ -745,7 +747,7 @@ class _Plan:
         )
         yield Step(
             action="check",
-            text=f"See that the quorum has a leader{epoch}, that every voter is there, and that their lag goes to 0",
+            text=f"Check that the quorum has a leader{epoch}, that every voter is listed, and that their lag goes to 0",
             controllers=tuple(self._to.voters.ids),
             commands=tuple(self._tools.describe_quorum()),
         )
@@ -767,7 +769,7 @@ class _Plan:
             yield self._forget_producers()
         yield Step(
             action="verify",
-            text="See that every topic is there that the choice does not lose. Then copy the log directories again: quorum finds nothing to "
-            "decide in the new snapshot",
+            text="Check that every topic that the choice does not lose is there. Then copy the log directories again: in the new snapshot "
+            "quorum finds nothing to decide",
             commands=("replica-audit quorum AFTER",),
         )

@@ -67,7 +67,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     """
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
-        nothing = say("No partition was found: there is nothing to say.")
+        nothing = say("No partition was found.")
         return Answer("unknown", plain_text(nothing), (), tuple(_tell_untrusted(verdict)), WhatToDo())
     doubts = list(_tell_doubts(outcome.conditions))
     unchecked = list(_tell_unchecked(outcome.conditions))
@@ -133,7 +133,7 @@ def _tell_headline(outcome: Outcome) -> Sentence:
             what = "Records" if outcome.conditions.gone else _ENDS
             return say(f"{what} that an earlier audit saw are gone from every replica in {where}.")
         case "gone_for_good":
-            return say(f"Records that were committed are on no replica here any more in {where}.")
+            return say(f"Records that were committed are no longer on any replica here, in {where}.")
         case "differ":
             return _tell_differing(affected, of)
         case "damaged":
@@ -264,7 +264,7 @@ def _where(number: int, of: int) -> str:
 def _tell_gone(outcome: Outcome) -> Iterator[Sentence]:
     """Sentence on committed records that the headline does not count because no replica has them."""
     if outcome.gone:
-        yield say(f"Committed records of {name_partitions(outcome.gone)} are on no replica here any more.")
+        yield say(f"Committed records of {name_partitions(outcome.gone)} are no longer on any replica here.")
 
 
 def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
@@ -399,13 +399,11 @@ def _tell_heads(conditions: Conditions) -> Iterator[Sentence]:
     if len(first) == 1:
         ((place, offset),) = first.items()
         yield say(
-            f"The logs of {name_partitions([place])} were compared from offset {offset} on; nothing is known of what is below."
+            f"The logs of {name_partitions([place])} were compared from offset {offset} on; what is below is not known."
         )
     elif first:
         places = name_partitions(sorted(first))
-        yield say(
-            f"The logs of {places} were compared from a later offset on than they begin at; nothing is known of what is below."
-        )
+        yield say(f"The logs of {places} were compared from an offset after their start; what is below is not known.")
 
 
 def _tell_since(results: Results) -> Iterator[Sentence]:

@@ -13,7 +13,7 @@ from replica_audit.text import count, listed, name_brokers, name_ids, verb
 
 _NAMED = 6
 _VERDICTS = {
-    "agree": "Nothing has to be decided",
+    "agree": "Nothing to decide",
     "rejoin": "No log has to be chosen, but voters are missing",
     "choose": "One copy is the best",
     "keep_both": "Neither history is the best: keep both",
@@ -27,14 +27,14 @@ def render_quorum(answer: QuorumAnswer) -> str:
     if answer.no_plan is not None:
         lines += wrap(f"No plan beyond copies: {clean(answer.no_plan)}.", "  ")
     if answer.steps and answer.verdict not in ("agree", "rejoin"):
-        lines += wrap("Start nothing, and stop nothing, before the copies of the plan are made.", "  ")
+        lines += wrap("Start and stop nothing until the copies of the plan are made.", "  ")
     lines += wrap(clean(answer.choice.reason if answer.choice else answer.reason), "  ")
     lines += ["", *_table(answer)]
     lines += _notes(answer)
     if answer.verdict not in ("agree", "rejoin"):
         lines += ["", paint("What each choice loses and breaks", "head"), *_losses(answer)]
     elif answer.is_tentative:
-        lines += ["", paint("What is lost where the log of one of these leads", "head"), *_losses(answer)]
+        lines += ["", paint("What is lost if one of these logs leads", "head"), *_losses(answer)]
     if answer.quarantine:
         lines += ["", paint("Not usable", "head")]
         for one in answer.quarantine:
@@ -56,8 +56,8 @@ def _headline(answer: QuorumAnswer) -> str:
         return _VERDICTS[answer.verdict]
     log = choice.path if choice.node_id is None else f"the log of {_role(choice.role)} {choice.node_id}"
     if answer.no_plan is not None:
-        return f"No plan: {log} is {'asked for' if choice.asked else 'the best'}, and cannot be put in place as it is"
-    return f"The choice that was asked for: {log}" if choice.asked else f"{_VERDICTS[answer.verdict]}: {log}"
+        return f"No plan: {log} is {'asked for' if choice.asked else 'the best'}, but cannot be put in place as it is"
+    return f"The requested choice: {log}" if choice.asked else f"{_VERDICTS[answer.verdict]}: {log}"
 
 
 def _role(role: Role) -> str:
@@ -136,12 +136,10 @@ def _losses(answer: QuorumAnswer) -> Iterator[str]:
 def _of_copy(one: CopyAnswer, *, is_whole: bool) -> Iterator[str]:
     yield from (f"refused: {reason}" for reason in one.refused)
     if one.lost is None:
-        yield "what it loses is not known: its records, or those of another history, cannot be applied"
+        yield "its loss is not known: its records, or those of another history, cannot be applied"
     elif one.lost.is_nothing:
         rest = (
-            ""
-            if not one.lost.records
-            else f" but {count(one.lost.records, 'record')} that changed nothing of what is listed here"
+            "" if not one.lost.records else f" but {count(one.lost.records, 'record')} that changed nothing listed here"
         )
         yield f"loses nothing{'' if is_whole else ' that the copies here have'}{rest}"
     else:

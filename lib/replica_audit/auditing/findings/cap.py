@@ -136,7 +136,7 @@ def _unusable(facts: ReplicaFacts) -> Iterator[tuple[Code, str, list[Evidence]]]
             [in_directory(facts, "see quarantine")],
         )
     elif facts.unread is not None and directory.problem is None:
-        text = f"{facts.unread}; what its log holds is not known, and nothing is concluded from it"
+        text = f"{facts.unread}; its log is not known, and nothing is concluded from it"
         empty = considered("an empty log: no, it has a .log file of 0 bytes")
         yield CAP_MISSING_SEGMENT, text, [in_directory(facts, "as found"), empty]
     if directory.problem is not None:

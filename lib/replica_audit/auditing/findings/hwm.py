@@ -662,7 +662,7 @@ def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None
     if reference.is_before(reference.facts.last_leader_epoch):
         who = f"broker {reference.facts.broker_id}"
         source = name_source(reference.source)
-        return f"{source} is older than the log of {who}, which has epoch {reference.facts.last_leader_epoch}: who is in sync since, it does not say"
+        return f"{source} is older than the log of {who}, which has epoch {reference.facts.last_leader_epoch}: it does not say who is in sync now"
     return why_older(member, member.log_end_offset) or case.why_led_later(member, start)
 
 

@@ -196,7 +196,9 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
         return  # CAP-ABOVE-HW reports it
     start = follower.found_end_offset
     end = lower
-    text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
+    text = (
+        f"broker {follower.broker_id} is in sync but ends at {start}, though everything below {end} is proven committed"
+    )
     proof = Evidence("checkpoint", text=case.high_watermark.proof)
     checkpoint = follower.directory.high_watermark_checkpoint
     if case.tail.one_moment:

@@ -137,7 +137,7 @@ def _holes(case: Case) -> Iterator[Finding]:
             offsets=last,
             evidence=[
                 above,
-                considered("copied since: no, what tells of remote storage was captured as late as the log"),
+                considered("copied since: no, the metadata of remote storage was captured as late as the log"),
             ],
         )
 
@@ -201,7 +201,7 @@ def _follower_gaps(case: Case) -> Iterator[Finding]:
             offsets=gap,
             evidence=[
                 considered("retention: no, it deletes from the log start on, and this lies above it"),
-                considered("copied since: no, what tells of remote storage was captured as late as this log"),
+                considered("copied since: no, the metadata of remote storage was captured as late as this log"),
             ],
         )
 
@@ -241,9 +241,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
             value=None if checkpoint is None else str(checkpoint),
         ),
         Evidence("lineage", text=entries_text(facts.directory.checkpoint_epochs), broker_id=facts.broker_id),
-        considered(
-            "the topic's configs, __remote_log_metadata and the store: none of them is here, or tells of the topic"
-        ),
+        considered("the topic's configs, __remote_log_metadata and the store: none is here, or none covers the topic"),
     ]
     differing = case.differing_below(below)
     for item, part, epoch, had in differing:

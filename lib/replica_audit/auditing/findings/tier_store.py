@@ -181,6 +181,6 @@ def _leaked(stored: RemoteObject) -> Finding:
         offsets=(stored.start_offset, None),
         evidence=[
             remote_segment(stored.segment_id, stored.log_path),
-            considered("upload under way: no, what tells of the segments goes on after the object was there"),
+            considered("upload under way: no, the metadata of the segments goes on after the object was there"),
         ],
     )

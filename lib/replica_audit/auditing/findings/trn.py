@@ -93,7 +93,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     if lost or any(not run.batches.control.all() for run in cut_runs):
         number, what = (lost, "committed record") if lost else (dropped, "record")
         gone = f"{count(number, what)} {goes if number == 1 else go} with it"
-        gone += "" if lost else f", and what lies below {checkpoint} had been committed"
+        gone += "" if lost else f", and everything below {checkpoint} had been committed"
     found = finding(
         TRN_BELOW_HW,
         f"broker {follower.broker_id} {'will' if is_known and not is_outside else 'would'} cut its log at {cut}, below its own high watermark "
@@ -161,7 +161,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
                 broker_id=reference.broker_id,
                 value=str(start),
             ),
-            considered("a truncation to be fetched again: no, the leader goes on otherwise from that very offset"),
+            considered("a truncation before a new fetch: no, the leader's log differs from that very offset on"),
             considered("records to be saved: none here, unless a `.deleted` file or a backup has them"),
         ],
     )
@@ -180,7 +180,7 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
     elif cut.asked is not None:
         text += f", since its leader's epoch {cut.asked.leader_epoch} ends below its own log"
     lines = [log_line(cut.event, f"cut at {start}")]
-    again = "yes, as far as the captured logs tell; what was dropped the leader had, or was never committed"
+    again = "yes, as far as the captured logs show: the leader had what was dropped, or it was never committed"
     if election is not None:
         text += (
             f", and led in epoch {election.leader_epoch} without having been in sync again: whatever was committed from {start} on is "
