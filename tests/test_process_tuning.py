@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.support.fixtures import ROOT
+from tests.support.samples import SAMPLES
 
 _PROGRAM = """
 import resource, sys
@@ -49,7 +49,7 @@ def _threads(**environment: str) -> list[str]:
     set_here = ("_NUM_THREADS", "_MEMORY_POOL")
     unset = {name: value for name, value in os.environ.items() if not name.endswith(set_here)}
     done = subprocess.run(
-        [sys.executable, "-c", _COUNT_THREADS, "show", str(ROOT / "data" / "samples" / "last-replica-standing")],
+        [sys.executable, "-c", _COUNT_THREADS, "show", "-q", str(SAMPLES / "last-replica-standing")],
         capture_output=True,
         text=True,
         env=unset | environment,
