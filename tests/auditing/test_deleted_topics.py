@@ -105,7 +105,7 @@ def test_directories_that_the_metadata_log_never_knew_show_that_it_is_the_older_
     copy, mend = told_instead(tmp_path, answer)
     assert (copy.action, copy.controllers) == ("copy", (100,)) and "quorum SNAPSHOT" in copy.text
     assert copy.text.startswith("Start no controller and no broker until")
-    assert (mend.action, mend.commands) == ("mend", ()) and "start nothing before replica-audit quorum" in mend.text
+    assert (mend.action, mend.commands) == ("mend", ()) and "start nothing until replica-audit quorum" in mend.text
 
 
 def test_one_directory_beside_those_that_the_metadata_log_knows_shows_it_too(tmp_path):
@@ -139,7 +139,7 @@ def test_a_metadata_log_that_may_be_the_later_one_is_not_stale(tmp_path, brokers
     answer = audit(tmp_path, brokers, metadata={100: metadata})
     assert not answer.found("META-STALE"), answer
     (step,) = told_instead(tmp_path, answer)
-    assert (step.action, step.commands) == ("mend", ()) and "start nothing before replica-audit quorum" in step.text
+    assert (step.action, step.commands) == ("mend", ()) and "start nothing until replica-audit quorum" in step.text
 
 
 def test_a_deletion_that_no_majority_holds_did_not_happen(tmp_path):

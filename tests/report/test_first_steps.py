@@ -86,7 +86,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      lambda t: "1 truncated to its high watermark" in t["about"]),
     ("lagging",
      "__consumer_offsets-0, orders-0, orders-1 and orders-2: Find out why the other replicas are not in sync: their brokers "
-     "are down, or do not keep up (REP-UNDER-REPLICATED).",
+     "are down, or cannot keep up (REP-UNDER-REPLICATED).",
      lambda t: not is_up(t, 2)),
 )  # fmt: skip
 

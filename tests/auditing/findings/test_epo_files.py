@@ -528,7 +528,7 @@ def test_nothing_is_rebuilt_for_a_file_that_may_only_be_older(tmp_path):
     audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG, epochs=[])})
     (step,) = plan_elections(audit_all(str(tmp_path), Settings())).steps
     assert step.text.startswith(
-        "orders-0 on broker 2: Where the finding is INCONCLUSIVE, copy the broker again as it says"
+        "orders-0 on broker 2: If the finding is INCONCLUSIVE, first copy the broker again as it says"
     )
 
 

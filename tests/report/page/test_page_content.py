@@ -112,7 +112,7 @@ def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_as
     damaged = finding("LOG-CORRUPT-MID", "high", broker_id=2)
     frame, _ = page_of(results([partition()], [damaged])).unpack()
     (advice,) = decode(frame["overview"]["advice"], 1)
-    assert advice.startswith("Do not restart broker 2 before another in-sync replica") and "this broker" not in advice
+    assert advice.startswith("Do not restart broker 2 until another in-sync replica") and "this broker" not in advice
 
 
 def test_the_choice_that_the_costs_mark_is_the_one_of_the_plan(tmp_path) -> None:
