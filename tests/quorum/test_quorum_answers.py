@@ -624,8 +624,8 @@ def test_breaks_are_clauses_that_each_say_of_what(tmp_path: Path) -> None:
     held = [Replica(topic="t", topic_id=TOPIC_ID, partition=at, epochs=((0, 0), (7, 0))) for at in range(5)]
     metadata = dict.fromkeys(VOTERS, log(begin, 1)) | {1: log(begin, 6)}
     breaks = written(tmp_path, metadata, {1: held}, clean=(1,)).copies[0].breaks
-    assert breaks[-2] == "the leader epochs of 2 more partitions are given out again, too"
-    assert len(breaks) == 6 and not any(one[0].isupper() for one in breaks)
+    assert breaks[-3] == "the leader epochs of 2 more partitions are given out again, too"
+    assert len(breaks) == 7 and not any(one[0].isupper() for one in breaks)
 
 
 def test_a_stray_directory_of_a_reassigned_partition_stays_where_it_is(tmp_path: Path) -> None:
@@ -957,7 +957,10 @@ def test_brokers_forget_producers_where_their_ids_are_given_out_again(tmp_path: 
     write_again = dict.fromkeys(VOTERS, log(BEGIN, 1))
     written(tmp_path / "none", write_again, {1: APPLIED, 2: APPLIED_T}, clean=(1, 2))
     asked = answer(tmp_path / "none", node_id=100)
-    assert told in asked.copies[0].breaks[-1]
+    assert told in asked.copies[0].breaks[-2]
+    # No copy has the deletion of a topic, say, of which brokers keep nothing.
+    assert asked.copies[0].breaks[-1].startswith("what else was changed since is not known: configurations")
+    assert "of the metadata log in all" not in render_quorum(asked)
     forget = next(step for step in asked.steps if step.action == "forget_producers")
     assert setting in forget.commands[1] and "starts again only ten minutes" in forget.before[0]
     assert [step.action for step in asked.steps][-2:] == ["forget_producers", "verify"]
@@ -1208,6 +1211,20 @@ def test_two_blank_voters_of_a_dynamic_quorum_get_their_old_directory_ids(tmp_pa
     assert [len(one) for one in reached] == [0, 1, 1, 0]
     assert reached[1][0].startswith("The other voters reach node 101 at voter-101:9093, where the chosen log has it. ")
     assert "standalone" not in repr(found.steps)
+
+
+def test_the_only_voter_is_looked_for_by_no_other(tmp_path: Path) -> None:
+    begin = write.leader_change(0, 100, (100,)) + write.voters_record(1, {100: IDS[100]}) + write.batch(2, ONLY_T)
+    blank = MetadataLog({0: b""}, voters=(100,), cluster_id=CLUSTER, directory_id=make_uuid("new"))
+    found = written(tmp_path, {100: blank, 1: begin}, {1: APPLIED_T}, clean=(1,))
+    assert [step.controllers for step in found.steps if step.action == "seed"] == [(100,)]
+    assert not any("reach node" in one for step in found.steps for one in step.before)
+    assert "Voter: 100, known by its directory; node 100 has no log here." in render_quorum(found)
+    barred = next(one for copy in found.copies for one in copy.breaks if "cannot vote" in one)
+    assert (
+        "without it no majority can elect a leader. The directory.id that it votes from has to be put into its"
+        in barred
+    )
 
 
 def test_blank_voters_that_elected_an_empty_history_are_seeded_from_the_survivor(tmp_path: Path) -> None:

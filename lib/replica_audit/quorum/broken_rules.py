@@ -35,6 +35,11 @@ def find_breaks(
             "producer ids are given out again: where a new producer gets the id of one of before, brokers take its first batches for repeated "
             "ones, acknowledge them, and do not write them"
         )
+    if _is_overtaken(held, copy):
+        yield (
+            "what else was changed since is not known: configurations, ACLs, features and the like are as it has them, and topics that were "
+            "deleted are there again, without records"
+        )
     barred = find_barred(held.snapshot, copy, held.compared.copies)
     yield from (f"{one[0].lower()}{one[1:].rstrip('.')}" for one in barred)
 
@@ -49,6 +54,11 @@ def gives_ids_again(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -
     copy has later blocks of them, or, in a snapshot at rest, no copy has all that brokers applied."""
     if lost is not None and lost.producer_id_blocks:
         return True
+    return _is_overtaken(held, copy)
+
+
+def _is_overtaken(held: HeldMetadata, copy: MetadataCopy) -> bool:
+    """True if brokers applied what no copy has, in a snapshot at rest, so that nothing here says what else a copy lacks."""
     histories = held.histories
     is_refused = len(histories) == 1 and bool(histories[0].refused)
     return held.moments.at_rest and is_refused and held.history_of(copy) is not None

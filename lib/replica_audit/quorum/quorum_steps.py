@@ -145,8 +145,8 @@ def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
         node = best_of(held, held.histories[0]).node_id
         return (
             f". If there are none, the cluster can only go on with what is left: quorum --choose {node} has the plan for the log of node "
-            f"{node}, which is the newest. Its loss is listed below; topics that it does not know have to be created again, and their "
-            "records produced again from the copies that the plan makes of the brokers' directories"
+            f"{node}, which is the newest. What is known of its loss is listed below; topics that it does not know have to be created again, and "
+            "their records produced again from the copies that the plan makes of the brokers' directories"
         )
     told = []
     for history in held.histories:
@@ -706,7 +706,7 @@ class _Plan:
     def _is_reached(self, node: int) -> Iterator[str]:
         """A condition for a voter that may come back on another host, where the log has its address (KIP-853): it tells the leader its new
         one, and nobody leads who is looked for at the old ones (`VoterSet`)."""
-        if node not in self._to.held.available and node in self._to.addresses:
+        if node not in self._to.held.available and len(self._to.voters.ids) > 1 and node in self._to.addresses:
             yield (
                 f"The other voters reach node {node} at {self._to.addresses[node]}, where the chosen log has it. Where it has another address now, "
                 "the old one leads there (a name that resolves to it, or a forwarded port) until the quorum has a leader and this voter is there"

@@ -90,13 +90,20 @@ def _row(one: CopyAnswer, answer: QuorumAnswer) -> list[str]:
 
 def _notes(answer: QuorumAnswer) -> Iterator[str]:
     if answer.voters:
-        how = "known by their directories" if answer.is_dynamic else "known by their ids"
+        how = verb(len(answer.voters), "known by its ", "known by their ")
+        how += (
+            verb(len(answer.voters), "directory", "directories")
+            if answer.is_dynamic
+            else verb(len(answer.voters), "id", "ids")
+        )
         without = (
             f"; {name_ids('node', answer.without_log)} {verb(len(answer.without_log), 'has', 'have')} no log here"
             if answer.without_log
             else ""
         )
-        yield from wrap(f"Voters: {listed(answer.voters)}, {how}{without}.", "  ")
+        yield from wrap(
+            f"{verb(len(answer.voters), 'Voter', 'Voters')}: {listed(answer.voters)}, {how}{without}.", "  "
+        )
     said: dict[str, list[int]] = {}
     for one in answer.copies:
         if one.proof is not None and one.node_id is not None:
@@ -176,7 +183,8 @@ def tell_lost(lost: Lost) -> Iterator[str]:
         yield f"{verb(len(lost.features), 'feature', 'features')} {join_some(lost.features, _NAMED, 'feature')}"
     if lost.producer_id_blocks:
         yield f"{count(lost.producer_id_blocks, 'block')} of producer ids, given out a second time"
-    yield f"{count(lost.records, 'record')} of the metadata log in all"
+    if lost.records:
+        yield f"{count(lost.records, 'record')} of the metadata log in all"
 
 
 def _told_places(noun: str, places: Sequence[TopicPartition], plural: str | None = None) -> Iterator[str]:
