@@ -6,9 +6,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
 from tests.support.scenario import written
-from tests.support.snapshots import TOPIC, Listed, Replica, write_log_dir, write_snapshot
+from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, make_uuid, write_log_dir, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -107,3 +108,39 @@ def test_a_broker_that_was_not_captured_may_have_its_partitions_on_several_disks
     for steps, is_told in ((several, True), ([one for one in alone.steps if one.action == "capture"], False)):
         (step,) = steps
         assert ("run tar for each, into an archive of its own" in step.text) is is_told, step.text
+
+
+def write_exchanged(path: Path, disks: dict[int, int], moved: bytes | None = None) -> Path:
+    """Brokers 1, 2 (in sync, down and with more records) and 3, each with the disk that the broker in `disks` registered, and node.id
+    changed; `moved` is a record that the controllers wrote last."""
+    ids = {broker: make_uuid(f"disk {broker}") for broker in (1, 2, 3)}
+    begin = [write.register_broker(broker, log_dirs=(ids[broker],)) for broker in ids]
+    begin += [
+        write.topic(TOPIC, TOPIC_ID),
+        write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2,), directories=tuple(ids.values())),
+    ]
+    later = [write.registration_change(2, 1), write.change(TOPIC_ID, leader=-1), *([moved] if moved else [])]
+    for broker, owner in disks.items():
+        own = replace(WHOLE if owner == 2 else BEHIND, topic_id=TOPIC_ID)
+        write_log_dir(path / f"broker-{broker}", broker, [own], directory_id=ids[owner])
+    return write_snapshot(path, {}, metadata={100: write.history(begin, *later)})
+
+
+def test_where_ids_were_changed_so_that_the_others_disks_start_there_is_no_plan(tmp_path: Path) -> None:
+    """It said that the disk of broker 2 had been replaced, and planned with the log of broker 1 as its."""
+    found = audit_all(str(write_exchanged(tmp_path, {1: 2, 2: 1, 3: 3})), Settings())
+    rows = [row for row in found.rows("findings") if row["code"] == "META-DIR-OWNER"]
+    assert [(row["severity"], row["broker_id"]) for row in rows] == [("high", 1), ("high", 2)]
+    assert "of broker 1 by node.id in its meta.properties, and of broker 2 by its directory.id" in rows[0]["message"]
+    plan = plan_elections(found)
+    assert not {step.action for step in plan.steps} & {"start", "elect", "stop"}, plan.steps
+    reasons = [one.reason for one in plan.conflicts]
+    assert ["another broker's by its directory.id" in one for one in reasons] == [True], reasons
+
+
+def test_a_disk_that_its_broker_registered_since_is_its_own(tmp_path: Path) -> None:
+    sound = audit_all(str(write_exchanged(tmp_path / "sound", {1: 1, 2: 2, 3: 3})), Settings())
+    assert not [row for row in sound.rows("findings") if row["code"] == "META-DIR-OWNER"]
+    again = write.register_broker(2, log_dirs=(make_uuid("another disk"),), fenced=True)
+    given = audit_all(str(write_exchanged(tmp_path / "given", {1: 2, 3: 3}, again)), Settings())
+    assert not [row for row in given.rows("findings") if row["code"] == "META-DIR-OWNER"]

@@ -50,6 +50,7 @@ TRAITS = {
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
     "quorum": "is about the copies of the metadata log, where it is of no partition",
+    "other_owner": "says that a log directory counts as one of a broker that it does not belong to",
     "earlier": "is about records that an earlier audit saw",
     "padding": "is about space that a file has beyond its last batch, without being damaged",
 }

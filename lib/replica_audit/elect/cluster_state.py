@@ -177,6 +177,8 @@ class PresentState:
     """Brokers that the controller had fenced already: it elects none of them as others go down."""
     deleted: frozenset[TopicPartition] = frozenset()
     """Partitions of deleted topics."""
+    disowned: frozenset[int] = frozenset()
+    """Brokers with a log dir here that is another one's (META-DIR-OWNER)."""
     blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Log dirs here that have nothing, by broker: a new disk, perhaps in the place of another one."""
     kept_out: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
@@ -341,6 +343,7 @@ def present_state(
         fenced=frozenset(one for one, is_up_there in registered.items() if not is_up_there),
         deleted=deleted_places(newest),
         contradicted=frozenset(one for one in brokers & silent & _cut_short(results) if registered.get(one)),
+        disowned=frozenset(row.broker_id for row in _found(results, "other_owner") if row.broker_id is not None),
         blank=_blank(results),
         refused=_refused(results),
         pending=_pending(results),

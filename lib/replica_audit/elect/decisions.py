@@ -149,6 +149,7 @@ def _why_undecided(matrix: Matrix, state: PresentState, place: TopicPartition, c
 
     | condition | clause |
     |---|---|
+    | a log dir that counts as an assigned broker's is another's | put it back |
     | it moved while it was collected | collect it again |
     | it has no costs, and its topic was deleted | nobody is elected |
     | it has no costs | no log can be read |
@@ -157,6 +158,12 @@ def _why_undecided(matrix: Matrix, state: PresentState, place: TopicPartition, c
     | parts or checksums of a log are missing | copy all replicas |
     | evidence lacks bytes, and no replica is missing | bring them |
     """
+    registration = state.partitions.get(place)
+    if registration is not None and (disowned := state.disowned.intersection(registration.replicas)):
+        return (
+            f"a log directory that counts here as one of {name_brokers(sorted(disowned))} is another broker's by its directory.id: put each back "
+            "to its own broker before any of them is started, copy again and audit again (META-DIR-OWNER)"
+        )
     if place in matrix.moved:
         return _MOVED
     if place not in matrix.rows:

@@ -38,6 +38,7 @@ from replica_audit.snapshot.log_dirs import (
     identify_log_dir,
     metadata_log_in,
     misnamed,
+    registered_elsewhere,
     replica_key,
     segment_key,
 )
@@ -111,7 +112,7 @@ def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spread
     and `segments`. Texts and tables in place of segments are matched against all of these, so with such input one pass reads everything.
 
     Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in `quarantine`:
-    CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not input.
+    CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR and META-DIR-OWNER, and INPUT-IGNORED for files that are not input.
     """
     spread = None if spreading is None else read_spread(snapshot, partial(matches, topics), spreading)
     if spread is not None and any(_stand_in(entry.path) for entry in spread.tree.entries if not entry.is_dir):
@@ -181,6 +182,7 @@ class _Discovery:
         stray = stray_copies(one.replica for one in self._put_aside)
         evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs, applied))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
+        self._quarantine += registered_elsewhere((one for one in log_dirs if one not in foreign), metadata.online)
         manifest = with_ends_of_metadata(manifest, metadata.ends)
         leaderships, leadership_files, in_sync = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)

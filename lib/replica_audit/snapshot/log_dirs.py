@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 
@@ -148,6 +148,23 @@ def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[Quarant
                 f"it, disks were swapped: put them back before a {one.kind} is started"
             )
             yield QuarantineRow.of("META-FOREIGN-DIR", one.path or ".", reason, broker_id=one.broker_id)
+
+
+def registered_elsewhere(
+    log_dirs: Iterable[LogDir], online: Mapping[int, Collection[str]]
+) -> Iterator[QuarantineRow]:
+    """A row for each log dir of a broker by its meta.properties that is `online`, by its id, on another broker: a controller refuses to
+    register it there (KIP-858, `ClusterControlManager.registerBroker`)."""
+    owners = {directory: broker for broker, some in online.items() for directory in some}
+    for one in log_dirs:
+        owner = owners.get(one.directory_id or "", one.broker_id)
+        if one.kind == "broker" and owner != one.broker_id:
+            reason = (
+                f"a log dir of broker {one.broker_id} by node.id in its meta.properties, and of broker {owner} by its directory.id, which broker "
+                f"{owner} registered with the controllers: these refuse broker {one.broker_id} with it, and what is said of broker "
+                f"{one.broker_id} is of this one"
+            )
+            yield QuarantineRow.of("META-DIR-OWNER", one.path or ".", reason, broker_id=one.broker_id)
 
 
 def choose_cluster(log_dirs: list[LogDir]) -> str | None:

@@ -44,6 +44,7 @@ META_ISR_UNKNOWN = Code("META-ISR-UNKNOWN", ("info",))
 META_TOPICID_MISMATCH = Code("META-TOPICID-MISMATCH", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 META_DUP_DIR = Code("META-DUP-DIR", ("medium",))
 META_FOREIGN_DIR = Code("META-FOREIGN-DIR", ("medium",))
+META_DIR_OWNER = Code("META-DIR-OWNER", ("high",), traits=("other_owner",))
 META_FORK = Code("META-FORK", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("quorum",))
 META_STALE = Code("META-STALE", ("high",), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("quorum",))
 
@@ -61,7 +62,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def of_input(row: QuarantineRow) -> Finding | None:
     """Finding for a quarantine row on a log dir of another cluster or node, or on a copy of the metadata log; None for any other row."""
-    code = next((one for one in (META_FOREIGN_DIR, META_FORK, META_STALE) if one.code == row.code), None)
+    code = next((one for one in (META_FOREIGN_DIR, META_DIR_OWNER, META_FORK, META_STALE) if one.code == row.code), None)
     return None if code is None else unusable_input(code, row)
 
 

@@ -66,6 +66,8 @@ class MetadataComparison(NamedTuple):
     """Copies of histories that cannot be the right one, if one history is left."""
     voters: tuple[int, ...]
     """By control records and quorum-state, else by the newest snapshot (KRAFT_VOTERS)."""
+    online: Mapping[int, frozenset[str]]
+    """`MetadataImage.online`."""
 
     def history_of(self, copy: MetadataCopy) -> int | None:
         """Index of a copy's history, from 0; None for a copy that holds nothing or cannot be read."""
@@ -142,7 +144,16 @@ def _read(
     named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
     unknown = tell_unknown_topics(image, directories) if evidence.moments.at_rest else ()
     return MetadataComparison(
-        settled, (*found, *left_over), stale, histories, tuple(map(tuple, groups)), proven, unknown, aside, named
+        settled,
+        (*found, *left_over),
+        stale,
+        histories,
+        tuple(map(tuple, groups)),
+        proven,
+        unknown,
+        aside,
+        named,
+        image.online,
     )
 
 

@@ -72,7 +72,7 @@ class MetadataImage:
         self._nodes_with_unclean: set[str] = set()
         """Nodes with a value of their own for unclean.leader.election.enable."""
         self._brokers: dict[int, tuple[bool, bool]] = {}
-        self._online: dict[int, frozenset[str]] = {}
+        self.online: dict[int, frozenset[str]] = {}
         """Ids of the log dirs that a broker has online; without an entry, or if empty, they are unknown."""
         self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
         self.elr_levels: list[tuple[int, int]] = []
@@ -151,7 +151,7 @@ class MetadataImage:
     def _offline(self, state: PartitionState) -> Iterator[int]:
         """Brokers that have the partition in a log dir which is not online (`DirectoryId.isOnline`, KIP-858)."""
         for broker, directory in zip(state.replicas, state.directories):
-            online = self._online.get(broker)
+            online = self.online.get(broker)
             if directory == _LOST_DIRECTORY or (online and directory not in online and directory not in _ANY_DIRECTORY):
                 yield broker
 
@@ -170,7 +170,7 @@ class MetadataImage:
                 self._note_broker(entry, broker_id, message.fenced, message.registered)
                 # A registration by a metadata version below 3.7-IV2 lists none, and none is known then (KAFKA-16162).
                 if message.log_dirs or message.registered:
-                    self._online[broker_id] = frozenset(message.log_dirs or ())
+                    self.online[broker_id] = frozenset(message.log_dirs or ())
                 fenced, stopping = self._brokers.get(broker_id, (False, False))
                 self._brokers[broker_id] = (
                     fenced if message.fenced is None else message.fenced,
@@ -179,7 +179,7 @@ class MetadataImage:
             case BrokerGone(broker_id=broker_id):
                 self._note_broker(entry, broker_id, True, False)
                 self._brokers.pop(broker_id, None)
-                self._online.pop(broker_id, None)
+                self.online.pop(broker_id, None)
             case TopicCreated(topic_id=topic_id, name=name):
                 self._forget_name(topic_id)
                 self._names[topic_id] = self.created[topic_id] = name

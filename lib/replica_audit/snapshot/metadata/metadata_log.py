@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from replica_audit.literals import CaptureState
@@ -40,6 +41,8 @@ class MetadataReading(NamedTuple):
     """Paths of files, or of whole logs, that could not be read."""
     ends: tuple[tuple[int, str, int], ...] = ()
     """(node id, log dir, time in ms of the last batch) of the copies."""
+    online: Mapping[int, frozenset[str]] = MappingProxyType({})
+    """`MetadataImage.online`."""
 
 
 def read_metadata(
@@ -81,7 +84,7 @@ def read_metadata(
     }
     forks = (_fork_row(fork, reading.histories) for _, fork in sorted(of_history.items(), key=itemgetter(0)))
     quarantine = (*rows, *ignored, *forks)
-    return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread, ends)
+    return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread, ends, reading.online)
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
