@@ -150,9 +150,7 @@ def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[Quarant
             yield QuarantineRow.of("META-FOREIGN-DIR", one.path or ".", reason, broker_id=one.broker_id)
 
 
-def registered_elsewhere(
-    log_dirs: Iterable[LogDir], online: Mapping[int, Collection[str]]
-) -> Iterator[QuarantineRow]:
+def registered_elsewhere(log_dirs: Iterable[LogDir], online: Mapping[int, Collection[str]]) -> Iterator[QuarantineRow]:
     """A row for each log dir of a broker by its meta.properties that is `online`, by its id, on another broker: a controller refuses to
     register it there (KIP-858, `ClusterControlManager.registerBroker`)."""
     owners = {directory: broker for broker, some in online.items() for directory in some}

@@ -62,7 +62,9 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def of_input(row: QuarantineRow) -> Finding | None:
     """Finding for a quarantine row on a log dir of another cluster or node, or on a copy of the metadata log; None for any other row."""
-    code = next((one for one in (META_FOREIGN_DIR, META_DIR_OWNER, META_FORK, META_STALE) if one.code == row.code), None)
+    code = next(
+        (one for one in (META_FOREIGN_DIR, META_DIR_OWNER, META_FORK, META_STALE) if one.code == row.code), None
+    )
     return None if code is None else unusable_input(code, row)
 
 

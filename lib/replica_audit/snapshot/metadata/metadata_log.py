@@ -84,7 +84,9 @@ def read_metadata(
     }
     forks = (_fork_row(fork, reading.histories) for _, fork in sorted(of_history.items(), key=itemgetter(0)))
     quarantine = (*rows, *ignored, *forks)
-    return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread, ends, reading.online)
+    return MetadataReading(
+        reading.leaderships, quarantine, doubtful, reading.voters, told, unread, ends, reading.online
+    )
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
