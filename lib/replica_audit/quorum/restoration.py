@@ -34,7 +34,7 @@ class Restoration:
         self.directories = dict(voters.directories)
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.addresses = dict(voters.addresses)
-        """Where the others look for each voter of a dynamic quorum."""
+        """Address in the log of each voter of a dynamic quorum, at which the others look for it."""
         self.is_dynamic = bool(voters.directories)
         self.gives_ids_again = gives_ids_again(held, copy, lost)
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
