@@ -42,7 +42,8 @@ def test_a_leader_of_the_epoch_that_lacks_them_has_lost_them(tmp_path: Path) -> 
         ((change(leader=3, isr=(3,), recovering=True),), 50, True),
         ((change(leader=3, isr=(3,), recovering=True),), 65, True),
         ((change(isr=(2, 3)), change(leader=3)), 50, False),
-        ((change(isr=(1, 2, 3)), change(leader=1), change(leader=3)), 50, True),
+        # Who joins the ISR since the unclean election is cut to its winner's log first.
+        ((change(isr=(1, 2, 3)), change(leader=1), change(leader=3)), 50, False),
         ((change(isr=(1, 2, 3)), change(leader=1), change(leader=3)), 65, False),
     ],
     ids=["uncleanly", "uncleanly, in place of what was committed", "it followed", "after another", "committed since"],

@@ -101,6 +101,7 @@ def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
         leader_id=cluster.leader_id,
         leader_epoch=None if source == "topics_describe" else cluster.leader_epoch,
         isr=tuple(sorted(cluster.isr)),
+        elr=tuple(sorted(cluster.elr)),
         replicas=None if by_user else tuple(sorted(cluster.replicas)),
         topic_id=None if by_user else topic_id(cluster.life),
         configs={} if by_user else {"min.insync.replicas": str(cluster.min_insync_replicas)},

@@ -31,14 +31,19 @@ class Cluster:
     replica_count: int = 3
     protocol: str = "fetch"
     min_insync_replicas: int = 1
+    eligible: bool = False
+    """True if there are eligible leader replicas (KIP-966)."""
     replicas: dict[int, Replica] = field(init=False)
     leader_id: int = 0
     leader_epoch: int = 0
     isr: set[int] = field(init=False)
+    elr: set[int] = field(default_factory=set)
     known_log_ends: dict[int, int] = field(default_factory=dict)
     """The leader's view of its followers: the offset of their last accepted fetch."""
     committed: dict[bytes, Batch] = field(default_factory=dict)
     """Every batch that was ever below a leader's high watermark."""
+    lost: dict[bytes, Batch] = field(default_factory=dict)
+    """Every committed batch that a leader lacked as it was elected, and had not deleted by retention."""
     events: list[str] = field(default_factory=list)
     lost_tails: int = 0
     """Crashes that lost committed records of a replica."""
@@ -79,6 +84,12 @@ class Cluster:
             if batch.content not in held and batch.end_offset > self.leader.first_offset
         ]
 
+    @property
+    def has_lost(self) -> bool:
+        """True if a committed batch was lost and has not come back; the leader may have deleted since what it has in its place."""
+        held = {batch.content for batch in self.leader.batches}
+        return bool(self.lost.keys() - held or self.lost_batches())
+
     def produce(self, record_count: int) -> None:
         """The leader appends one batch."""
         leader, self.written = self.leader, self.written + 1
@@ -115,6 +126,7 @@ class Cluster:
         epoch_start = next((start for epoch, start in leader.cache if epoch == self.leader_epoch), leader.log_end)
         if join_isr and broker_id not in self.isr and position >= max(leader.high_watermark, epoch_start):
             self.isr.add(broker_id)
+            self.elr = self.elr - {broker_id} if self._is_below_minimum else set()
             self._note()
             self._log(f"broker {broker_id} joins the ISR at {position}")
         self._advance_high_watermark()
@@ -135,19 +147,20 @@ class Cluster:
 
     def shrink(self, broker_id: int) -> None:
         """A follower falls out of the ISR for lag."""
-        self.isr.discard(broker_id)
+        self._out_of_sync(broker_id)
         self._note()
         self._log(f"broker {broker_id} leaves the ISR")
         self._advance_high_watermark()
 
     def elect(self, broker_id: int, epochs: int = 1) -> None:
         """Make a living replica the leader, `epochs` epochs on; out of the ISR is unclean and resets the ISR."""
-        clean = broker_id in self.isr
+        clean = broker_id in self.isr | self.elr
         if broker_id != self.leader_id or self.history[-1].leader_id is None:
             held = frozenset(batch.content for batch in self.replicas[broker_id].batches)
             self.elected.append(Elected(self.leader_epoch + epochs, broker_id, clean, held))
-        if not clean:
+        if broker_id not in self.isr:
             self.isr = {broker_id}
+            self.elr = self.elr - {broker_id} if clean else set()
         self._log(
             f"broker {broker_id} elected {'cleanly' if clean else 'uncleanly'}, epoch {self.leader_epoch + epochs}"
         )
@@ -176,7 +189,8 @@ class Cluster:
             self.replicas[broker_id].replace_disk()
             self.replicas[broker_id].life = self.life
         self.fenced_since = dict.fromkeys(self.fenced_since, 0)
-        self.isr, self.committed, self.history, self.elected, self.killed = set(alive), {}, [], [], set()
+        self.elr = set()
+        self.isr, self.committed, self.lost, self.history, self.elected, self.killed = set(alive), {}, {}, [], [], set()
         self._log(f"the topic is created anew, isr {sorted(alive)}")
         self._lead(min(alive), 0)
         self._note("created")
@@ -189,12 +203,23 @@ class Cluster:
         self.replicas[broker_id].stop()
         self._leave(broker_id, f"stops at {self.replicas[broker_id].log_end}", in_order=True)
 
+    def _out_of_sync(self, broker_id: int) -> None:
+        """Below min.insync.replicas, whoever leaves the ISR stays eligible (`PartitionChangeBuilder.maybePopulateTargetElr`)."""
+        was_in_sync = broker_id in self.isr
+        self.isr.discard(broker_id)
+        if self.eligible and was_in_sync and self._is_below_minimum:
+            self.elr.add(broker_id)
+
+    @property
+    def _is_below_minimum(self) -> bool:
+        return len(self.isr) < min(self.min_insync_replicas, self.replica_count)
+
     def _leave(self, broker_id: int, how: str, in_order: bool = False) -> None:
         """What the others do once a broker is down."""
         if not self.replicas[broker_id].offline:
             self.fenced_since[broker_id] = len(self.history)
-        if len(self.isr) > 1:
-            self.isr.discard(broker_id)
+        if len(self.isr) > 1 or self.eligible:
+            self._out_of_sync(broker_id)
         if broker_id != self.leader_id:
             self._note()
         elif not any(self.replicas[one].alive for one in self.isr):
@@ -211,6 +236,9 @@ class Cluster:
             self.replicas[broker_id].life = self.life
         if not self.replicas[broker_id].clean_shutdown:
             self.killed.add(broker_id)
+            if broker_id in self.elr:
+                self.elr.discard(broker_id)
+                self._note(leader_id=self.history[-1].leader_id)
         self.replicas[broker_id].restart()
         self.fenced_since.pop(broker_id, None)
         self._log(f"broker {broker_id} restarts at {self.replicas[broker_id].log_end}")
@@ -222,6 +250,7 @@ class Cluster:
             # Since KAFKA-7415; before, an epoch without records left no trace.
             self.leader.assign(leader_epoch, self.leader.log_end)
         self._advance_high_watermark()
+        self.lost.update({batch.content: batch for batch in self.lost_batches()})
 
     def _note(
         self, occasion: str = "changed", recovering: bool = False, leader_stopped: bool = False, **leader: int | None
@@ -236,7 +265,7 @@ class Cluster:
                 occasion=occasion,
                 partition_epoch=number,
                 isr=tuple(sorted(self.isr)),
-                elr=(),
+                elr=tuple(sorted(self.elr)),
                 last_known_elr=(),
                 replicas=tuple(sorted(self.replicas)),
                 removing=(),
@@ -253,7 +282,7 @@ class Cluster:
 
     def _advance_high_watermark(self) -> None:
         leader = self.leader
-        if not leader.alive or len(self.isr) < min(self.min_insync_replicas, self.replica_count):
+        if not leader.alive or self._is_below_minimum:
             return
         others = (self.known_log_ends.get(broker_id, -1) for broker_id in self.isr if broker_id != self.leader_id)
         candidate = min([leader.log_end, *others])

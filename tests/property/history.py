@@ -40,6 +40,7 @@ def play(
     new_disks: bool = False,
     failed_disks: bool = False,
     anew: bool = False,
+    eligible: bool = False,
     watch: Callable[[Cluster], object] | None = None,
 ) -> Cluster:
     """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge.
@@ -47,7 +48,7 @@ def play(
     `watch` gets it at the beginning, and after each event.
     """
     chance = random.Random(seed)
-    cluster = Cluster(chance.randint(2, 4), protocol, chance.choice((1, 1, 2)))
+    cluster = Cluster(chance.randint(2, 4), protocol, 2 if eligible else chance.choice((1, 1, 2)), eligible)
     weights = dict(EVENTS)
     if not unclean:
         del weights["unclean_fail_over"]
@@ -63,6 +64,8 @@ def play(
         weights["fail_disk"] = 3
     if anew:
         weights["create_anew"] = 1
+    if eligible:
+        weights["stop"] = 3
     length = chance.randint(20, 120)
     opening = chance.choice((None, None, _divide, _alternate)) if unclean else None
     if opening is not None:
@@ -188,7 +191,8 @@ def _fail_over(cluster: Cluster, chance: random.Random, lost_tails: bool) -> Non
     """The leader dies; an ISR member follows it, or, when it was the last one, it comes back itself."""
     old = cluster.leader_id
     cluster.crash(old, _lost(chance, lost_tails))
-    candidates = sorted(cluster.isr - {old}) or [old]
+    living = {broker_id for broker_id in cluster.elr if cluster.replicas[broker_id].alive}
+    candidates = sorted(cluster.isr - {old}) or sorted(living) or [old]
     successor = chance.choice(candidates)
     if successor == old:
         cluster.restart(old)
@@ -204,13 +208,21 @@ def _unclean_fail_over(cluster: Cluster, chance: random.Random, lost_tails: bool
 
 def _move_leader(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
     """An election with every broker up: also of the leader itself, which leaves an epoch without records."""
-    cluster.elect(chance.choice(sorted(b for b in cluster.isr if cluster.replicas[b].alive)), 1)
+    cluster.elect(chance.choice(sorted(b for b in cluster.isr | cluster.elr if cluster.replicas[b].alive)), 1)
 
 
 def _crash_follower(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
     followers = _living_followers(cluster)
     if followers:
         cluster.crash(chance.choice(followers), _lost(chance, lost_tails))
+
+
+def _stop(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """A broker stops in order: a follower, or the leader, whom a member of the ISR follows if there is one."""
+    living = [replica.broker_id for replica in cluster.replicas.values() if replica.alive]
+    broker_id = chance.choice(living)
+    if broker_id != cluster.leader_id or cluster.isr & {*living} - {broker_id}:
+        cluster.stop(broker_id)
 
 
 def _restart(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
@@ -276,6 +288,7 @@ _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "unclean_fail_over": _unclean_fail_over,
     "move_leader": _move_leader,
     "crash_follower": _crash_follower,
+    "stop": _stop,
     "restart": _restart,
     "retention": _retention,
     "delete_records": _delete_records,

@@ -42,8 +42,8 @@ class LiveCopy:
 
     @property
     def lost(self) -> bool:
-        """True if a committed batch is not on the leader's log."""
-        return bool(self.cluster.lost_batches())
+        """True if a committed batch was lost, and is not on the leader's log."""
+        return self.cluster.has_lost
 
 
 def copy_live(
@@ -83,6 +83,8 @@ def copy_live(
         marks, log, epochs, metadata, flushed, starts = (moments[one].replicas[broker_id] for one in of)
         if images and log.alive:
             log = _as_flushed(log, chance)
+        # In the order of C.2 it is copied first; nobody starts a broker while it is copied.
+        flags = moments[of[0] : of[3] + 1] if timed and not any_order else moments[-1:]
         mixed.replicas[broker_id] = replace(
             log,
             checkpoint=marks.checkpoint,
@@ -91,7 +93,7 @@ def copy_live(
             # A directory of another life has another name by then.
             cache=(epochs if epochs.life == log.life else log).cache,
             is_cache_written=(epochs if epochs.life == log.life else log).is_cache_written,
-            clean_shutdown=flagged and moments[-1].replicas[broker_id].clean_shutdown,
+            clean_shutdown=flagged and all(one.replicas[broker_id].clean_shutdown for one in flags),
         )
         times.append(f"broker {broker_id} at {of}")
         copied.append(CopiedLogDir(broker_id, f"broker-{broker_id}", _MOMENT_MS * of[0], _MOMENT_MS * of[3], None))
@@ -127,7 +129,8 @@ def _as_now(cluster: Cluster) -> Cluster:
         number: replace(one, batches=list(one.batches), cache=list(one.cache))
         for number, one in cluster.replicas.items()
     }
-    now.isr, now.history, now.committed = set(cluster.isr), list(cluster.history), dict(cluster.committed)
+    now.isr, now.elr, now.history = set(cluster.isr), set(cluster.elr), list(cluster.history)
+    now.committed, now.lost = dict(cluster.committed), dict(cluster.lost)
     now.killed, now.fenced_since = set(cluster.killed), dict(cluster.fenced_since)
     cluster.events.append(f"-- {len(cluster.events)}")
     return now

@@ -52,6 +52,63 @@ def test_a_log_that_was_cut_or_begun_anew_while_it_was_copied_in_order_has_no_pr
     assert {(one.severity, one.confidence) for one in told} == {("medium", "suspect")}, found.story
 
 
+@pytest.mark.parametrize(
+    ("seed", "codes", "told_as"),
+    [
+        (60207, {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}, ("high", "likely")),
+        (60992, {"HWM-RP-ABOVE-LEO"}, ("high", "likely")),
+        (62344, {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}, ("high", "likely")),
+        # A later leader than all that were copied may have begun where the log ends.
+        (61526, {"HWM-RP-ABOVE-LEO"}, ("medium", "suspect")),
+        # The file has the epochs of a leader that the log was taken back to.
+        (61120, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
+        (62040, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
+        (63493, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
+    ],
+)
+def test_a_log_that_an_unclean_election_cut_while_it_was_copied_in_order_has_no_proven_damage(
+    seed: int, codes: set[str], told_as: tuple[str, str]
+):
+    found = copy_live(seed, timed=True, lost_tails=False)
+    told = [one for one in found.audit.findings if one.code in codes and one.severity != "info"]
+    assert {one.code for one in told} == codes, found.story
+    assert {(one.severity, one.confidence) for one in told} == {told_as}, found.story
+
+
+def test_no_running_broker_that_was_copied_in_order_has_damage_for_sure():
+    """All that differs is of elections, unclean ones too; in its own log no broker has lost anything."""
+    told = Counter()
+    for seed in range(10 * COUNT):
+        found = copy_live(seed, timed=True, lost_tails=False)
+        for one in found.audit.findings:
+            is_damage = one.verdict == "LATENT_CORRUPTION" and one.severity == "high"
+            assert not is_damage or one.confidence != "proven" or found.went_down_midway, found.story
+        told[found.audit.verdict] += found.lost
+    assert told["COMMITTED_LOSS"], told
+
+
+@pytest.mark.parametrize("seed", [60293, 61192, 61598, 62461, 63194])
+def test_where_the_leader_had_committed_others_in_place_of_what_was_lost_either_may_be_lost(seed: int):
+    """Its log was copied before it was cut, and it has them now: HWM-LOSS said for sure that it has not."""
+    found = copy_live(seed, timed=True, lost_tails=False)
+    assert found.lost and found.audit.verdict == "COMMITTED_LOSS", found.story
+    told = [one for one in found.audit.findings if one.code in ("HWM-LOSS", "TRN-BELOW-HW")]
+    assert all("was cut since it was copied and has them by now" in one.message for one in told), found.story
+    assert {one.confidence for one in told if one.code == "TRN-BELOW-HW"} <= {"likely"}, found.story
+
+
+def test_what_a_member_has_below_what_was_deleted_since_the_log_start_was_copied_is_no_loss():
+    """By the leader's epoch file, which was copied later, its log begins at 12, where both logs end: HWM-ABOVE-ISR-PREFIX."""
+    found = copy_live(61367, timed=True, unclean=False)
+    assert not found.lost and found.audit.verdict not in ALARMS, found.story
+
+
+@pytest.mark.parametrize("seed", [60016, 60331, 60335])
+def test_what_was_lost_and_then_deleted_in_its_place_was_lost(seed: int):
+    found = copy_live(seed, timed=True)
+    assert found.audit.verdict == "COMMITTED_LOSS" and found.lost and not found.cluster.lost_batches(), found.story
+
+
 @pytest.mark.parametrize("seed", [60810, 61576, 62478])
 def test_an_empty_log_that_was_copied_in_order_before_its_broker_led_has_lost_nothing(seed: int):
     """By the manifest the epoch file was copied after the log: HWM-LOSS, proven."""

@@ -18,9 +18,10 @@ from replica_audit.auditing.replicas.later_files import entry_of_other, later_en
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import led_with_another_log
+from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.model import OffsetRange
-from replica_audit.protocol.election import elections
+from replica_audit.protocol.election import CleanElections, elections
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.text import name_source
@@ -201,17 +202,28 @@ class Case:
         """Ranges in remote storage that belong to another history, and that the leader is known not to have."""
         return self.remote.other if self.is_leaders else OtherHistory()
 
-    def may_be_on_leader(self, offset: int) -> bool:
+    def may_be_on_leader(self, offset: int, leader_epoch: int | None = None) -> bool:
         """True if the leader, whose log is not here, or may have been cut since it was copied, may have another history than the reference from
-        `offset` on, that of a follower.
+        `offset` on, that of a follower, whose records there are of `leader_epoch`.
 
-        False if the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
+        False if these are `is_left_for_good`, or the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
         A log start that is later than the log does not show that the log's records below it were.
         """
         leader, facts = self.reference.leader_id, self.reference.facts
         is_deleted = facts.in_any_order and offset < facts.log_start_offset
         keeps = self.tail.is_epoch_said and self.high_watermark.proven_lower > offset and not is_deleted
-        return (leader is not None or self.reference.is_replaced) and not (self.is_leaders or keeps)
+        is_known = self.is_leaders or keeps or self.is_left_for_good(offset, leader_epoch)
+        return (leader is not None or self.reference.is_replaced) and not is_known
+
+    def is_left_for_good(self, offset: int, leader_epoch: int | None) -> bool:
+        """True if no leader can have records of `leader_epoch` at `offset` since an unclean election, after which all were clean: that leaves its
+        winner alone in the ISR, and whoever joins that is cut to the winner's log first, which by a replica has a later epoch there."""
+        now = self.reference.leader_epoch
+        clean = CleanElections.of(self.reference.history)
+        left_by = [one for one in clean.unclean_epochs if leader_epoch is not None and leader_epoch < one]
+        if now is None or not left_by or not clean.between(left_by[-1], now) or not keeps_committed(self.options.protocol):
+            return False
+        return any(epoch >= left_by[-1] and start <= offset for one in self.replicas for epoch, start in one.lineage)
 
     def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
         """Clause on why the records of a follower's run, or the checkpoint that proves them committed, may be of a later moment than the
@@ -262,8 +274,7 @@ class Case:
         proof = run.proof
         if proof is not None and not proof.certain:
             return (
-                f"likely, not proven: broker {proof.broker_id} may have followed a leader meanwhile that nothing here names, and have these records "
-                "from that"
+                f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have these records from that"
             )
         if proof is not None and proof.kind == "sole_isr":
             return None
@@ -278,6 +289,21 @@ class Case:
         return (
             f"likely, not proven: nothing shows in which order the files of broker {marked.broker_id} were copied, and its log may have been cut "
             "and fetched again meanwhile"
+        )
+
+    def why_others_lost(self, run: DivergentRange) -> str | None:
+        """Clause on how the reference may have the committed records of a run by now, so that others were lost, which it had committed in their
+        place; None if it cannot."""
+        leader = self.reference
+        if self.evidence.was_at_rest or leader.facts.is_at_rest:
+            return None
+        clean = CleanElections.of(leader.history)
+        is_kept = clean.between(or_absent(leader.facts.last_leader_epoch), or_absent(leader.leader_epoch))
+        if not leader.is_before(run.replica_epoch) and (is_kept or not leader.is_replaced):
+            return None
+        return (
+            f"unless broker {leader.facts.broker_id} was cut since it was copied and has them by now: then those are lost that it had committed "
+            "in their place"
         )
 
     def why_gone_down(self, facts: ReplicaFacts) -> str | None:

@@ -177,7 +177,8 @@ def why_leaders(case: Case) -> str:
 
 def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
     """Clause on why the committed records of a run may not be lost; None if they are."""
-    return case.why_later(item, run) or (why_leaders(case) if case.may_be_on_leader(run.start_offset) else None)
+    may_have = case.may_be_on_leader(run.start_offset, run.replica_epoch)
+    return case.why_later(item, run) or (why_leaders(case) if may_have else None)
 
 
 def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:

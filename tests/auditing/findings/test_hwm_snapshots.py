@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.scenario import audit, written
-from tests.support.scenes import scene
+from tests.support.scenes import change, log, scene
 from tests.support.snapshots import TOPIC_ID, Replica, write_manifest
 
 
@@ -214,17 +214,41 @@ def test_a_recovery_point_past_the_log_end_is_flushed_data_gone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mark", "quiesced", "is_proven"), [(20, None, False), (21, None, True), (0, None, False), (0, True, True)]
+    ("mark", "quiesced", "told"),
+    [
+        (20, None, ("medium", "suspect")),
+        (21, None, ("high", "likely")),
+        (0, None, ("medium", "suspect")),
+        (0, True, ("high", "proven")),
+    ],
 )
-def test_a_recovery_point_that_was_copied_before_the_log_was_cut_is_no_damage(tmp_path, mark, quiesced, is_proven):
+def test_a_recovery_point_that_was_copied_before_the_log_was_cut_is_no_damage(tmp_path, mark, quiesced, told):
     """Flushed records need not be committed. No clean election cuts below the high watermark that was copied with it."""
     leader = Replica([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=20)
     follower = Replica([*written(0, 20, 0), *written(20, 30, 3)], high_watermark=mark, recovery_point=35)
     answer = audit(tmp_path, {1: leader, 2: follower}, in_order=quiesced is None, quiesced=quiesced)
-    told = ("high", "proven", 30, 35) if is_proven else ("medium", "suspect", 30, 35)
-    assert answer.one("HWM-RP-ABOVE-LEO", 2) == told, answer
-    assert answer.verdict == ("LATENT_CORRUPTION" if is_proven else "INCONCLUSIVE"), answer
+    assert answer.one("HWM-RP-ABOVE-LEO", 2) == (*told, 30, 35), answer
+    assert answer.verdict == ("INCONCLUSIVE" if told[0] == "medium" else "LATENT_CORRUPTION"), answer
+    is_proven = told[1] == "proven"
     assert ("copy broker 2 again" in answer.found("HWM-RP-ABOVE-LEO", 2)[0]["message"]) is not is_proven, answer
+
+
+@pytest.mark.parametrize(("is_clean", "confidence"), [(True, "proven"), (False, "likely")])
+def test_only_an_unclean_election_may_have_cut_what_was_committed_since_the_checkpoints_were_copied(
+    tmp_path, is_clean, confidence
+):
+    """The recovery point was said to show that no truncation did."""
+    brokers = {
+        1: log(40, 60, recovery_point=60),
+        2: log(60, 40, ((0, 0), (1, 40))),
+        3: log(60, 60, ((0, 0), (1, 40))),
+    }
+    elected = change(leader=2, isr=(2, 3)) if is_clean else change(leader=2, isr=(2,), recovering=True)
+    moves = (change(isr=(1, 2, 3) if is_clean else (1,)), elected)
+    answer = scene(tmp_path, brokers, *moves, in_order=True)
+    told = answer.found("HWM-CP-ABOVE-LEO", 1) + answer.found("HWM-RP-ABOVE-LEO", 1)
+    assert len(told) == 2 and {one["confidence"] for one in told} == {confidence}, answer
+    assert all(("an unclean election may have cut it" in one["message"]) is not is_clean for one in told), answer
 
 
 @pytest.mark.parametrize(("minimum", "isr", "told"), [("2", (1,), True), ("2", (1, 2), False), ("5", (1, 2, 3), False)])

@@ -242,11 +242,8 @@ def _fate(case: Case, item: Comparison, run: DivergentRange) -> str:
     if _is_deleted(case, run):
         return f"they are deleted as broker {item.follower.broker_id} takes over that beginning"
     if run.start_offset >= item.replay.kept_to:
-        return (
-            f"{cut}, unless broker {leader} has them by now: its log {COPIED_BEFORE}"
-            if case.reference.is_replaced
-            else cut
-        )
+        may_have = case.reference.is_replaced and not case.is_left_for_good(run.start_offset, run.replica_epoch)
+        return f"{cut}, unless broker {leader} has them by now: its log {COPIED_BEFORE}" if may_have else cut
     if run.start_offset >= item.drops_from(item.protocol):
         return f"{cut}, inside a batch that goes whole: a hole stays"
     if run.survives:

@@ -267,11 +267,22 @@ def _why_copied_apart(
 
 def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:
     """True if an epoch file in order may be that of a later moment than the log, which was cut in between: it has a later epoch than that, and
-    none that the metadata log, which is copied last, does not know."""
+    none that the metadata log, which is copied last, does not know; or what a replica of a later epoch has, to which an unclean election took
+    the log back."""
     if case.evidence.was_at_rest or facts.is_at_rest or not facts.file_entries:
         return False
-    last = facts.file_entries[-1][0]
-    return last > or_absent(facts.last_leader_epoch) and (facts.known_epoch is None or last <= facts.known_epoch)
+    (first, start), *begun = facts.file_entries
+    last = or_absent(facts.last_leader_epoch)
+    newest = facts.file_entries[-1][0]
+    if newest > last:
+        return facts.known_epoch is None or newest <= facts.known_epoch
+    return any(
+        one is not facts
+        and one.log_epoch > last
+        and one.lineage.epoch_for_offset(start) == first
+        and {*begun} <= {*one.epoch_entries}
+        for one in case.replicas
+    )
 
 
 def _may_be_of_other_moment(

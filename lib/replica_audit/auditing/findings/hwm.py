@@ -29,9 +29,10 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
+from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import (
+    cut_since_marks,
     is_tail_lost,
-    may_be_cut_since_marks,
     may_have_been_cut,
     why_older,
 )
@@ -94,13 +95,15 @@ def _losses(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
                 found = undecided(_loss(case, item, run, committed.end_offset, proof), case.why_later(item, run))
-                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset))
+                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch))
+                if found.confidence == "proven" and (others := case.why_others_lost(run)):
+                    found = found._replace(message=f"{found.message}; {others}")
                 yield doubted(likely(found, case.why_only_likely(run, item.follower)), item)
     for item in case.beside:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
                 found = _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
-                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset))
+                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch))
                 yield likely(found, case.why_only_likely(run, item.follower))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
@@ -391,7 +394,13 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     end = facts.log_end_offset
     checkpoint = directory.high_watermark_checkpoint
     recovery_point = directory.recovery_point_checkpoint
+    if max(checkpoint or 0, recovery_point or 0) <= end:
+        return
     told = None
+    is_apart = not (facts.in_any_order or _gains_nothing(case, facts))
+    cut = cut_since_marks(case.reference, case.replicas, facts) if is_apart else None
+    again = f"copy broker {facts.broker_id} again"
+    by_unclean = f"likely, not proven: an unclean election may have cut it after its checkpoints were copied; {again}"
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         left = _held_nowhere(case, facts, checkpoint, case.copies)
         unseen = sorted(
@@ -404,11 +413,14 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         missing = left and _leader_lacks(case, facts, checkpoint)
         gone = missing and not unseen and all(_gains_nothing(case, one) for one in case.copies)
         elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
+        if not (missing and unseen):
+            elsewhere = _gone_from(case.reference.facts, left, end, checkpoint)
+        elsewhere += _only_about_to_go(case, facts, left, checkpoint)
         found = finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
-            + (elsewhere if missing and unseen else _gone_from(case.reference.facts, left, end, checkpoint))
-            + _only_about_to_go(case, facts, left, checkpoint),
+            # A later epoch file does not have the epochs of these records any more.
+            + ("" if cut and later_entry(facts, case.replicas) else elsewhere),
             severity="critical" if gone else "high",
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
@@ -419,13 +431,10 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered(f"a truncation just before the copy: {_say_cut(case, facts, checkpoint)}"),
             ],
         )
-        told = _unless_older(case, facts, found, checkpoint)
+        told = likely(_unless_older(case, facts, found, checkpoint), by_unclean if cut == "unclean" else None)
         yield told
     # A log that ends below its own start restarts there (A.9).
     if recovery_point is not None and recovery_point > max(end, facts.log_start_offset):
-        may_be_cut = (
-            not case.evidence.was_at_rest and not facts.in_any_order and may_be_cut_since_marks(facts, case.replicas)
-        )
         found = finding(
             HWM_RP_ABOVE_LEO,
             f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}"
@@ -442,14 +451,16 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 ),
                 considered(
                     "a truncation: perhaps, after this file was copied"
-                    if may_be_cut
+                    if cut is not None
                     else "a truncation: no, it writes a smaller recovery point at once"
                 ),
             ],
         )
-        if may_be_cut:
-            why = f"it lost them, or was cut after its recovery point was copied; copy broker {facts.broker_id} again"
-            yield undecided(found, why, "medium")
+        if cut == "harmless":
+            yield undecided(found, f"it lost them, or was cut after its recovery point was copied; {again}", "medium")
+            return
+        if cut == "unclean":
+            yield likely(found, by_unclean)
             return
         why = f"it lost them, or was copied before, as with its high watermark of {checkpoint}"
         is_told = told is not None and told.verdict == "INCONCLUSIVE"

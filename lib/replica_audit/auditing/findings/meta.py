@@ -170,7 +170,7 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
         if run.committed_records and case.why_only_likely(run, item.follower):
             likely.add(holder)
         if run.committed_records and doubt is None:
-            doubt = why_undecided(case, item, run)
+            doubt = why_undecided(case, item, run) or case.why_others_lost(run)
     return left, likely, to_be_cut, doubt
 
 

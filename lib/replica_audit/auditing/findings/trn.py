@@ -82,7 +82,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "
             "it had them"
         )
-    is_known = later is None and not case.may_be_on_leader(cut)
+    is_known = later is None and not any(case.may_be_on_leader(cut, run.replica_epoch) for run in at_stake)
     is_outside = _is_outside(case, follower)
     goes, go = ("goes", "go") if is_known and not is_outside else ("would go", "would go")
     lost_runs = [run for run in cut_runs if later is not None or run.start_offset not in doubts]
@@ -107,7 +107,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         ],
     )
     found = unless_leaders(case, undecided(found, later), is_known=is_known or later is not None)
-    marks = [case.why_only_likely(run, follower) for run in at_stake]
+    marks = [case.why_others_lost(run) or case.why_only_likely(run, follower) for run in at_stake]
     yield doubted(likely(found, None if None in marks else marks[0]), item)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.replicas.later_files import later_entry
+from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import last_possible_term, led_with_another_log
 from replica_audit.batch_header import or_absent
 from replica_audit.model import min_isr_of
@@ -478,12 +479,13 @@ def _lowest_suffixes(
         if member.broker_id not in members:
             continue
         suffix = item.diverging_suffix
-        if suffix is not None and suffix.start_offset < lower:
+        start = lower if suffix is None else max(suffix.start_offset, deleted_end(reference.facts, member))
+        if start < lower:
             is_final = one_moment or (member.was_down and member.broker_id in down)
             is_old = not is_final and (
                 _latest_known_epoch(member) < (reference.leader_epoch or 0) or later_entry(member, replicas) is not None
             )
-            (earlier if is_old else sure).append((member.broker_id, suffix.start_offset))
+            (earlier if is_old else sure).append((member.broker_id, start))
         elif _lost_its_tail(member) and member.log_end_offset < lower:
             sure.append((member.broker_id, member.log_end_offset))
     return _lowest(sure), _lowest(earlier)

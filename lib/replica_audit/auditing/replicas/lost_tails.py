@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from replica_audit.batch_header import or_absent
-from replica_audit.protocol.election import first_known_epoch
+from replica_audit.batch_header import ABSENT, or_absent
+from replica_audit.protocol.election import elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -35,25 +35,26 @@ def has_lost_tail(reference: Reference, replicas: Collection[ReplicaFacts], brok
     return any(is_tail_lost(reference, replicas, facts) for facts in replicas if facts.broker_id == broker_id)
 
 
-def lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> tuple[int, bool] | None:
+def lost_to(reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts) -> tuple[int, bool] | None:
     """Checkpointed high watermark of a replica that `is_tail_lost`, and whether it is certain that nothing cut its log; None of any other,
     and where the checkpoint may be the later file.
 
     It is certain where its recovery point is past the end, its broker was stopped cleanly, or the complete history has no leader that
-    may have truncated it.
+    may have truncated it; of a broker that ran, unless it may have been cut between the copies of the two (`cut_since_marks`).
     """
     checkpoint = _mark_past_end(facts)
     recovery_point = facts.directory.recovery_point_checkpoint
     if checkpoint is None or facts.in_any_order:
         return None
-    replicas = list(replicas)
     flushed = recovery_point is not None and recovery_point > facts.log_end_offset
+    is_left = cut_since_marks(reference, replicas, facts) is None
     if flushed or facts.directory.clean_shutdown:
-        return checkpoint, True
+        return checkpoint, is_left
     if not is_tail_lost(reference, replicas, facts):
         return None
     others = [other for other in replicas if other is not facts]
-    return checkpoint, _knows_leaders_since(reference, facts) and not may_have_been_cut(reference, others, facts)
+    is_known = _knows_leaders_since(reference, facts) and not may_have_been_cut(reference, others, facts)
+    return checkpoint, is_known and is_left
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
@@ -84,20 +85,62 @@ def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fact
     return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in _followed(reference, facts.broker_id))
 
 
-def may_be_cut_since_marks(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts]) -> bool:
-    """True if a truncation between the copies of its checkpoints and of its log may explain a replica's recovery point past the log end,
-    though the files are in order: flushed records need not be committed.
+def cut_since_marks(
+    reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts
+) -> Literal["harmless", "unclean"] | None:
+    """How a truncation between the copies of its checkpoints and of its log may explain a recovery point or high watermark past a replica's
+    log end, though the files are in order; None if it cannot.
 
-    A log is cut where an epoch of another leader begins, or without epochs at the high watermark, and never below that by a clean election;
-    then it may have fetched some records.
+    A log is cut where an epoch of another leader begins, or without epochs at the high watermark; then it may have fetched some records.
+    No clean election cuts it below the high watermark, so that flushed records above it need not be committed: harmless. An unclean one may,
+    and one whose winner had been down, and may have lost the end of its own log.
     """
+    if facts.is_at_rest or facts.found_end_offset > facts.log_end_offset:
+        return None
     mark = facts.directory.high_watermark_checkpoint or 0
-    if facts.is_at_rest or mark > facts.log_end_offset:
-        return False
-    if not facts.has_epochs:
-        return True
-    entries = (entry for one in replicas for entry in (*one.lineage, *one.file_entries))
-    return any(epoch > 0 and mark <= start <= facts.log_end_offset for epoch, start in entries)
+    end = facts.log_end_offset
+    begins = {(epoch, start) for one in replicas for epoch, start in (*one.lineage, *one.file_entries) if epoch > 0}
+    if any(mark <= start <= end for _, start in begins) if facts.has_epochs else mark <= end:
+        return "harmless"
+    last = or_absent(facts.last_leader_epoch)
+    led = {(state.leader_id, state.leader_epoch) for state in reference.history if state.leader_id is not None}
+    if reference.leader_id is not None:
+        led.add((reference.leader_id, or_absent(reference.leader_epoch)))
+    newest = max((epoch for leader, epoch in led if leader != facts.broker_id), default=ABSENT)
+    # What it wrote itself in such an epoch goes, too, when another one leads.
+    unseen = {epoch for _, epoch in led if last < epoch <= newest} - {epoch for epoch, _ in begins}
+    if unseen and mark <= end:
+        return "harmless"
+    others = [one for one in replicas if one is not facts]
+    return "unclean" if _may_be_cut_uncleanly(reference, others, facts, unseen) else None
+
+
+def _may_be_cut_uncleanly(
+    reference: Reference, others: Collection[ReplicaFacts], facts: ReplicaFacts, unseen: Collection[int]
+) -> bool:
+    """True if a log may have been cut where one of the `unseen` epochs begins, at its end, or one of the others' that it goes on in, or ends at;
+    and not every election since the epoch before is known to have been clean, of a winner that had not been down.
+
+    Nothing but a history shows that all of a log was cut.
+    """
+    end = facts.log_end_offset
+    last = or_absent(facts.last_leader_epoch)
+    known_from = first_known_epoch(reference.history)
+    entries = {entry for one in others for entry in (*one.lineage, *one.file_entries)}
+    own = {state.leader_epoch for state in reference.history if state.leader_id == facts.broker_id}
+    if reference.leader_id == facts.broker_id:
+        own.add(max((epoch for epoch, _ in (*entries, *facts.epoch_entries)), default=0))
+    cuts = [(last, epoch) for epoch in unseen]
+    for epoch, start in entries:
+        follows = facts.lineage.epoch_for_offset(start) == epoch if start < end else start == end and epoch > last
+        is_whole = start <= facts.log_start_offset and start < end
+        if follows and epoch not in {0, *own} and not (is_whole and known_from is None):
+            cuts.append((or_absent(facts.lineage.epoch_for_offset(start - 1)), epoch))
+    doubtful = [one.leader_epoch for one in elections(reference.history) if one.came_back or not one.clean]
+    return any(
+        known_from is None or before < known_from or any(before < one <= epoch for one in doubtful)
+        for before, epoch in cuts
+    )
 
 
 def _followed(reference: Reference, broker_id: int) -> set[int]:

@@ -331,7 +331,10 @@ class ReplicaFacts:
         any: that counts only where it may be of any moment."""
         first = (self.file_entries or ((-1, -1),))[0]
         epoch, start = first
-        is_cut = not self.is_at_rest and self.file_increases and self.lineage.epoch_for_offset(start) == epoch
+        is_there = self.lineage.epoch_for_offset(start) == epoch
+        # It has none of the log's own epochs: all records were deleted.
+        is_past = start == self.log_end_offset and bool(self.needed_lineage)
+        is_cut = not self.is_at_rest and self.file_increases and (is_there or is_past)
         is_whole = self.needed_lineage.entries[:1] == (first,)
         if not is_cut or (first in self.lineage and (is_whole or not self.in_any_order)):
             return self.log_start_offset
