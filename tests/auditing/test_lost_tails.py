@@ -117,6 +117,15 @@ def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: P
     assert not is_lost(scene(tmp_path, brokers, *moves))
 
 
+@pytest.mark.parametrize("between", [2, 3])
+def test_a_leader_that_had_begun_below_cut_nothing_above_in_a_later_epoch(tmp_path: Path, between: int) -> None:
+    """Broker 2 leads in epoch 3, of which no record is here, and has epoch 1 from 60 on; it alone, or broker 3 between."""
+    brokers = {1: log(93, 100, recovery_point=60), 2: log(110, 60, ((0, 0), (1, 60))), 3: log(100, 100)}
+    moves = [change(leader=2, isr=(2,), recovering=True), change(leader=-1)]
+    moves += [change(leader=between, isr=(between,), recovering=True), change(leader=2, isr=(2,), recovering=True)]
+    assert is_lost(scene(tmp_path, brokers, *moves)) is (between == 2)
+
+
 # --- what it proves
 
 

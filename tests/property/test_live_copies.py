@@ -19,8 +19,8 @@ def _clean(seed: int, **how: bool) -> LiveCopy:
 
 @pytest.mark.parametrize(
     "how",
-    [{}, {"timed": True}, {"any_order": True}, {"images": True}],
-    ids=["in order", "with times", "any order", "images"],
+    [{}, {"timed": True}, {"timed": True, "eligible": True}, {"any_order": True}, {"images": True}],
+    ids=["in order", "with times", "eligible", "any order", "images"],
 )
 def test_a_clean_history_that_was_copied_live_has_lost_nothing(how: dict[str, bool]):
     told = Counter()
@@ -97,10 +97,24 @@ def test_where_the_leader_had_committed_others_in_place_of_what_was_lost_either_
     assert {one.confidence for one in told if one.code == "TRN-BELOW-HW"} <= {"likely"}, found.story
 
 
+def test_what_a_leader_cannot_have_cut_where_both_logs_end_was_lost():
+    """Both checkpoints lie past their logs; the leader began at 0 in an epoch that it led before, and was thought to have cut both at 11."""
+    found = copy_live(1231, timed=True, eligible=True)
+    assert found.lost and found.audit.verdict == "COMMITTED_LOSS", found.story
+
+
 def test_what_a_member_has_below_what_was_deleted_since_the_log_start_was_copied_is_no_loss():
     """By the leader's epoch file, which was copied later, its log begins at 12, where both logs end: HWM-ABOVE-ISR-PREFIX."""
     found = copy_live(61367, timed=True, unclean=False)
     assert not found.lost and found.audit.verdict not in ALARMS, found.story
+
+
+@pytest.mark.parametrize("seed", [199, 61852])
+def test_what_no_leader_can_have_since_an_unclean_election_is_lost_for_sure(seed: int):
+    """The leader was copied before it led; whoever joined the ISR since had been cut first: HWM-LOSS was suspect."""
+    found = copy_live(seed, timed=True, lost_tails=False)
+    lost = [one for one in found.audit.findings if one.code == "HWM-LOSS" and one.confidence == "proven"]
+    assert found.lost and lost and found.audit.verdict == "COMMITTED_LOSS", found.story
 
 
 @pytest.mark.parametrize("seed", [60016, 60331, 60335])

@@ -81,15 +81,19 @@ def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fact
         own = tuple(reference.complete(reference.facts.lineage))
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
+    others = list(others)
     lineages = [own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
-    return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in _followed(reference, facts.broker_id))
+    return any(
+        epoch > last and _may_begin_at(end, epoch, lineages) and not _goes_below(reference, others, facts, epoch)
+        for epoch in _followed(reference, facts.broker_id)
+    )
 
 
 def cut_since_marks(
     reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts
 ) -> Literal["harmless", "unclean"] | None:
-    """How a truncation between the copies of its checkpoints and of its log may explain a recovery point or high watermark past a replica's
-    log end, though the files are in order; None if it cannot.
+    """Kind of the truncation between the copies of its checkpoints and of its log that may explain a recovery point or high watermark past a
+    replica's log end, though the files are in order; None if none may.
 
     A log is cut where an epoch of another leader begins, or without epochs at the high watermark; then it may have fetched some records.
     No clean election cuts it below the high watermark, so that flushed records above it need not be committed: harmless. An unclean one may,
@@ -151,6 +155,21 @@ def _followed(reference: Reference, broker_id: int) -> set[int]:
         if state.leader_id not in (None, broker_id):
             began.setdefault(state.leader_epoch, state.metadata_offset)
     return {epoch for epoch, offset in began.items() if down is None or offset < down}
+
+
+def _goes_below(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, leader_epoch: int) -> bool:
+    """True if the leader of `leader_epoch` had written, below the end of a log, in an epoch later than that log's last, and nobody else has led
+    since: it would have cut the log there."""
+    led_by = {state.leader_epoch: state.leader_id for state in reference.history if state.leader_id is not None}
+    leader = led_by[leader_epoch]
+    return any(
+        or_absent(facts.last_leader_epoch) < epoch <= leader_epoch
+        and start < facts.log_end_offset
+        and all(one == leader for began, one in led_by.items() if epoch <= began <= leader_epoch)
+        for other in others
+        if other.broker_id == leader
+        for epoch, start in other.lineage
+    )
 
 
 def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, int], ...]]) -> bool:
