@@ -206,8 +206,8 @@ class Case:
         """True if the leader, whose log is not here, or may have been cut since it was copied, may have another history than the reference from
         `offset` on, that of a follower, whose records there are of `leader_epoch`.
 
-        False if these are `is_left_for_good`, or the reference's records there were committed and every election since was clean (`high_watermark_bounds.recorded_marks`).
-        A log start that is later than the log does not show that the log's records below it were.
+        False if these are `is_left_for_good`, or the reference's records there were committed and every election since was clean
+        (`high_watermark_bounds.recorded_marks`). A log start that is later than the log does not show that the log's records below it were.
         """
         leader, facts = self.reference.leader_id, self.reference.facts
         is_deleted = facts.in_any_order and offset < facts.log_start_offset
@@ -221,7 +221,12 @@ class Case:
         now = self.reference.leader_epoch
         clean = CleanElections.of(self.reference.history)
         left_by = [one for one in clean.unclean_epochs if leader_epoch is not None and leader_epoch < one]
-        if now is None or not left_by or not clean.between(left_by[-1], now) or not keeps_committed(self.options.protocol):
+        if (
+            now is None
+            or not left_by
+            or not clean.between(left_by[-1], now)
+            or not keeps_committed(self.options.protocol)
+        ):
             return False
         return any(epoch >= left_by[-1] and start <= offset for one in self.replicas for epoch, start in one.lineage)
 
@@ -273,9 +278,7 @@ class Case:
         the log, though nothing else shows it; None if it cannot (C.2, "Files in any order")."""
         proof = run.proof
         if proof is not None and not proof.certain:
-            return (
-                f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have these records from that"
-            )
+            return f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have these records from that"
         if proof is not None and proof.kind == "sole_isr":
             return None
         marker = holder.broker_id if proof is None else proof.broker_id

@@ -95,7 +95,9 @@ def _losses(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
                 found = undecided(_loss(case, item, run, committed.end_offset, proof), case.why_later(item, run))
-                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch))
+                found = unless_leaders(
+                    case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch)
+                )
                 if found.confidence == "proven" and (others := case.why_others_lost(run)):
                     found = found._replace(message=f"{found.message}; {others}")
                 yield doubted(likely(found, case.why_only_likely(run, item.follower)), item)
@@ -103,7 +105,9 @@ def _losses(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
                 found = _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
-                found = unless_leaders(case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch))
+                found = unless_leaders(
+                    case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch)
+                )
                 yield likely(found, case.why_only_likely(run, item.follower))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
