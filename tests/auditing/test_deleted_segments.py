@@ -11,6 +11,7 @@ from tests.support import metadata_log as write
 from tests.support.captures import EXPECTED, FIXTURES
 from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
+from tests.support.new_disks import add_disk
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, beside, change, scene
 from tests.support.snapshots import TOPIC, Listed, Replica, write_snapshot
@@ -116,6 +117,18 @@ def test_the_plan_copies_them_first_and_salvages_them(tmp_path: Path, fenced: in
     assert f"Copy {TOPIC}-0 of broker 1 {when}:" in copy.text
     assert salvage.action == "salvage" and "--plan plan.json" in salvage.commands[-1]
     assert not {"start", "stop", "elect"} & {step.action for step in plan.steps}
+
+
+def test_the_copy_names_the_disk_that_has_them(tmp_path: Path) -> None:
+    """Not the partition's directory, in which tar would find none of its name."""
+    healed(tmp_path, CUT)
+    empty = add_disk(tmp_path)
+    copy = advise(judged(tmp_path)[0]).steps[0]
+    assert copy.action == "copy" and "./orders-0" in copy.commands[0]
+    assert (
+        f"LOG_DIR_OF_1 means here what the snapshot has as broker-1, wherever it is mounted, not {empty}, which is empty"
+        in copy.text
+    )
 
 
 def test_a_replica_that_has_them_too_is_copied_as_if_nobody_else_had(tmp_path: Path) -> None:

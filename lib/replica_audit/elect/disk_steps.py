@@ -14,6 +14,7 @@ from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of, present
+from replica_audit.snapshot.log_dir_names import directory_of_deleted
 from replica_audit.text import listed
 
 
@@ -80,7 +81,7 @@ def brokers_with_disks(matrix: Matrix, steps: Iterable[Step]) -> set[int]:
 
 
 def _log_dirs_of(step: Step) -> set[str]:
-    return {one.rpartition("/")[0] for one in step.snapshot}
+    return {(directory_of_deleted(one) or one).rpartition("/")[0] for one in step.snapshot}
 
 
 def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collection[int]) -> Step:
