@@ -305,7 +305,7 @@ def test_what_such_a_leader_has_lost_goes_with_the_next_cut_of_a_follower(tmp_pa
     """Broker 3 went on in epoch 0. Below its high watermark it has what the leader had when its own copy was begun, as broker 2's
     copy shows; where that is of no earlier moment nothing shows it."""
     cut = log(70, 55)
-    told = "log at 40, below its own high watermark 55: 30 records {}go with it, and what lies below 55 had been committed; copy"
+    told = "log at 40, below its own high watermark 55: 30 records {}go with it, and everything below 55 had been committed; copy"
     for name, manifest, confidence in (
         ("late", of_kinds("live", ((5, 9), (0, 4), (0, 4))), "proven"),
         ("at rest", {"quiesced": True}, "proven"),
@@ -562,7 +562,7 @@ def test_of_before_there_were_epochs_it_may_have_lost_that(tmp_path, led):
     how = {"brokers": brokers, "protocol": "high-watermark", "isr": [1], "led": led}
     answer = copied_at(tmp_path / "later", (5, 9), (0, 4), **how)
     assert answer.verdict == "INCONCLUSIVE" and costs(answer, 1) == (10, 0, 10), answer
-    assert "broker 1 is the later one, and nothing tells when it began to lead" in answer.messages("CAP-SKEW")[0]
+    assert "broker 1 is the later one, and nothing shows when it began to lead" in answer.messages("CAP-SKEW")[0]
     assert copied_at(tmp_path / "first", (0, 4), (5, 9), **how).verdict == "CONSISTENT"
 
 

@@ -182,7 +182,7 @@ def test_a_longer_log_of_the_leader_has_no_other_records_below_its_end(tmp_path)
 def test_what_goes_below_the_high_watermark_is_records_where_they_are(tmp_path):
     """Not 'the end of a transaction': the checkpoint lies past what the leader's copy has, which proves nothing of a part."""
     (told,) = user(tmp_path, CUT, OTHERS, 2).found("TRN-BELOW-HW", 2)
-    assert "25 records would go with it, and what lies below 65 had been committed" in told["message"], told
+    assert "25 records would go with it, and everything below 65 had been committed" in told["message"], told
 
 
 # --- a leader that was copied before the epoch in which it leads now

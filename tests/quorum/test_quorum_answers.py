@@ -210,7 +210,7 @@ def test_of_two_histories_that_leaders_held_once_neither_is_called_applied(tmp_p
     again = BEGIN + elected(3, 100, 2)
     late = again + write.batch(4, write.new_topic("new", LATE_ID, (1, 2), 1), epoch=2)
     found = written(tmp_path, {101: log(WHOLE, 1), 100: log(again, 2), 102: log(late, 2)})
-    assert found.verdict == "keep_both" and "each has what was committed and another lacks" in found.reason, (
+    assert found.verdict == "keep_both" and "each of them has committed records that another lacks" in found.reason, (
         found.reason
     )
 
@@ -959,7 +959,7 @@ def test_brokers_forget_producers_where_their_ids_are_given_out_again(tmp_path: 
     asked = answer(tmp_path / "none", node_id=100)
     assert told in asked.copies[0].breaks[-2]
     # No copy has the deletion of a topic, say, of which brokers keep nothing.
-    assert asked.copies[0].breaks[-1].startswith("what else was changed since is not known: configurations")
+    assert asked.copies[0].breaks[-1].startswith("other changes since then are not known: configurations")
     assert "of the metadata log in all" not in render_quorum(asked)
     forget = next(step for step in asked.steps if step.action == "forget_producers")
     assert setting in forget.commands[1] and "starts again only ten minutes" in forget.before[0]
@@ -993,7 +993,7 @@ def test_nothing_is_lost_for_certain_only_where_a_majority_has_its_own_log(tmp_p
     for found in (gone, one):
         assert (
             found.verdict == "choose"
-            and "is all that is here: if it is from a backup, or others went on" in found.reason
+            and "is the only one here: if it is from a backup, or others went on" in found.reason
         )
         assert "all that the others hold" not in found.reason
         assert "loses nothing that the copies here have\n" in render_quorum(found)
@@ -1020,7 +1020,7 @@ def test_the_only_log_here_is_not_started_before_it_is_known_what_else_there_is(
     found = written(tmp_path / "alone", {100: only})
     assert (found.verdict, found.no_plan) == ("agree", None)
     assert (
-        "The copy of node 100 is all that is here: if it is from a backup, or others went on while its node was down, nothing here "
+        "The copy of node 100 is the only one here: if it is from a backup, or others went on while its node was down, nothing here "
         "shows what it lacks" in found.reason
     )
     assert actions(found) == ["check", "capture"][not migrating :]
@@ -1105,7 +1105,7 @@ def test_nodes_that_would_elect_by_the_voters_of_before_are_not_started_with_the
     elects = len(stale) > len(before) // 2
     assert found.verdict == ("choose" if elects else "agree"), found.reason
     if elects:
-        told = "may elect a leader among themselves" if len(stale) > 1 else "elects itself as soon as it is started"
+        told = "may elect a leader among themselves" if len(stale) > 1 else "elects itself as soon as it starts"
         assert told in found.reason and found.choice is not None and found.choice.node_id not in stale
         put_aside = [node for step in found.steps if step.action == "empty" for node in step.controllers]
         assert put_aside == list(stale)
@@ -1315,7 +1315,7 @@ def test_the_disk_of_a_voter_from_before_is_not_said_to_be_formatted_anew(tmp_pa
     later = DYNAMIC + write.voters_record(4, IDS | {102: directory})
     right = {node: log(later, 1, directory_id=IDS[node]) for node in (100, 101)} | {1: later}
     found = written(tmp_path, right | {102: log(DYNAMIC, 1, directory_id=IDS[102])}, {1: APPLIED_T}, clean=(1,))
-    assert found.verdict == "rejoin" and "formatted anew, or is from before" in found.reason
+    assert found.verdict == "rejoin" and "formatted again, or is an old one" in found.reason
     assert not any("formatted" in step.text for step in found.steps)
 
 

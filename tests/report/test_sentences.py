@@ -548,7 +548,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
     (lambda path: results([partition(), partition(number=1)], [_unread_start(0), _unread_start(1)]),
      "The logs of orders-0 and orders-1 were compared from an offset after their start; what is below is not known."),
     (lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
-     "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
+     "Only what lies above the offsets that audit a1 verified, and what has changed since, was compared."),
     (lambda path: results(
          [partition(verdict="COMMITTED_LOSS", lost_records=4, lost_committed=4),
           partition(number=1, verdict="COMMITTED_LOSS", lost_records=0, lost_committed=0)],

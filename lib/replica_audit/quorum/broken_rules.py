@@ -32,13 +32,13 @@ def find_breaks(
     yield from _epochs_again(held, copy)
     if gives_ids_again(held, copy, lost):
         yield (
-            "producer ids are given out again: where a new producer gets the id of one of before, brokers take its first batches for repeated "
+            "producer ids are given out again: if a new producer gets the id of an old one, brokers take its first batches for repeated "
             "ones, acknowledge them, and do not write them"
         )
     if _is_overtaken(held, copy):
         yield (
-            "what else was changed since is not known: configurations, ACLs, features and the like are as it has them, and topics that were "
-            "deleted are there again, without records"
+            "other changes since then are not known: configurations, ACLs, features and the like are as it has them, and topics that were "
+            "deleted are back, without records"
         )
     barred = find_barred(held.snapshot, copy, held.compared.copies)
     yield from (f"{one[0].lower()}{one[1:].rstrip('.')}" for one in barred)
@@ -100,8 +100,9 @@ def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
     ahead = {(one.topic, one.partition): known for one, known in held.ahead_of(copy)}
     for (topic, partition), known in list(ahead.items())[:_NAMED]:
         yield (
-            f"the leader epochs of {topic}-{partition} are given out again above {known}, which logs have records of already: until the leader's "
-            "is above those, followers stay out of sync, or are cut to its end; and where two logs have one epoch and differ, nothing tells of it"
+            f"the leader epochs of {topic}-{partition} are given out again above {known}, though logs already have records of those: until "
+            "the leader's is above those, followers stay out of sync, or are cut to its end; if two logs have one epoch and differ, no log "
+            "line reports it"
         )
     if len(ahead) > _NAMED:
         yield f"the leader epochs of {count(len(ahead) - _NAMED, 'more partition')} are given out again, too"

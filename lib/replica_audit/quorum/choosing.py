@@ -226,12 +226,12 @@ def _of_forked(held: HeldMetadata) -> Chosen:
     ]
     if len(left) == 1:
         copy = best_of(held, left[0])
-        reason = f"It is of the only history that lacks nothing that is known here. {'. '.join(told)}"
+        reason = f"It is of the only history that lacks nothing known here. {'. '.join(told)}"
         return Chosen("choose", reason, copy)
     if not left:
         nodes = [one.nodes for one in held.histories]
         reason = (
-            f"{listed(nodes)} hold {count(len(nodes), 'history', 'histories')} of which each has what was committed and another "
+            f"{listed(nodes)} hold {count(len(nodes), 'history', 'histories')} and each of them has committed records that another "
             f"lacks, or is spliced. {'. '.join(told)}"
         )
         return Chosen("keep_both", reason)
@@ -241,20 +241,20 @@ def _of_forked(held: HeldMetadata) -> Chosen:
         nodes = [one.nodes for one in left]
         return Chosen("keep_both", f"{said}The logs of {listed(nodes)} differ, and {why}")
     copy = best_of(held, preferred)
-    return Chosen("choose", f"{said}Of the histories that are left, {why}", copy)
+    return Chosen("choose", f"{said}Of the remaining histories, {why}", copy)
 
 
 def _of_agreeing(held: HeldMetadata) -> Chosen:
     copies = held.copies
     text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
     if held.is_alone:
-        text = f"{_alone_text(held)}. See what else there is before it is started"
+        text = f"{_alone_text(held)}. Look for others before it is started"
     tail = _single_tail(held)
     if len(held.histories) > 1:
         tails = list(_tails(held))
         named = f": {listed(tails)}" if tails else ""
         text = (
-            f"copies differ at their ends only, in records that nothing shows to be committed{named}. A node that follows "
+            f"copies differ only at their ends, in records that nothing shows to be committed{named}. A node that follows "
             "another leader cuts its own, as is normal in Raft"
         )
     elif tail:
@@ -262,8 +262,8 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
     barred = barred_voters(held)
     if barred:
         reason = (
-            f"{text}, and a majority can vote; {name_nodes(barred)} cannot, from another directory than the log names: one that was "
-            "formatted anew, or is from before"
+            f"{text}, and a majority can vote; {name_nodes(barred)} cannot, since the log names another directory than theirs, which "
+            "was formatted again, or is an old one"
         )
         return Chosen("rejoin", reason)
     return Chosen("agree", text, is_tentative=bool(tail) or len(held.histories) > 1)
@@ -272,8 +272,8 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
 def _alone_text(held: HeldMetadata) -> str:
     """Clause on the only copy of a snapshot that has nothing of a broker."""
     return (
-        f"the copy of {_whose(held.copies[0])} is all that is here: if it is from a backup, or others went on while its node was down, "
-        "nothing here shows what it lacks, and brokers and other controllers that are told to follow it lose that"
+        f"the copy of {_whose(held.copies[0])} is the only one here: if it is from a backup, or others went on while its node was down, "
+        "nothing here shows what it lacks, and brokers and other controllers that follow it lose that"
     )
 
 
@@ -295,8 +295,8 @@ def _single_tail(held: HeldMetadata) -> str:
     if held.moments.at_rest:
         return f"Nothing shows that {_tail(history, end)} were committed: a leader that lacks them cuts them{keep}"
     return (
-        f"{_tail(history, end)} are not on a majority of the voters here. If these ran while they were copied, it is only the order in which "
-        "they were copied: copy them once more, controllers last. If not, a leader that lacks them cuts them, and if they were committed, brokers "
+        f"{_tail(history, end)} are not on a majority of the voters here. If these ran while they were copied, that is only due to the order "
+        "of the copies: copy them once more, controllers last. If not, a leader that lacks them cuts them, and if they were committed, brokers "
         f"that are up and have them die{keep}"
     )
 
@@ -337,9 +337,9 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
     voters = held.voters
     if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
         if not stale.elect_apart:
-            danger = "Too few voters have it, so that those may elect a leader without it"
+            danger = "Too few voters have it, so the others may elect a leader without it"
         elif len(lacking) == 1:
-            danger = "By its own log, from before others were added, it is the only voter, and elects itself as soon as it is started"
+            danger = "By its own log, from before others were added, it is the only voter, and elects itself as soon as it starts"
         else:
             danger = "By their own logs, from before the voters changed, they are a majority, and may elect a leader among themselves"
         text = (
@@ -411,7 +411,7 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
     if not held.moments.at_rest or not (ahead := _ahead_of_voters(held)):
         return None
     return (
-        f"{capitalise(ahead)}: they lost their quorum-state, and brokers never register in an epoch that is not above what they have "
+        f"{capitalise(ahead)}: they lost their quorum-state, and brokers never register unless the epoch is above the one that they have "
         "seen"
     )
 
@@ -426,7 +426,7 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
         them = "it" if len(damaged) == 1 else "them"
         return f"{capitalise(_say_damaged(damaged))}: without {them} there is no majority"
     whose, them = ("quorum-state", "it") if len(stuck) == 1 else ("quorum-states", "them")
-    return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without {them} there is no majority"
+    return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with that, and without {them} there is no majority"
 
 
 def _damaged_logs(held: HeldMetadata, able: Sequence[int]) -> str | None:

@@ -410,7 +410,7 @@ def _tell_since(results: Results) -> Iterator[Sentence]:
     since = results.options.get("since")
     if since:
         above = f"above the offsets that audit {clean(since)} verified"
-        yield say(f"Compared is only what lies {above}, and what has changed since.")
+        yield say(f"Only what lies {above}, and what has changed since, was compared.")
 
 
 def _case(case: WorstCase) -> WorstPartition:

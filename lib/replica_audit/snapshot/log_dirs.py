@@ -143,9 +143,9 @@ def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[Quarant
     for one, named in pairs:
         if named != one.broker_id and named in owners:
             reason = (
-                f"a log dir of {one.kind} {one.broker_id} by its meta.properties, in a directory that is named for {one.kind} {named}: what "
-                f"is said of {one.kind} {one.broker_id} is of this one; if it is mounted at {one.kind} {named}, which does not start with "
-                f"it, disks were swapped: put them back before a {one.kind} is started"
+                f"a log dir of {one.kind} {one.broker_id} by its meta.properties, in a directory that is named for {one.kind} {named}: it "
+                f"counts as {one.kind} {one.broker_id}'s; if it is mounted at {one.kind} {named}, which does not start with it, disks were "
+                f"swapped: put them back before you start a {one.kind}"
             )
             yield QuarantineRow.of("META-FOREIGN-DIR", one.path or ".", reason, broker_id=one.broker_id)
 
@@ -159,8 +159,8 @@ def registered_elsewhere(log_dirs: Iterable[LogDir], online: Mapping[int, Collec
         if one.kind == "broker" and owner != one.broker_id:
             reason = (
                 f"a log dir of broker {one.broker_id} by node.id in its meta.properties, and of broker {owner} by its directory.id, which broker "
-                f"{owner} registered with the controllers: these refuse broker {one.broker_id} with it, and what is said of broker "
-                f"{one.broker_id} is of this one"
+                f"{owner} registered with the controllers: these refuse broker {one.broker_id} with it; here it counts as broker "
+                f"{one.broker_id}'s"
             )
             yield QuarantineRow.of("META-DIR-OWNER", one.path or ".", reason, broker_id=one.broker_id)
 

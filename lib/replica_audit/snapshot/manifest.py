@@ -212,7 +212,7 @@ def with_own_names(
             reason = (
                 f"expected {owner} at brokers[{index}].broker_id, whose disk {show_value(one.log_dir)} is by its meta.properties, found "
                 f"{one.broker_id}: its times and kind are not used; if that disk is mounted at broker {one.broker_id}, which does not start "
-                "with it, disks were swapped: put them back before a broker is started"
+                "with it, disks were swapped: put them back before you start a broker"
             )
             rows.append(QuarantineRow.of("INPUT-IGNORED", MANIFEST, reason, broker_id=one.broker_id))
         elif any(_contains(one.log_dir, path) for path in own):

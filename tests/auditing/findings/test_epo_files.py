@@ -165,7 +165,7 @@ def test_epochs_of_batches_that_the_file_does_not_give():
             told = found(told_of_file(facts, quiesced=quiesced), "EPO-CACHE-MISSING")
             # With a later epoch it may be the later file, though only if the log was cut below what broker 1 had committed.
             is_doubted = entries[-1][0] > 2 and not quiesced
-            doubt = f"; likely, not proven: were the file of a later moment, the log would have been cut at {start} since, below "
+            doubt = f"; likely, not proven: the file may also be newer than the log, if the log was cut at {start} since, below "
             doubt = doubt + "the high watermark 40 of broker 1; copy broker 2 again" if is_doubted else ""
             assert [item.message for item in told] == ([] if text is None else [f"broker 2: {NAME}: {text}{doubt}"])
             for item in told:

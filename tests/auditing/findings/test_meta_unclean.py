@@ -112,7 +112,7 @@ def test_what_is_here_of_what_an_unclean_election_left_behind(
 
 
 GONE = "no replica here still holds any that it left behind"
-UNSURE = "broker 2 has all records of broker 1, which led before, but nothing shows that this was stopped in order"
+UNSURE = "broker 2 has all records of broker 1, which led before, but nothing shows that broker 1 was stopped cleanly"
 STOPPED = "it lost nothing: broker 1, which led before, has followed nobody since"
 
 

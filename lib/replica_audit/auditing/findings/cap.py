@@ -419,7 +419,7 @@ def skew(
         decides = f"a later copy of broker {unsure} would decide"
     elif unsure is not None and case.tail.state == "up" and not facts.has_epochs:
         why = (
-            f"the copy of broker {unsure} is the later one, and nothing tells when it began to lead: that log lost its end, or was copied before "
+            f"the copy of broker {unsure} is the later one, and nothing shows when it began to lead: that log lost its end, or was copied before "
             "it led; copy it again, while it leads"
         )
         decides = f"a copy of broker {unsure} that was made while it leads would decide"
@@ -436,7 +436,9 @@ def skew(
         shown = f"broker {unsure} is fenced where the metadata log ends"
         if case.leadership is not None and unsure not in (case.leadership.fenced or ()):
             source = name_source(case.leadership.source)
-            shown = f"broker {unsure} is in sync and nobody leads, by {source}, so that it was down by then, or its disk offline"
+            shown = (
+                f"broker {unsure} is in sync and nobody leads, by {source}, so it was down by then, or its disk offline"
+            )
         why = (
             f"{shown}, and nothing shows whether it was down when its log was copied: the copy is older, or that log lost its end; while it is "
             "down, copy its log directories again, __cluster_metadata-0 among them"

@@ -207,7 +207,7 @@ def _cut_since(facts: ReplicaFacts, offset: int, other: ReplicaFacts) -> str:
     """Clause on what an epoch file says that is `below_committed`, and on how to find out."""
     mark = f"the high watermark {other.directory.high_watermark_checkpoint} of broker {other.broker_id}"
     return (
-        f"likely, not proven: were the file of a later moment, the log would have been cut at {offset} since, below {mark}; "
+        f"likely, not proven: the file may also be newer than the log, if the log was cut at {offset} since, below {mark}; "
         f"{_copied_again(facts)}"
     )
 

@@ -116,7 +116,7 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
         elif before is not None:
             why = (
                 f"broker {case.reference.facts.broker_id} has all records of broker {before.broker_id}, which led before, but nothing "
-                "shows that this was stopped in order before it was copied: it may have had more"
+                f"shows that broker {before.broker_id} was stopped cleanly before it was copied: it may have had more"
             )
         said = f"it may have lost records, and these files cannot tell: {why}"
         reason = considered(_unseen(case, election))
