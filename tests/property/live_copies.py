@@ -114,7 +114,7 @@ def copy_live(
     leadership = replace(leadership_of(now, source), down_when_copied=tuple(gone if source == "metadata_log" else ()))
     if now.history[-1].leader_id is None:
         leadership = replace(leadership, leader_id=None)
-    evidence, batches = to_model(mixed, source="inferred")
+    evidence, batches = to_model(mixed, source="inferred", protocol=cluster.protocol)
     known = evidence.options._replace(times=CaptureTimes(tuple(copied if timed else ())))
     audit = conclude(ComparisonPlan(replace(evidence, leadership=leadership, options=known)), batches)
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)

@@ -98,10 +98,15 @@ def test_a_batch_four_times_is_one_finding_with_the_evidence_of_all(tmp_path):
     assert found["message"].endswith("(3 times)")
 
 
-def test_a_leader_epoch_below_the_one_before(tmp_path):
+@pytest.mark.parametrize(
+    ("protocol", "confidence"), [("fetch", "proven"), ("kip-279", "proven"), ("kip-101", "likely")]
+)
+def test_a_leader_epoch_below_the_one_before(tmp_path, protocol, confidence):
+    """Before KIP-279 a follower could keep what its leader never had, and go on with earlier epochs."""
     batches = [*written(0, 10, 0), *written(10, 20, 3), *written(20, 30, 1)]
-    answer = audit(tmp_path, {1: Replica(batches), 2: Replica(batches)})
-    assert {row["broker_id"] for row in answer.found("LOG-EPOCH-REGRESSION")} == {1, 2}
+    answer = audit(tmp_path, {1: Replica(batches), 2: Replica(batches)}, protocol=protocol, in_order=True)
+    told = {(row["broker_id"], row["confidence"]) for row in answer.found("LOG-EPOCH-REGRESSION")}
+    assert told == {(1, confidence), (2, confidence)}
     assert answer.verdict == "LATENT_CORRUPTION"
 
 

@@ -21,6 +21,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.replicas.offset_ranges import damaged_stretches, traces_of_segment
 from replica_audit.literals import Severity
 from replica_audit.model import GROUP_OFFSETS_TOPIC
+from replica_audit.protocol.versions import keeps_committed
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets
 
@@ -305,8 +306,15 @@ def _irregular(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: I
     if item.kind == "regression" and item.position == 0 and facts.cleaning.between_copies:
         why = "a cleaner may have merged it with the segment before, which was copied later"
         return undecided(found, f"{why}; {copy_again(facts)}", "medium")
-    is_of_order = item.kind in ("regression", "epoch_regression")
-    return likely(found, case.why_of_older_copy(facts, item.base_offset)) if is_of_order else found
+    if item.kind not in ("regression", "epoch_regression"):
+        return found
+    of_copy = case.why_of_older_copy(facts, item.base_offset)
+    if item.kind == "epoch_regression" and not keeps_committed(case.options.protocol):
+        of_copy = (
+            "likely, not proven: before KIP-279 (Kafka 2.0) a follower could keep records of an epoch that its leader never had, and go on "
+            "from there with the leader's earlier ones"
+        )
+    return likely(found, of_copy)
 
 
 def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
