@@ -149,7 +149,15 @@ def test_a_key_that_the_longer_log_may_have_deleted_past_the_shorter_end_is_left
     longer = {**_log("a=1", ".", "c=1", "d=1", "e=1"), 5: ("f", "1"), 9: ("g", "1")}
     answer = _audit(tmp_path, longer, shorter, (10, 5))
     assert not answer.found("DIV-KEY-STATE"), answer
-    assert "1 key cannot be compared" in answer.found("DIV-PRESENCE", 2)[0]["message"]
+    message = answer.found("DIV-PRESENCE", 2)[0]["message"]
+    assert "1 key cannot be compared" in message
+    # What deleted it is gone, too, so that whoever follows keeps it; the leader that lacks it would not.
+    assert message.endswith(
+        "broker 1 has deleted 1 of them, and the tombstone too: broker 2 keeps the old value as it follows, and has to be rebuilt "
+        "(DIV-KEY-STATE)"
+    )
+    behind = _audit(tmp_path / "behind", shorter, longer, (5, 10))
+    assert "broker 1 has deleted" not in behind.found("DIV-PRESENCE", 2)[0]["message"]
 
 
 def test_a_cleaner_that_was_not_there_yet_cannot_have_deleted_it_past_the_shorter_end(tmp_path):

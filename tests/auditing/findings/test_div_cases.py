@@ -307,6 +307,12 @@ def test_of_a_compacted_pair_only_who_has_more_is_named(holder, other, counts):
         ((_difference(),), False, {}, [SOME_UNREAD, NO_OTHER]),
         ((), True, DIFFERING, [ALL_EQUAL]),
         ((), True, {"undecided": 1}, [ALL_EQUAL, "1 key cannot be compared until"]),
+        (
+            (),
+            True,
+            {"undecided": 2, "kept": 2},
+            [ALL_EQUAL, "2 keys cannot be compared", "broker 1 has deleted 2 of them, and the tombstones too: "],
+        ),
         ((_difference(),), False, {**DIFFERING, "undecided": 2}, [SOME_UNREAD, "2 keys cannot be compared until"]),
     ],
 )

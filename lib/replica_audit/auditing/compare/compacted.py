@@ -98,6 +98,8 @@ class KeyState:
     """The first few of these offsets."""
     undecided: int = 0
     """Further differing keys whose difference unread records or pending replication may explain."""
+    kept: int = 0
+    """Those of `undecided` with a value on the follower of which the reference has no record up to its end: a follower keeps them."""
 
     def __add__(self, other: KeyState) -> KeyState:
         """Add the state of a disjoint set of keys."""
@@ -111,6 +113,7 @@ class KeyState:
             max(ends, default=None),
             tuple(sorted({*self.offsets, *other.offsets})[:_SHOWN]),
             self.undecided + other.undecided,
+            self.kept + other.kept,
         )
 
     @property
@@ -301,11 +304,14 @@ class CompactedPair:
         theirs, their_alive = _newer(doubts.reference, shared)
         own, own_alive = _newer(doubts.follower, shared)
         differ = (theirs != own) & (their_alive | own_alive)
+        cleaned = np.zeros_like(excused)
         for gone, (blind_end, cleaned_end) in zip((theirs, own), limits, strict=True):
             if blind_end > self.floor:
                 excused |= gone < blind_end
             if cleaned_end > self.end:
-                excused |= gone < 0
+                cleaned |= gone < 0
+        kept = differ & cleaned & ~excused & own_alive & (theirs < 0)
+        excused |= cleaned
         sure = differ & ~excused
         spots = np.sort(np.concatenate([side[sure & (side >= 0)] for side in (theirs, own)]))
         return KeyState(
@@ -316,6 +322,7 @@ class CompactedPair:
             end_offset=int(spots[-1]) + 1 if len(spots) else None,
             offsets=tuple(np.unique(spots)[:_SHOWN].tolist()),
             undecided=int((differ & excused & ~goes_on).sum()),
+            kept=int(kept.sum()),
         )
 
     def _undecided_on(self, shelf: int | None, decisions: Decisions) -> NDArray[np.uint64]:

@@ -336,6 +336,12 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     if keys.undecided:
         unknown = count(keys.undecided, "key")
         said.append(f"{unknown} cannot be compared until what is missing has been replicated or read")
+    if keys.kept and not case.reference.facts.cleaning.between_copies:
+        one = keys.kept == 1
+        said.append(
+            f"broker {leader} has deleted {keys.kept} of them, and the {'tombstone' if one else 'tombstones'} too: broker {follower} keeps the old "
+            f"{'value' if one else 'values'} as it follows, and has to be rebuilt (DIV-KEY-STATE)"
+        )
     return finding(DIV_PRESENCE, "; ".join(said), severity="info", broker_id=follower, evidence=[_CLEANERS])
 
 
