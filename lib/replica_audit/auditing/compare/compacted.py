@@ -99,7 +99,7 @@ class KeyState:
     undecided: int = 0
     """Further differing keys whose difference unread records or pending replication may explain."""
     kept: int = 0
-    """Those of `undecided` with a value on the follower of which the reference has no record up to its end: a follower keeps them."""
+    """Members of `undecided` that are alive on the follower, and of which the reference has no record up to its end: a follower keeps them."""
 
     def __add__(self, other: KeyState) -> KeyState:
         """Add the state of a disjoint set of keys."""
