@@ -108,12 +108,12 @@ def test_a_log_that_waits_for_checksums_is_not_called_missing(
     assert (
         f"Bytes of brokers 1 and 2 that were not collected are needed for orders-0, {both} bytes in all: replica-audit show "
         f"{evidence} --wanted wanted.json names them, and capture-plan --wanted wanted.json collects only these. If broker 2 is "
-        "down, do not start it before that."
+        "down, do not start it until then."
     ) in said
     assert f"Broker 2 was collected without {len(other)} wanted bytes and is needed" in said
     step = (
         f"1. Bring {both} bytes of brokers 1 and 2 that were not collected, and audit again: without them it is not known "
-        f"what orders-0 has. If broker 1 or 2 is down, do not start it before that. replica-audit show {evidence} --wanted wanted.json "
+        f"what orders-0 has. If broker 1 or 2 is down, do not start it until then. replica-audit show {evidence} --wanted wanted.json "
         f"replica-audit capture-plan --wanted wanted.json 1=LOG_DIR_OF_1 2=LOG_DIR_OF_2 --to {evidence} > bring.sh bash bring.sh"
     )
     assert step in said.replace("\\ ", "")

@@ -35,7 +35,7 @@ def test_a_code_says_all_that_an_operator_needs(code) -> None:
 @pytest.mark.parametrize("code", CATALOGUE)
 def test_no_remedy_throws_away_what_may_be_the_last_copy(code) -> None:
     """A replica that is damaged in one place may be the only one that holds something in another; and a plan has one such step of it."""
-    own, rule, _ = REMEDIES[code].partition(" A replica is rebuilt only while another one leads the partition")
+    own, rule, _ = REMEDIES[code].partition(" Rebuild a replica only while another one leads the partition")
     rebuilds = re.search(r"(?i)\brebuild\b|fetch(es)? the partition|directory (away|aside)", own)
     assert bool(rebuilds or code == "EPO-AHEAD-OF-METADATA") is bool(rule) is (code in codes_with("moved_away"))
     if rebuilds:

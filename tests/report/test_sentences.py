@@ -480,16 +480,16 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
     (_one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
     (_one_replica(), "Nothing was compared: the only partition has one replica."),
     (_second_replica(replicas=(1, 2, 3)),
-     "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
+     "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it until its "
      "log is copied; add the copy and audit again."),
     (_second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: if they are down, do not start them "
-     "before their logs are copied; add the copies and audit again."),
+     "until their logs are copied; add the copies and audit again."),
     (_needed(fenced=[]),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs, add the copies and "
      "audit again."),
     (_needed(fenced=[3, 4]),
-     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them until their logs "
      "are copied; add the copies and audit again."),
     (lambda path: audit_whole(FIXTURES / "last-replica-standing-3-healed"),
      "The last replicas in sync of __consumer_offsets-0, transfers-0, transfers-1, transfers-2 and 1 more partition dropped "
@@ -500,13 +500,13 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "The last replica in sync of __consumer_offsets-0 dropped out without a controlled shutdown and led again on "
      "2026-11-21: if it crashed, it may have lost the end of its log, and these files cannot tell."),
     (_needed(fenced=[3, 4], state="absent"),
-     "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them before their "
+     "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them until their "
      "logs are copied; add the copies and audit again."),
     (_needed(fenced=[3, 4]),
      "Brokers 3 and 4 were not captured and are needed (nothing here shows that the leader has all that each has): orders-0."),
     (_bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
-     "before its log is copied; add the copy and audit again."),
+     "until its log is copied; add the copy and audit again."),
     (_rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
      "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
     (lambda path: audit_whole(FIXTURES / "kip101-isr-1-before"),
@@ -538,7 +538,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "orders-0 moved while being collected, and what looks wrong may be due to that: replica-audit show SNAPSHOT --wanted "
      "wanted.json names it, and capture-plan --wanted wanted.json reads it again on all brokers."),
     (lambda path: audit_all(str(collect_snapshot(_torn(path / "snapshot"), path / "evidence")), Settings(quiet=True)),
-     "If broker 2 is down, do not start it before that."),
+     "If broker 2 is down, do not start it until then."),
     (lambda path: audit_all(
          str(collect_snapshot(FIXTURES / "healthy", path / "evidence", "--headers", "always")), Settings(quiet=True)),
      "Damage inside 450 of the 474 batches of brokers 0, 1 and 2 would not be seen: their headers alone were collected, and no "

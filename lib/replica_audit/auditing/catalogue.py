@@ -156,9 +156,9 @@ def parse_family(text: str, family: str, codes: list[Code]) -> FamilyText:
 
 #: Ends each remedy that moves a replica's directory away.
 _REBUILDING = (
-    "A replica is rebuilt only while another one leads the partition and is sound there, one broker at a time: stop the broker, move "
-    "the partition's directory away, with a -future copy of it on another disk, which would take its place, keep them, and start the "
-    "broker, which fetches the partition from the leader. A broker that was alone in sync would lead with an empty log."
+    "Rebuild a replica only while another one leads the partition and is sound there, one broker at a time: stop the broker, move the "
+    "partition's directory away, and a -future copy of it on another disk, which would replace it; keep both; then start the broker, "
+    "which fetches the partition from the leader. A broker that was alone in sync would lead with an empty log."
 )
 
 

@@ -350,8 +350,8 @@ def corrupt_batch(code: Code, pair: CorruptPair) -> Finding:
     """Finding on a batch that both replicas have, and that is damaged on one side."""
     return finding(
         code,
-        f"broker {pair.bad_broker_id}: {name_offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
-        f"{pair.good_broker_id}, which they can be repaired from: {pair.detail}",
+        f"broker {pair.bad_broker_id}: {name_offsets(pair.start_offset, pair.end_offset)} damaged here, sound on broker "
+        f"{pair.good_broker_id}, from which they can be repaired: {pair.detail}",
         broker_id=pair.bad_broker_id,
         offsets=(pair.start_offset, pair.end_offset),
         evidence=[Evidence("batch", text=pair.detail, broker_id=pair.bad_broker_id, position=pair.position)],

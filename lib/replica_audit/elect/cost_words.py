@@ -108,7 +108,7 @@ def say_uncaptured(replicas: int) -> str:
 def hold_until_brought(brokers: Sequence[int], are_down: bool) -> str:
     """Request to leave brokers that are, or may be, down as they are until bytes of their logs are brought."""
     names = name_brokers(brokers, "or")
-    return f"Do not start {names} before that" if are_down else f"If {names} is down, do not start it before that"
+    return f"Do not start {names} until then" if are_down else f"If {names} is down, do not start it until then"
 
 
 def name_unseen(tails: Collection[UnseenTail]) -> str:
@@ -145,4 +145,4 @@ def ask_for_copies(replicas: int, is_up: bool | None) -> str:
         return f"copy {logs}, {add}"
     unless = "" if is_up is False else f"if {'they are' if several else 'it is'} down, "
     them = "them" if several else "it"
-    return f"{unless}do not start {them} before {logs} {'are' if several else 'is'} copied; {add}"
+    return f"{unless}do not start {them} until {logs} {'are' if several else 'is'} copied; {add}"

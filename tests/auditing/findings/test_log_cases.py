@@ -283,7 +283,7 @@ def test_a_changed_leader_epoch_says_who_knows_which(confidence, in_file, entrie
     rot = CorruptEpoch((2, "b"), 30, 35, 7, 3, (1, "a"), confidence, in_file)
     (one,) = found(log(1), log(2, rot=(rot,), epochs=entries))
     known, lineage, looked_at = texts
-    assert one.message.startswith("broker 2: offsets 30 to 34 read leader epoch 7") and known in one.message
+    assert one.message.startswith("broker 2: offsets 30 to 34 with leader epoch 7") and known in one.message
     assert "broker 1 has the same bytes in epoch 3" in one.message
     assert [note.text for note in one.evidence[:2]] == ["leader epoch 7 here, 3 on broker 1", lineage]
     assert looked_at in one.evidence[2].text

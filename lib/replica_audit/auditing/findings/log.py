@@ -327,7 +327,7 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
     )
     return finding(
         LOG_CRC_BLIND,
-        f"broker {facts.broker_id}: {where} read leader epoch {one.leader_epoch}, which no checksum covers; broker {good} has the "
+        f"broker {facts.broker_id}: {where} with leader epoch {one.leader_epoch}, which no checksum covers; broker {good} has the "
         f"same bytes in epoch {one.true_epoch}, and {known}",
         confidence=one.confidence,
         broker_id=facts.broker_id,
