@@ -45,7 +45,7 @@ def test_no_remedy_throws_away_what_may_be_the_last_copy(code) -> None:
 @pytest.mark.parametrize("code", [name for name in CATALOGUE if "abort" in REMEDIES[name]])
 def test_no_remedy_aborts_what_was_committed(code) -> None:
     """Abort hides the records of a transaction from read_committed consumers; another log may have its marker."""
-    assert re.search(r"Where no other log has its marker|abort on the leader only what was aborted", REMEDIES[code])
+    assert re.search(r"If no other log has its marker|abort on the leader only what was aborted", REMEDIES[code])
 
 
 @pytest.mark.parametrize("code", [name for name in CATALOGUE if "kafka_cleanshutdown" in REMEDIES[name]])
