@@ -103,6 +103,14 @@ def test_what_a_leader_cannot_have_cut_where_both_logs_end_was_lost():
     assert found.lost and found.audit.verdict == "COMMITTED_LOSS", found.story
 
 
+def test_what_differs_below_where_the_epoch_files_begin_is_not_called_proven_though_they_were_copied_in_order():
+    """All records below 1 were deleted after the logs were copied: DIV-HIDDEN."""
+    found = copy_live(60394, timed=True, eligible=True)
+    told = [one for one in found.audit.findings if one.code in ("DIV-HIDDEN", "TRN-REPLAY-GAP")]
+    assert len(told) == 2 and {one.confidence for one in told} == {"likely"}, found.story
+    assert all("which was copied later, the log may begin at 1 by now" in one.message for one in told)
+
+
 def test_what_a_member_has_below_what_was_deleted_since_the_log_start_was_copied_is_no_loss():
     """By the leader's epoch file, which was copied later, its log begins at 12, where both logs end: HWM-ABOVE-ISR-PREFIX."""
     found = copy_live(61367, timed=True, unclean=False)

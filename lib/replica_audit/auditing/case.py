@@ -365,6 +365,8 @@ class Case:
                 return f"likely, not proven: nothing shows in which order the files of {here} were copied, and {since}"
             if why := self.why_gone_down(facts):
                 return f"{why}; {since}"
+            if not facts.is_at_rest and facts.file_increases and min(facts.file_entries, default=(0, -1))[1] >= begins:
+                return f"likely, not proven: by the epoch file of broker {facts.broker_id}, which was copied later, {since}"
         return None
 
     def _apart(self, broker_id: int) -> ReplicaFacts | None:
