@@ -95,7 +95,7 @@ def restore_steps(
 
 
 def _is_decided(hidden: Sequence[TopicPartition]) -> Iterator[str]:
-    """A condition for partitions of which another replica keeps what is put back."""
+    """A condition for partitions in which another replica keeps the restored records."""
     if hidden:
         yield (
             f"You have decided which side of {list_places(hidden)} is right (replica-audit explain DIV-HIDDEN): another replica keeps the "

@@ -155,7 +155,7 @@ def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
 
 
 def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[Step]:
-    """A step for the partitions of which remote storage has records that a choice loses, as far as is known without a look at it."""
+    """A step for the partitions with lost records that remote storage has, as far as is known without looking into it."""
     unseen = [one for one in decisions if one.chosen.remote_unseen]
     if not unseen:
         return
@@ -447,7 +447,7 @@ def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -
 def _leave_new_disk(
     broker: int, places: tuple[TopicPartition, ...], blank: Sequence[str], old: str, copies: Copies
 ) -> Step:
-    """Step for a broker that ran with an empty log dir, of which the disk that it had before, `old`, is here."""
+    """Step for a broker that ran with an empty log dir; the disk that it had before, `old`, is here."""
     return Step(
         action="capture",
         text=f"Stop broker {broker} if it runs: when it was copied it ran with {list_names(blank)}, which was empty, and its followers "
@@ -463,7 +463,7 @@ def _leave_new_disk(
 def _find_log(
     broker: int, places: tuple[TopicPartition, ...], state: PresentState, copies: Copies, candidate_id: int | None
 ) -> Step:
-    """Step to find the log with which a broker led last, of which another was captured, or only an empty log dir."""
+    """Step to find the log with which a broker led last; another log, or only an empty log dir, was captured."""
     if blank := state.blank.get(broker):
         what = (
             f"{list_names(blank)} {verb(len(blank), 'is', 'are')} empty. What it had of {list_places(places)} is on another disk, perhaps "
@@ -540,7 +540,7 @@ def _copy(
 
 
 def _find_doubted(results: Results, about: Container[TopicPartition]) -> Iterator[tuple[int, TopicPartition]]:
-    """Partitions of which a broker has another history below the files of a log that may go on in remote storage."""
+    """Brokers and partitions with another history below the files of a log that may go on in remote storage."""
     for place, row in _placed(results, TIER_UNKNOWN, about):
         if row.severity != "info" and row.broker_id is not None:
             yield row.broker_id, place

@@ -227,7 +227,7 @@ class StepTexts:
         before: Sequence[str] = (),
         anew: Collection[TopicPartition] = (),
     ) -> Step:
-        """`after`: the cluster once the broker is up; `anew`: partitions of which its log was put aside."""
+        """`after`: the cluster once the broker is up; `anew`: partitions whose log on it was put aside."""
         led = {
             place: one.candidate_id for place, one in self._decisions.items() if after.leader(place) == one.candidate_id
         }
@@ -458,7 +458,7 @@ class StepTexts:
         return Step(action="restore_config", text=text, commands=tuple(commands), files=files)
 
     def _perhaps_own(self, topics: Collection[str]) -> list[str]:
-        """Topics of which nothing shows whether they have a value of their own for unclean.leader.election.enable."""
+        """Topics for which it is unknown if they have their own unclean.leader.election.enable."""
         return [topic for topic in sorted(topics) if self._state.own_unclean.get(topic) is None]
 
     def verify(self) -> Step:

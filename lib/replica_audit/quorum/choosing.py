@@ -355,14 +355,14 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
         reason = next(filter(None, reasons), None)
         return None if reason is None else _Need(reason)
     proven = held.proven[0]
-    of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
+    of = f" up to offset {proven.end_offset}" if proven.end_offset else ""
     who = (
-        f"Of the voters {listed(voters.ids)} {name_nodes(able) if able else 'none'} {'have' if len(able) > 1 else 'has'}"
+        f"Of the voters {listed(voters.ids)} {f'only {name_nodes(able)}' if able else 'none'} {'have' if len(able) > 1 else 'has'}"
         if len(voters.ids) > 1
         else f"The only voter, {listed(voters.ids)}, does not have"
     )
-    majority = f", and a majority is {len(voters.ids) // 2 + 1}" if len(voters.ids) > 1 else ""
-    text = f"{who} the committed metadata in this snapshot{of}{majority}"
+    majority = f"; a majority is {len(voters.ids) // 2 + 1}" if len(voters.ids) > 1 else ""
+    text = f"{who} the committed metadata{of} in this snapshot{majority}"
     others = [node for node in voters.ids if node not in able]
     short = [node for node in others if node in held.available]
     if short:
