@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.browser.layout import write
+from tests.support.captures import audit_whole
+from tests.support.samples import SAMPLES
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -104,6 +107,12 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
         yield Browser(driver)
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="session")
+def unclean(tmp_path_factory) -> Path:
+    """The page of the sample that lost committed records."""
+    return write(audit_whole(SAMPLES / "diverged-unclean"), tmp_path_factory.mktemp("page") / "unclean.html")
 
 
 def pytest_collection_modifyitems(items):

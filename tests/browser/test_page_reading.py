@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from tests.browser.layout import CLIPPED, settle, write
 from tests.support.captures import audit_whole
 from tests.support.report_rows import finding, partition, results
@@ -21,11 +19,6 @@ OUTLINE = """
 return [...document.querySelectorAll('h1, h2, h3, h4')].filter((node) => node.checkVisibility())
   .map((node) => [Number(node.getAttribute('aria-level') || node.tagName[1]), node.textContent])
 """
-
-
-@pytest.fixture(scope="module")
-def unclean(tmp_path_factory) -> Path:
-    return write(audit_whole(SAMPLES / "diverged-unclean"), tmp_path_factory.mktemp("reading") / "unclean.html")
 
 
 def test_headings_skip_no_level_and_landmarks_are_there_once(browser, unclean):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from tests.browser.layout import LABELS, settle, write
 from tests.support.captures import audit_whole
 from tests.support.report_rows import finding, orders_row, partition, results, row
@@ -17,11 +15,6 @@ from replica_audit.cli.main import main
 ROWS = "return [...document.querySelectorAll('tr.partition .open')].map(e => e.textContent)"
 CELLS = "return [...document.querySelectorAll('.mini-name')].map(e => e.textContent)"
 OPENED = "document.querySelectorAll('tr.details .detail').length"
-
-
-@pytest.fixture(scope="module")
-def unclean(tmp_path_factory) -> Path:
-    return write(audit_whole(SAMPLES / "diverged-unclean"), tmp_path_factory.mktemp("views") / "unclean.html")
 
 
 def mixed(bad: int = 5):
