@@ -61,8 +61,10 @@ def test_an_empty_epoch_file_is_corrupt_only_where_a_readable_batch_needs_an_ent
             assert answer.one("EPO-FILE-CORRUPT", 2)[0] == severity, answer
 
 
-@pytest.mark.parametrize(("log_start", "cut"), [(40, 26), (39, 20), (25, 20)])
-@pytest.mark.parametrize("state", ["running", "restarted"])
+@pytest.mark.parametrize(
+    ("log_start", "state", "cut"),
+    [(40, "running", 26), (40, "restarted", 26), (39, "not purged", 20), (25, "not purged", 20)],
+)
 @pytest.mark.parametrize("protocol", ["kip-101", "kip-279", "fetch"])
 def test_only_records_that_can_be_read_are_cut_by_epochs(tmp_path, log_start, cut, state, protocol):
     """The leader was elected with a shorter log: a follower without epochs finds itself out of range, at its end."""

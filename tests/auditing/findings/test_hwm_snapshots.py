@@ -283,10 +283,16 @@ def test_a_partition_that_the_checkpoint_file_does_not_have(tmp_path, batches, s
     assert answer.verdict == "CONSISTENT"
 
 
-@pytest.mark.parametrize("content", [None, b""])
-def test_a_checkpoint_file_that_is_missing_or_empty_beside_records(tmp_path, content):
-    broker = Replica(written(0, 5, 0), replace={"replication-offset-checkpoint": content or b""})
-    answer = audit(tmp_path, {1: Replica(written(0, 5, 0)), 2: broker})
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_checkpoint_file_that_is_missing_or_empty_beside_records(tmp_path, is_there):
+    def change() -> None:
+        file = tmp_path / "broker-2" / "replication-offset-checkpoint"
+        file.unlink()
+        if is_there:
+            file.touch()
+
+    log = Replica(written(0, 5, 0))
+    answer = audit(tmp_path, {1: log, 2: log}, before_audit=change)
     assert answer.one("CHK-MISSING", 2)[0] == "medium"
 
 
