@@ -103,6 +103,12 @@ def test_what_a_leader_cannot_have_cut_where_both_logs_end_was_lost():
     assert found.lost and found.audit.verdict == "COMMITTED_LOSS", found.story
 
 
+def test_a_leader_whose_log_was_begun_anew_between_the_copies_of_it_and_of_its_epoch_file_has_lost_nothing():
+    """The file, which was copied later, has a count of 0: HWM-LOSS, proven."""
+    found = copy_live(200874, timed=True, eligible=True, lost_tails=False)
+    assert not found.lost and found.audit.verdict not in ALARMS, found.story
+
+
 def test_what_differs_below_where_the_epoch_files_begin_is_not_called_proven_though_they_were_copied_in_order():
     """All records below 1 were deleted after the logs were copied: DIV-HIDDEN."""
     found = copy_live(60394, timed=True, eligible=True)

@@ -253,7 +253,9 @@ def _predates(
         return bool(facts.file_entries) or not facts.is_at_rest
     begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
     is_cut = any(facts.log_epoch < epoch <= led_in for epoch in begun)
-    return facts.in_any_order and is_cut and facts.directory.is_epoch_file_empty
+    # While a log is begun anew, its file has a count of 0; one of 0 bytes was never written.
+    may_be_begun_anew = facts.directory.epoch_file.state == "present" and not facts.is_at_rest
+    return (facts.in_any_order or may_be_begun_anew) and is_cut and facts.directory.is_epoch_file_empty
 
 
 def _lacks_epoch(facts: ReplicaFacts, epoch: int) -> bool:
