@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from tests.support.samples import SAMPLES
+from tests.support.snapshots import write_manifest
 
 from replica_audit.auditing.evidence import resolve_options
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
@@ -88,8 +88,7 @@ def test_findings_and_the_options_of_the_answer_are_of_the_chosen_version() -> N
 def test_what_the_manifest_says_of_version_rest_and_brokers_stands_in_the_answer(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "kip279-1-before", tmp_path, dirs_exist_ok=True)
     brokers = [{"broker_id": 0, "log_dir": "broker-0", "kind": "killed"}, {"broker_id": 1, "log_dir": "broker-1"}]
-    manifest = {"schema_version": 1, "quiesced": True, "kafka_version": "1.1.1", "brokers": brokers}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(tmp_path, quiesced=True, kafka_version="1.1.1", brokers=brokers)
     audit = audit_one(str(tmp_path), KIP279, Settings()).audit
     assert (audit["options"]["protocol"], audit["options"]["quiesced"]) == ("kip-101", True)
     assert audit["inputs"]["brokers"] == [{"broker_id": 0, "kind": "killed"}]

@@ -11,6 +11,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.identity import identify
 from tests.support.new_disks import add_disk
 from tests.support.observations import observed, write_observations
+from tests.support.snapshots import write_manifest
 
 from replica_audit.auditing import snapshot_id
 from replica_audit.auditing.snapshot_id import inventory_lines, pieces_of
@@ -76,7 +77,7 @@ def _epochs(copy: Path) -> None:
 
 
 def _manifest(copy: Path) -> None:
-    (copy / "manifest.json").write_text('{"schema_version": 1, "quiesced": true}')
+    write_manifest(copy, quiesced=True)
 
 
 def _cut(copy: Path) -> None:

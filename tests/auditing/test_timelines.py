@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.observations import TIME_MS, observed, write_observations
 from tests.support.report_rows import tables_of
+from tests.support.snapshots import write_manifest
 
 from replica_audit.auditing.leadership.timeline_deviations import GREATEST_RUNS
 from replica_audit.config import Settings
@@ -131,7 +132,7 @@ def test_the_version_decides_below_min_isr(tmp_path):
 
 
 def test_the_manifest_tells_the_version(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"schema_version": 1, "kafka_version": "3.7.0"}')
+    write_manifest(tmp_path, kafka_version="3.7.0")
     first = observed(0, {0: 5, 1: 5}, [0, 1], 5, min_insync_replicas=2)
     then = observed(1, {0: 9, 1: 5}, [0], 9, min_insync_replicas=2)
     assert show(tmp_path, joined(first, then))["high_watermark_timeline"][1]["deviation"] == "ahead"
