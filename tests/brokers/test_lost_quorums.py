@@ -577,6 +577,59 @@ def test_voters_of_before_would_elect_among_themselves(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_the_only_controller_left_was_removed_from_the_voters(
+    disks: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    """Its disk, from before topic late, is found; by that it is a voter still, and fetches all anew. Both voters lost theirs, and brokers
+    run on and have everything.
+    """
+    of = disks(version, is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.quorum_status("LeaderEpoch")
+        named = ("--controller-id", "102", "--controller-directory-id", cluster.directory_id(102))
+        cluster.change_quorum("kafka-metadata-quorum", "remove-controller", *named)
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*CONTROLLERS)
+        cluster.lose_disk(100, 101)
+        cluster.restore_backup(of, 102)
+        answer = _carry_out(cluster, cluster.capture("before", without=(100, 101)), version, {100, 101, 102})
+    assert answer["choice"]["node_id"] in BROKERS and answer["voters"] == [100, 101]
+
+
+@pytest.mark.slow
+def test_three_of_five_voters_lost_their_disks(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """The leader too, whom both that are left have noted (D6)."""
+    roles = {**dict.fromkeys(range(100, 105), "controller"), **dict.fromkeys(BROKERS, "broker")}
+    of = disks("4.3.1", is_dynamic=False, roles=roles)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        leader = cluster.quorum_status("LeaderId")
+        cluster.kill(*cluster.controllers)
+        others = [node for node in cluster.controllers if node != leader]
+        lost = {leader, *others[:2]}
+        cluster.lose_disk(*lost)
+        answer = _carry_out(cluster, cluster.capture("before", without=tuple(lost)), "4.3.1", lost)
+    assert [step["controllers"] for step in answer["steps"] if step["action"] == "mend_epoch"] == [
+        [node] for node in others[2:]
+    ]
+
+
+@pytest.mark.slow
+def test_the_only_voter_was_formatted_standalone(disks: Callable[..., Path], tmp_path: Path) -> None:
+    roles = {100: "controller", **dict.fromkeys(BROKERS, "broker")}
+    of = disks("4.3.1", is_dynamic=True, roles=roles)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.kill(100)
+        cluster.lose_disk(100)
+        cluster.format(100, "--standalone")
+        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", {100})
+    assert answer["choice"]["node_id"] in BROKERS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
 def test_nodes_whose_quorum_state_a_loss_of_power_left_empty(
     disks: Callable[..., Path], tmp_path: Path, version: str
 ) -> None:
@@ -639,10 +692,13 @@ def test_a_follower_alone_has_what_the_leader_lost_with_its_power(disks: Callabl
 
 
 @pytest.mark.slow
-def test_where_no_log_is_right_a_stale_one_is_gone_on_with(disks: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_where_no_log_is_right_a_stale_one_is_gone_on_with(
+    disks: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
     """Q10, Q13: nobody's metadata log knows topic late, later leader epochs of early-0, or the ids of its producers."""
-    of = disks("4.3.1", is_dynamic=False)
-    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+    of = disks(version, is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=False) as cluster:
         cluster.start_all()
         values = [*(f"early-{number}" for number in range(5)), *_produce_from_new_blocks(cluster, "before")]
         cluster.stop(*BROKERS)
@@ -654,10 +710,10 @@ def test_where_no_log_is_right_a_stale_one_is_gone_on_with(disks: Callable[..., 
         told = " ".join(run("quorum", str(before), status=1).split())
         # Those of backups end where they were copied.
         node = re.search(r"quorum --choose (\d+) has the plan", told)[1]
-        text = run("quorum", str(before), "--choose", node, "--plan", str(file), "--kafka-version", "4.3.1")
+        text = run("quorum", str(before), "--choose", node, "--plan", str(file), "--kafka-version", version)
         answer = json.loads(file.read_text())
         assert {(one["topic"], one["records"]) for one in answer["lost"]["stray"]} == {("late", 5)}
-        operator = QuorumOperator(cluster, "4.3.1", before)
+        operator = QuorumOperator(cluster, version, before)
         assert operator.carry_out(text, answer) == [], text
         assert {f"broker-{broker}-given-up.tgz" for broker in BROKERS} <= {one.name for one in operator.home.iterdir()}
         _await_in_sync(cluster)
