@@ -123,7 +123,7 @@ def test_other_disks_of_partitions_without_details_are_told(tmp_path: Path, monk
     assert len(told.partitions) == 3 and found["steps"] == shown["steps"]
     before = [text for one in found["steps"] if one["action"] == "start" for text in one["before"]]
     for name in ("broker-1-new", "broker-1-less", "broker-2-new", "broker-2-less"):
-        assert any(f"{name} there instead" in one for one in before), (name, before)
+        assert any(f"with {name} instead" in one for one in before), (name, before)
 
 
 def test_partitions_without_a_leader_are_counted_whichever_are_told(
