@@ -50,7 +50,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     before = first.results.audit["audit_id"]
     since = run_audit(spark, snapshot_id, replace(own, since=before), Progress())
     shown = " ".join(render_summary(since).split())
-    assert f"lies above the offsets that audit {before} verified, and what has changed since." in shown
+    assert f"lies above the offsets that audit {before} verified, and what has changed since, was compared." in shown
     assert since.audit["options"].pop("since") == before
     assert without_run(since) == without_run(results)
     with pytest.raises(UsageError, match="no finished audit with audit_id none"):
