@@ -580,7 +580,7 @@ class Evidence(NamedTuple):
     """One piece of a finding's evidence: a place in a file, a value, or a benign explanation that was considered."""
 
     kind: str
-    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, wanted, unseen, or considered"""
+    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, wanted, unseen, kept, or considered"""
     broker_id: Int | None = None
     path: str | None = None
     position: int | None = None

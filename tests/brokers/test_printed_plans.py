@@ -209,6 +209,28 @@ def test_a_leader_with_a_hole_follows_a_whole_replica(tmp_path: Path, *, is_movi
 
 
 @pytest.mark.slow
+def test_a_follower_with_a_hole_fetches_its_log_anew(tmp_path: Path) -> None:
+    """It was killed, its disk lost two batches in the middle, and the others serve on."""
+    with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_all(0, 1, 2)
+        produce_values(cluster.bootstrap, "orders", 0, [f"0-{one}" for one in range(30)])
+        acked = {"orders-0": _seen(cluster.bootstrap, "orders-0")}
+        follower = min({0, 1, 2} - {cluster.leaders(["orders"])["orders", 0]})
+        cluster.kill(follower)
+        cut_middle(cluster.directories[follower] / "orders-0", 2)
+        time.sleep(SETTLE_SECONDS)
+        before = cluster.snapshot("before")
+        file = cluster.out / "plan.json"
+        text = run("elect", str(before), "--kafka-version", "4.3.1", "--plan", str(file))
+        plan = json.loads(file.read_text())
+        actions = [(step["action"], step["brokers"]) for step in plan["steps"]]
+        assert actions == [("put_aside", [follower]), ("start", [follower])], text
+        assert Operator(cluster, "4.3.1", before).carry_out(text, plan) == []
+        time.sleep(SETTLE_SECONDS)
+        assert values_of([cluster.directories[follower] / "orders-0"]) == acked["orders-0"]
+
+
+@pytest.mark.slow
 def test_a_disk_from_a_backup(tmp_path: Path) -> None:
     """The leader of most partitions comes back with its disk as it was 20 records before, and everybody else was killed."""
     places = [f"orders-{number}" for number in range(3)]

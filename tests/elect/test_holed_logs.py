@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.encoder import Record, encode_batch
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
@@ -109,6 +110,46 @@ def test_a_follower_that_has_to_be_rebuilt_is_not_nothing_to_do(tmp_path: Path) 
 
     assert said(HOLED).startswith("Keep broker 2 as leader. ")
     assert said(WHOLE[:8]).startswith("Nothing needs to be done. ")
+
+
+def _followed(path: Path, follower: Replica, up: Collection[int] | None = (2,), **options) -> Plan:
+    """The plan of a partition that broker 2 leads, and broker 1, which is down by default, follows."""
+    audit(path, {1: follower, 2: _replica(WHOLE)}, leader=2, isr=(2,), quiesced=True, **options)
+    asked = [TopicPartition("orders", 0)]
+    return plan_elections(audit_all(str(path), Settings(kafka_version="4.3.1"), asked=asked), asked=asked, up=up)
+
+
+def test_a_follower_that_is_down_is_started_without_its_directory(tmp_path: Path) -> None:
+    """As it is it would be in sync again, and lead with its hole after a preferred election. Afterwards nothing is left to rebuild."""
+    plan = _followed(tmp_path, _replica(HOLED))
+    assert [(step.action, step.brokers) for step in plan.steps] == [("put_aside", (1,)), ("start", (1,))]
+    assert any("Broker 2 stays up until broker 1" in one for one in plan.steps[1].before)
+
+
+@pytest.mark.parametrize(("follower", "up"), [(_replica(HOLED), (1, 2)), (_replica(WHOLE[:8]), (2,))])
+def test_one_that_runs_or_is_behind_is_not(tmp_path: Path, follower: Replica, up: Collection[int]) -> None:
+    assert not {"put_aside", "start"} & {step.action for step in _followed(tmp_path, follower, up).steps}
+
+
+@pytest.mark.parametrize("up", [(2,), ()])
+def test_a_follower_that_would_keep_deleted_keys_is_started_without_its_directory(
+    tmp_path: Path, up: Collection[int]
+) -> None:
+    """Their tombstones are gone."""
+
+    def batch(start: int, *records: tuple[int, str]) -> bytes:
+        rows = [Record(key.encode(), b"1", offset_delta=offset - start) for offset, key in records]
+        return encode_batch(start, rows, 0, last_offset_delta=4)
+
+    begun = [(0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e")]
+    cleaned = [batch(0, *begun[:1], *begun[2:]), batch(5, (5, "f"), (9, "g"))]
+    brokers = {1: Replica([batch(0, *begun)]), 2: Replica(cleaned)}
+    audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True, configs={"cleanup.policy": "compact"})
+    plan = plan_elections(audit_all(str(tmp_path), Settings(kafka_version="4.3.1")), up=up)
+    assert _actions(plan)[-2:] == [("put_aside", (1,)), ("start", (1,))]
+    (aside,) = [step for step in plan.steps if step.action == "put_aside"]
+    assert "it has 1 key that broker 2 has deleted, and the tombstone is gone too" in aside.text
+    assert "Nothing needs to be done" not in tell_decision(plan.decisions[0], None)
 
 
 FUTURE = f"orders-0.{'ab' * 16}-future"

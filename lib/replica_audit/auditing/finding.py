@@ -478,6 +478,30 @@ class Wanted(NamedTuple):
     bytes: int
 
 
+#: Kind of the evidence on keys that a follower keeps.
+KEPT_KEYS = "kept"
+
+
+class KeptKeys(NamedTuple):
+    """Keys that a leader has deleted, with their tombstones, and that a follower keeps for good."""
+
+    leader_id: int
+    keys: int
+
+
+def kept_keys(leader_id: int, keys: int) -> Evidence:
+    """Evidence of these keys."""
+    return Evidence(KEPT_KEYS, broker_id=leader_id, value=str(keys))
+
+
+def find_kept_keys(row: Finding | FindingRow) -> KeptKeys | None:
+    """These keys by the evidence of a finding on the follower."""
+    for one in row.evidence:
+        if one.kind == KEPT_KEYS and one.broker_id is not None and one.value is not None:
+            return KeptKeys(one.broker_id, int(one.value))
+    return None
+
+
 def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
     """Bytes of each replica that findings want, each counted once."""
     found: dict[tuple[TopicPartition, int], list[Evidence]] = defaultdict(list)

@@ -13,7 +13,7 @@ from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
-from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, open_tails
+from replica_audit.auditing.finding import UnseenTail, find_kept_keys, find_unseen_tails, open_tails
 from replica_audit.auditing.findings.hwm import may_lack_committed_everywhere
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
@@ -261,15 +261,16 @@ def decided_rows(
     read: RecordSource | None = None,
 ) -> ReportRows:
     """`report_rows`, with `elections` filled if a choice has to be made: the partition is neither consistent nor lagging, lost
-    records, has a leader that depends on the order of starting or that is not among the brokers said to be `up`, or is `asked`
-    for. A deleted topic needs no decision."""
+    records, has a leader that depends on the order of starting or that is not among the brokers said to be `up`, or a follower that keeps
+    deleted keys, or is `asked` for. A deleted topic needs no decision."""
     rows = report_rows(audit)
     case, leadership = audit.case, audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
         return rows
     has_lost = any(row.lost_records for row in rows.partitions)
     is_led = case is None or not (is_led_by_whoever_starts(case) or (up is not None and _is_leader_down(case, up)))
-    if audit.verdict not in CALM or has_lost or not is_led or audit.evidence.topic_partition in asked:
+    keeps = any(find_kept_keys(row) for row in rows.findings)
+    if audit.verdict not in CALM or has_lost or not is_led or keeps or audit.evidence.topic_partition in asked:
         rows.elections.extend(election_rows(audit, batches, read, up))
     return rows
 

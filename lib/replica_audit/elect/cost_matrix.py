@@ -9,7 +9,14 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.finding import UnseenTail, find_unseen_tails, find_wanted, open_tails
+from replica_audit.auditing.finding import (
+    KeptKeys,
+    UnseenTail,
+    find_kept_keys,
+    find_unseen_tails,
+    find_wanted,
+    open_tails,
+)
 from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_LAST_TERM
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
@@ -223,6 +230,8 @@ class Matrix:
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[TopicPartition, list[UnseenTail]] = defaultdict(list)
         """Ends that logs lost, or had only after they were copied."""
+        self.kept_keys: dict[TopicPartition, dict[int, KeptKeys]] = defaultdict(dict)
+        """Deleted keys that a broker keeps as it follows the leader."""
         self.perhaps_damaged: dict[TopicPartition, set[int | None]] = {}
         """Brokers whose files may be damaged, or else of different moments."""
         self._take_findings(findings)
@@ -283,6 +292,8 @@ class Matrix:
                     self.unseen[place][trait].append(row.broker_id)
             if tails := find_unseen_tails([row]):
                 self.unseen_tails[place] += tails
+            if row.broker_id is not None and (kept := find_kept_keys(row)) is not None:
+                self.kept_keys[place][row.broker_id] = kept
         self.perhaps_damaged = {place: brokers for place, rows in damage.items() if (brokers := perhaps_damaged(rows))}
 
     def holding(self) -> Iterator[ReplicaRow]:
@@ -360,18 +371,27 @@ class Matrix:
         return found
 
     def holed(self, decisions: Iterable[Decision]) -> dict[int, list[TopicPartition]]:
-        """By broker, the partitions of which its log has a hole that no truncation finds and the chosen one has not, which lacks nothing
-        that another keeps. Not where another disk of the broker has a log, too: nothing tells which one it starts with."""
+        """By broker, the partitions of which its log has what no truncation finds: a hole, or keys that the chosen one has deleted. The chosen
+        one has no hole, and lacks nothing that another keeps. Not where another disk of the broker has a log, too: nothing tells which one
+        it starts with."""
         found: dict[int, list[TopicPartition]] = defaultdict(list)
         for decision in decisions:
             place = place_of(decision)
-            # What a log lacks beside the chosen one is hidden under it: cuts are opened for few partitions.
-            if decision.chosen.hidden_records or not any(one.hidden_records for one in decision.candidates):
+            if decision.chosen.hidden_records:
                 continue
-            for broker, cut in self.cuts[place][decision.candidate_id].items():
-                if cut.lacked_records and not self.other_disks(place, broker):
+            brokers = {*self.keeping_deleted(place, decision.candidate_id)}
+            # What a log lacks beside the chosen one is hidden under it: cuts are opened for few partitions.
+            if any(one.hidden_records for one in decision.candidates):
+                cuts = self.cuts[place][decision.candidate_id].items()
+                brokers |= {broker for broker, cut in cuts if cut.lacked_records}
+            for broker in sorted(brokers):
+                if not self.other_disks(place, broker):
                     found[broker].append(place)
         return found
+
+    def keeping_deleted(self, place: TopicPartition, leader_id: int) -> tuple[int, ...]:
+        """Followers that keep keys which a leader has deleted."""
+        return tuple(sorted(one for one, kept in self.kept_keys.get(place, {}).items() if kept.leader_id == leader_id))
 
     def cut_logs(self, place: TopicPartition, candidate_id: int) -> list[int]:
         """Brokers whose log is cut under a candidate."""

@@ -260,6 +260,7 @@ def _decision(
         salvage=salvage,
         depends_on=tuple(matrix.needed[place]),
         offline=() if registration is None else tuple(sorted(registration.offline)),
+        keeps_deleted=matrix.keeping_deleted(place, chosen),
     )
     best = matrix.best(place)
     if rows[chosen].reason is not None or best is None:

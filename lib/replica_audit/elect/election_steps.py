@@ -128,6 +128,7 @@ class PlanAttempt:
                 return
             self._add(*self._texts.confirm(confirmed))
         if not moving and not choices:
+            self._start_rest([])
             return
         if self._forbidden and self._way is not None:
             self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
@@ -441,7 +442,8 @@ class PlanAttempt:
     def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
         """`leads`: the broker is elected next."""
         led = self._led_coordinated()
-        if anew := self._put_aside(broker):
+        if anew := self._anew(broker):
+            del self._holed[broker]
             self._add(self._texts.put_aside(broker, anew))
         self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         is_clean = broker in self._stopped & self._state.up
@@ -453,14 +455,13 @@ class PlanAttempt:
         before = (*before, *self._without_markers(led), *room, *self._texts.repaired(broker))
         self._add(self._texts.start(broker, text, self._now, before, anew))
 
-    def _put_aside(self, broker: int) -> list[TopicPartition]:
-        """Partitions that a broker which is down fetches anew as it starts: its log has a hole, and the chosen replica, which has none,
-        leads them."""
+    def _anew(self, broker: int) -> list[TopicPartition]:
+        """Partitions that a broker which is down fetches anew as it starts (`Matrix.holed`), led by the chosen replica."""
         if broker in self._now.perhaps_up:
             return []
         return [
             place
-            for place in self._holed.pop(broker, ())
+            for place in self._holed.get(broker, ())
             if self.procedures[place] != "unplanned"
             and self._now.is_led_by(place, self._choice(place))
             and broker in self._now.ways[0].partitions[self._kinds.first(place)].replicas
@@ -500,12 +501,27 @@ class PlanAttempt:
             down |= self._state.down - {
                 broker for place in self._open() for broker in self._state.partitions[place].replicas
             }
+        down |= self._rebuilt()
         down -= self._now.up
         led = {one.leader_id for one in partitions}
         others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
         for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
             condition = "Each partition above has its planned leader, or its preferred leader, which took over in sync"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
+
+    def _rebuilt(self) -> set[int]:
+        """Brokers that are down and, started as they are, would be in sync again with what no truncation finds; not where their start may
+        affect other partitions."""
+        if not self._holed:
+            return set()
+        found = set()
+        is_open = {broker for place in self._open() for broker in self._state.partitions[place].replicas}
+        for broker in self._holed.keys() - is_open:
+            trials = [replace(way, changes=()).started(broker) for way in self._now]
+            is_harmless = not any(self._is_wrong(one) for way in trials for one in way.changes)
+            if is_harmless and not any(any(self._harm(way)) for way in trials) and self._anew(broker):
+                found.add(broker)
+        return found
 
     def _open(self) -> Iterator[TopicPartition]:
         """Partitions that a start may affect in unknown ways: without a plan, or undecided though their replicas may differ."""

@@ -28,7 +28,7 @@ def mending_steps(
     about: Container[TopicPartition],
     deleted: Container[FindingPlace],
     started: Container[int | None],
-    fetched_anew: Container[tuple[int, TopicPartition]],
+    fetched_anew: Container[tuple[int | None, FindingPlace]],
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`; `deleted` topics need none. Before them
     the plan has `started` brokers, in its own order, some with partitions that they have `fetched_anew`."""
@@ -45,10 +45,11 @@ def mending_steps(
         and not (row.code in codes_with("brought") and place_of(row) in waiting)
         and not (place_of(row) not in decided and find_unseen_tails([row]))
         and not (row.code in codes_with("start_order") and row.broker_id in started)
+        and not (row.code in codes_with("moved_away") and (row.broker_id, place_of(row)) in fetched_anew)
     ]
     planned = [one for one in decisions if one.procedure not in ("none", "unplanned")]
     holed = {(broker, place) for broker, places in matrix.holed(planned).items() for place in places}
-    yield from _remedies(captured, results, decided, moving, {one for one in holed if one not in fetched_anew})
+    yield from _remedies(captured, results, decided, moving, holed)
 
 
 #: Conclusion from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).

@@ -120,6 +120,8 @@ class Decision:
     """Brokers that were not captured and may hold records that change the costs."""
     offline: tuple[int, ...] = ()
     """Brokers that are not elected, since their log dir with the partition is offline (KIP-858)."""
+    keeps_deleted: tuple[int, ...] = ()
+    """Followers that keep keys which the chosen leader has deleted, with their tombstones."""
 
     @property
     def chosen(self) -> Candidate:
@@ -167,7 +169,7 @@ class Decision:
         if loses != before:
             other = f"broker {self.candidate_id} would lose {before}"
         reason = f"broker {candidate_id} loses {loses}; {other}. {capitalise(why)}"
-        return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason)
+        return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason, keeps_deleted=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,9 +180,6 @@ class StepTexts:
 
     def put_aside(self, broker: int, places: Sequence[TopicPartition]) -> Step:
         """Move away what a broker has of partitions, so that it fetches them anew."""
-        lacked = sum(self._lacked(broker, place) for place in places)
-        leaders = sorted({self._decisions[place].candidate_id for place in places})
-        holed = "its copy here has a hole" if len(places) == 1 else "their copies here have holes"
         directory = f"put-aside-{broker}"
         futures = sorted(path for place in places for path in self._matrix.future_copies(place, broker))
         # The log of a text or table has no directory here.
@@ -201,9 +198,8 @@ class StepTexts:
         return Step(
             action="put_aside",
             text=f"Move {list_places(places)} of broker {broker} out of its log directory{beside}, and keep what you move: "
-            f"{holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} "
-            f"{count(lacked, 'record')}. No truncation finds that: broker {broker} would rejoin the ISR, and a preferred election could make it "
-            "lead without them. Without its directory it fetches everything from the leader",
+            f"{'; '.join(self._unfound(broker, places))}. No truncation finds that: broker {broker} would rejoin the ISR, and a preferred "
+            "election could make it lead like that. Without its directory it fetches everything from the leader",
             brokers=(broker,),
             partitions=tuple(places),
             commands=(f"mkdir -p {directory}", *moved),
@@ -214,6 +210,23 @@ class StepTexts:
             ),
             snapshot=tuple("/".join(path) for path in in_turn if path[0]) if futures else (),
         )
+
+    def _unfound(self, broker: int, places: Sequence[TopicPartition]) -> Iterator[str]:
+        """Clauses on what no truncation of a broker's logs finds."""
+        lacked = {place: records for place in places if (records := self._lacked(broker, place))}
+        if lacked:
+            leaders = sorted({self._decisions[place].candidate_id for place in lacked})
+            holed = "its copy here has a hole" if len(lacked) == 1 else "its copies here have holes"
+            what = count(sum(lacked.values()), "record")
+            yield f"{holed} where {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} {what}"
+        kept = [one for place in places if (one := self._matrix.kept_keys.get(place, {}).get(broker)) is not None]
+        if kept:
+            leaders = sorted({one.leader_id for one in kept})
+            keys = sum(one.keys for one in kept)
+            yield (
+                f"it has {count(keys, 'key')} that {name_brokers(leaders)} {verb(len(leaders), 'has', 'have')} deleted, and the "
+                f"{verb(keys, 'tombstone is', 'tombstones are')} gone too"
+            )
 
     def _lacked(self, broker: int, place: TopicPartition) -> int:
         cut = self._matrix.cut(place, self._decisions[place].candidate_id, broker)

@@ -83,8 +83,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     elif each:
         text = f"each choice loses something: {text}"
     elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
-        is_holed = any(one.hidden_records for one in decision.candidates)
-        is_calm = decision.procedure == "none" and not (chosen.damage or decision.depends_on or is_holed)
+        is_rebuilt = decision.keeps_deleted or any(one.hidden_records for one in decision.candidates)
+        is_calm = decision.procedure == "none" and not (chosen.damage or decision.depends_on or is_rebuilt)
         text = "nothing needs to be done" if is_calm else text
         if ranges:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, joined, numbers_to_arrow, values_to_arrow
 from replica_audit.auditing.detailed_partitions import told_places
-from replica_audit.auditing.finding import UNSEEN_TAIL, WANTED
+from replica_audit.auditing.finding import KEPT_KEYS, UNSEEN_TAIL, WANTED
 from replica_audit.literals import COMPARED
 from replica_audit.model import TopicPartition
 from replica_audit.results import FurtherStates, KnownState, place_of
@@ -22,7 +22,7 @@ from replica_audit.row_classes import Row
 from replica_audit.schema import REPORT_ROWS, FindingRow, PartitionRow
 
 #: Kinds of evidence that a conclusion on the whole audit uses.
-_EVIDENCE = ("loss", "leadership", "transaction", WANTED, UNSEEN_TAIL)
+_EVIDENCE = ("loss", "leadership", "transaction", WANTED, UNSEEN_TAIL, KEPT_KEYS)
 #: Present effects on consumer groups.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 

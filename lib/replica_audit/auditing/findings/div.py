@@ -16,6 +16,7 @@ from replica_audit.auditing.finding import (
     doubted,
     fate_of_copy,
     finding,
+    kept_keys,
     left_by,
     likely,
     name_copy,
@@ -26,7 +27,7 @@ from replica_audit.auditing.finding import (
 )
 from replica_audit.literals import Severity, Verdict
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_cut, name_offsets
+from replica_audit.text import count, name_cut, name_offsets, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -336,12 +337,6 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     if keys.undecided:
         unknown = count(keys.undecided, "key")
         said.append(f"{unknown} cannot be compared until what is missing has been replicated or read")
-    if keys.kept and not case.reference.facts.cleaning.between_copies:
-        one = keys.kept == 1
-        said.append(
-            f"broker {leader} has deleted {keys.kept} of them, and the {'tombstone' if one else 'tombstones'} too: broker {follower} keeps the old "
-            f"{'value' if one else 'values'} as it follows, and has to be rebuilt (DIV-KEY-STATE)"
-        )
     return finding(DIV_PRESENCE, "; ".join(said), severity="info", broker_id=follower, evidence=[_CLEANERS])
 
 
@@ -379,6 +374,17 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
     keys = outcome.keys
     leader = case.reference.facts.broker_id
     follower = item.follower.broker_id
+    # One that runs may have fetched the tombstones since.
+    if keys.kept and not case.reference.facts.cleaning.between_copies and case.were_at_rest(item.follower):
+        yield finding(
+            DIV_KEY_STATE,
+            f"broker {leader} has deleted {count(keys.kept, 'key')} of this compacted partition past the end of broker {follower}, and the "
+            f"{verb(keys.kept, 'tombstone is', 'tombstones are')} gone too: broker {follower} keeps the old "
+            f"{verb(keys.kept, 'value', 'values')} as it follows",
+            severity="medium",
+            broker_id=follower,
+            evidence=[kept_keys(leader, keys.kept)],
+        )
     if not keys.differing:
         return
     parts = [
