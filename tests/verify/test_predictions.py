@@ -14,11 +14,11 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.plan_model import Plan, Prediction, Step
+from replica_audit.elect.plan_model import Conflict, Plan, Prediction, Step
 from replica_audit.errors import UsageError
 from replica_audit.report.verify_text import render_verification
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import GoneRecordsRow, VerificationRow
+from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, VerificationRow
 from replica_audit.verify.verification import Verification, outcomes_of, verify_snapshots, with_plan
 from replica_audit.verify.verified_partition import PartitionVerification
 
@@ -52,6 +52,22 @@ def _found(
 
 def _verified(*rows: VerificationRow, **known: Any) -> Verification:
     return with_plan(_found(*rows, **known), PLAN)
+
+
+@pytest.mark.parametrize(
+    ("conflicts", "moment", "status"),
+    [
+        ((Conflict("t", 1, "no log of it can be read"),), "earlier", 0),
+        ((), "earlier", 3),
+        ((Conflict("t", 1, "no log of it can be read"),), "later", 3),
+    ],
+)
+def test_what_had_no_log_before_is_not_open_where_the_plan_said_so(
+    conflicts: tuple[Conflict, ...], moment: str, status: int
+) -> None:
+    left = NotVerifiedRow("t", 1, f"no replica of it could be read in the {moment} snapshot", expected=False)
+    found = replace(_found(_row(2), _row(1, **CUT)), not_verified=(left,))
+    assert with_plan(found, replace(PLAN, conflicts=conflicts)).exit_status == status
 
 
 def test_the_end_that_a_plan_predicts() -> None:

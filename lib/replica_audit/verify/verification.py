@@ -50,6 +50,11 @@ class VerifiedInputs(TypedDict):
     """True if by the manifests every copy of `after` had ended before the first of `before` was begun."""
 
 
+#: Reasons why a partition could not be judged.
+_UNREAD_BEFORE = "no replica of it could be read in the earlier snapshot"
+_UNREAD_AFTER = "no replica of it could be read in the later snapshot"
+
+
 @dataclass(frozen=True)
 class Verification:
     """Rows of the tables of `verify`."""
@@ -163,7 +168,8 @@ def outcomes_of(plan: Plan) -> dict[TopicPartition, PredictedPartition]:
 def with_plan(found: Verification, plan: Plan) -> Verification:
     """`found` with the cut that `plan` predicted for each replica, and all deviations from the plan.
 
-    A replica that lost committed records by a predicted cut did as planned.
+    A replica that lost committed records by a predicted cut did as planned. What had no log that could be read before, as the plan said,
+    had nothing to keep.
     """
     outcomes = outcomes_of(plan)
     rows = [_with_prediction(row, outcomes.get(place_of(row))) for row in found.verifications]
@@ -175,7 +181,12 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
         for place, outcome in sorted(outcomes.items())
         for one in _surprises(found.of_partitions.get(place), replicas.get(place, {}), place, outcome)
     ]
-    return replace(found, verifications=rows, surprises=surprises, planned=True)
+    unplanned = {place_of(one) for one in plan.conflicts}
+    left = [
+        row._replace(expected=True) if row.reason == _UNREAD_BEFORE and place_of(row) in unplanned else row
+        for row in found.not_verified
+    ]
+    return replace(found, verifications=rows, surprises=surprises, not_verified=left, planned=True)
 
 
 def _with_prediction(row: VerificationRow, outcome: PredictedPartition | None) -> VerificationRow:
@@ -337,8 +348,7 @@ def _verify(
         return PartitionVerification(recreated=True)
     before, after = (audit.case for audit in audits)
     if before is None or after is None:
-        moment = "earlier" if before is None else "later"
-        return PartitionVerification(unjudged=(f"no replica of it could be read in the {moment} snapshot",))
+        return PartitionVerification(unjudged=(_UNREAD_BEFORE if before is None else _UNREAD_AFTER,))
     rows_before, rows_after = (
         opened.read_chunks(examined, chunks)
         for (opened, examined), chunks in zip(sides, wanted_chunks(before, after), strict=True)
