@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
 from tests.support.scenario import written
@@ -136,6 +137,17 @@ def test_where_ids_were_changed_so_that_the_others_disks_start_there_is_no_plan(
     assert not {step.action for step in plan.steps} & {"start", "elect", "stop"}, plan.steps
     reasons = [one.reason for one in plan.conflicts]
     assert ["another broker's by its directory.id" in one for one in reasons] == [True], reasons
+
+
+@pytest.mark.parametrize(
+    ("disks", "is_sought"), [({1: 2, 2: 1, 3: 3}, False), ({1: 2, 3: 3}, False), ({1: 1, 3: 3}, True)]
+)
+def test_the_disk_of_a_broker_is_not_looked_for_where_another_has_it(
+    tmp_path: Path, disks: dict[int, int], is_sought: bool
+) -> None:
+    """It goes back first; what is copied again before that says the same."""
+    plan = plan_elections(audit_all(str(write_exchanged(tmp_path, disks)), Settings()))
+    assert any(step.action == "capture" for step in plan.steps) is is_sought, plan.steps
 
 
 def test_a_disk_that_its_broker_registered_since_is_its_own(tmp_path: Path) -> None:

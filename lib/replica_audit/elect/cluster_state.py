@@ -228,6 +228,11 @@ class PresentState:
             return True
         return None if self.unknown else False
 
+    def disowned_of(self, place: TopicPartition) -> frozenset[int]:
+        """Assigned brokers with a log dir here that is another one's: what counts as theirs of the partition, or as missing, says nothing."""
+        registration = self.partitions.get(place)
+        return frozenset() if registration is None else self.disowned.intersection(registration.replicas)
+
     def liveness(self, broker_id: int) -> str:
         """up, down or unknown."""
         if broker_id in self.up:

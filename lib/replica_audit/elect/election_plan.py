@@ -195,7 +195,11 @@ def plan_elections(
     # Who mends a replica restarts its broker.
     holding = {broker for step in last if step.action == "mend" for broker in step.brokers}
     holding |= {broker for place in held for broker in matrix.replicas[place]}
-    tails = {place: some for place, some in tails.items() if place in about or holding & matrix.replicas[place].keys()}
+    tails = {
+        place: some
+        for place, some in tails.items()
+        if (place in about or holding & matrix.replicas[place].keys()) and not state.disowned_of(place)
+    }
     names = tuple(map(str, asked))
     # One plan for all, unless a candidate was asked for, who is to lead no other partition.
     again = CopiedAgain.of(

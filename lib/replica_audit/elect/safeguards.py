@@ -389,10 +389,11 @@ class CopiedAgain(NamedTuple):
 def _capture(
     matrix: Matrix, state: PresentState, copies: Copies, about: Container[TopicPartition], candidate_id: int | None
 ) -> Iterator[Step]:
-    """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one."""
+    """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one. None of partitions whose log dirs
+    first go back to their own brokers."""
     missing: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
-        if place in about:
+        if place in about and not state.disowned_of(place):
             for broker in brokers:
                 missing[broker].append(place)
     groups: dict[tuple[tuple[TopicPartition, ...], str, bool], list[int]] = defaultdict(list)
