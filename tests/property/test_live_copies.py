@@ -117,6 +117,24 @@ def test_what_differs_below_where_the_epoch_files_begin_is_not_called_proven_tho
     assert all("which was copied later, the log may begin at 1 by now" in one.message for one in told)
 
 
+@pytest.mark.parametrize(
+    ("seed", "why", "lost"),
+    [
+        (201242, "the logs go on alike at 6, where the epoch files of two begin, by which their logs begin there", []),
+        (201054, "the log of the leader was cut at 4, where its epoch file begins", [(2, 4, 9)]),
+    ],
+)
+def test_committed_records_below_where_a_later_epoch_file_begins_are_not_called_lost_for_sure(
+    seed: int, why: str, lost: list[tuple[int, int, int]]
+):
+    """They had been deleted (HWM-LOSS, proven); what was lost above that is still proven."""
+    found = copy_live(seed, timed=True, lost_tails=False)
+    told = [one for one in found.audit.findings if one.code in ("HWM-LOSS", "TRN-BELOW-HW") and one.verdict]
+    proven = {(one.broker_id, one.start_offset, one.end_offset) for one in told if one.confidence == "proven"}
+    assert len(told) > len(proven) and proven == {*lost}, f"{why}\n{found.story}"
+    assert all("the log may begin at" in one.message for one in told if one.confidence != "proven"), found.story
+
+
 def test_what_a_member_has_below_what_was_deleted_since_the_log_start_was_copied_is_no_loss():
     """By the leader's epoch file, which was copied later, its log begins at 12, where both logs end: HWM-ABOVE-ISR-PREFIX."""
     found = copy_live(61367, timed=True, unclean=False)

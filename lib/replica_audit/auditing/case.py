@@ -273,9 +273,13 @@ class Case:
             )
         return None
 
-    def why_only_likely(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
-        """Clause on how the checkpoint that proves records of a run committed, without a proof that of its `holder`, could be later than
-        the log, though nothing else shows it; None if it cannot (C.2, "Files in any order")."""
+    def why_only_likely(self, item: Comparison, run: DivergentRange) -> str | None:
+        """Clause on how committed records of a run may not be lost, though nothing else shows it: the checkpoint that proves them committed,
+        without a proof the follower's, may be later than the log, or they may have been deleted; None if neither can be (C.2, "Files in any
+        order")."""
+        return self._why_mark_may_be_later(run, item.follower) or self.why_deleted_since(item, *run.offsets)
+
+    def _why_mark_may_be_later(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
         proof = run.proof
         if proof is not None and not proof.certain:
             return f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have these records from that"
@@ -354,8 +358,12 @@ class Case:
         for run in sorted(item.runs, key=lambda run: run.start_offset):
             end = run.end_offset if run.start_offset <= end < run.end_offset else end
         for facts, other in ((item.follower, self.reference.facts), (self.reference.facts, item.follower)):
-            epoch, begins = next((entry for entry in facts.lineage if entry[1] >= end), (None, end))
-            goes_on = begins == end or any(gap.covers(end, begins) for gap in facts.gaps)
+            # The epoch file may be later than the log, which then ended before it went on.
+            entries = (*facts.lineage, *facts.file_entries[:1])
+            epoch, begins = next((entry for entry in entries if entry[1] >= end), (None, end))
+            goes_on = (
+                begins == end or begins >= facts.log_end_offset or any(gap.covers(end, begins) for gap in facts.gaps)
+            )
             is_shared = begins < other.log_end_offset and other.lineage.epoch_for_offset(begins) == epoch
             if epoch is None or not (goes_on and is_shared) or self.evidence.was_at_rest:
                 continue

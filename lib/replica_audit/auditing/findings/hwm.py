@@ -100,7 +100,7 @@ def _losses(case: Case) -> Iterator[Finding]:
                 )
                 if found.confidence == "proven" and (others := case.why_others_lost(run)):
                     found = found._replace(message=f"{found.message}; {others}")
-                yield doubted(likely(found, case.why_only_likely(run, item.follower)), item)
+                yield doubted(likely(found, case.why_only_likely(item, run)), item)
     for item in case.beside:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
@@ -108,7 +108,7 @@ def _losses(case: Case) -> Iterator[Finding]:
                 found = unless_leaders(
                     case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch)
                 )
-                yield likely(found, case.why_only_likely(run, item.follower))
+                yield likely(found, case.why_only_likely(item, run))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
     for mark in case.orphaned_marks:

@@ -167,7 +167,7 @@ def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[Diverge
         holder = name_holder(case, item) + (" had" if item.follower.is_earlier else " still has")
         left.setdefault(holder, []).append(run)
         to_be_cut = to_be_cut or not item.follower.is_about_to_go
-        if run.committed_records and case.why_only_likely(run, item.follower):
+        if run.committed_records and case.why_only_likely(item, run):
             likely.add(holder)
         if run.committed_records and doubt is None:
             doubt = why_undecided(case, item, run) or case.why_others_lost(run)

@@ -107,7 +107,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         ],
     )
     found = unless_leaders(case, undecided(found, later), is_known=is_known or later is not None)
-    marks = [case.why_others_lost(run) or case.why_only_likely(run, follower) for run in at_stake]
+    marks = [case.why_others_lost(run) or case.why_only_likely(item, run) for run in at_stake]
     yield doubted(likely(found, None if None in marks else marks[0]), item)
 
 
