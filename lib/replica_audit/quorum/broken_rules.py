@@ -51,8 +51,8 @@ def goes_on(other: MetadataCopy, copy: MetadataCopy) -> bool:
 
 def gives_ids_again(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> bool:
     """True if controllers that start with a copy may give out ids that producers had (`ProducerStateEntry.findDuplicateBatch`): another
-    copy has later blocks of them, or, in a snapshot at rest, no copy has all that brokers applied."""
-    if lost is not None and lost.producer_id_blocks:
+    copy has later blocks of them, or, in a snapshot at rest, no copy has all that brokers applied, or an id that they have."""
+    if (lost is not None and lost.producer_id_blocks) or held.unknown_producer is not None:
         return True
     return _is_overtaken(held, copy)
 

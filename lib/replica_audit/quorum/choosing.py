@@ -14,6 +14,7 @@ from replica_audit.quorum.lost_metadata import assigned_by
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting
+from replica_audit.snapshot.producer_snapshots import tell_producer
 from replica_audit.text import capitalise, count, listed, name_offsets, verb
 
 _SKEW = (
@@ -67,7 +68,7 @@ def choose(held: HeldMetadata) -> Chosen:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
         states = (_ran_ahead_text(held), _stuck_text(held), _damaged_text(held), _misled_text(held))
-        found = (unread, hidden, beyond, foreign_text(held), *states, _stray_text(held), _bare_text(held))
+        found = (unread, hidden, beyond, foreign_text(held), *states, _stray_text(held), _ids_text(held), _bare_text(held))
         doubts = [one for one in found if one]
         return replace(chosen, reason=f"{chosen.reason}. But {_sentences(doubts)}") if doubts else chosen
     if unread:
@@ -485,6 +486,21 @@ def _stray_text(held: HeldMetadata) -> str:
         f"{nodes} {'has' if len({one.broker_id for one in lost}) == 1 else 'have'} set {count(len(lost), 'directory', 'directories')} of "
         f"{listed(named)} aside as -stray, which no log here knows: {gone}the voters forgot it, and an older disk of a controller or a "
         "broker may still know. Delete no such directory before that is clear"
+    )
+
+
+def _ids_text(held: HeldMetadata) -> str:
+    """A producer id that no log here has given out, in a snapshot at rest; empty without such (Q13)."""
+    seen = held.unknown_producer
+    if seen is None:
+        return ""
+    given = f"only ids below {held.next_producer_id}" if held.next_producer_id else "no ids"
+    return (
+        f"{tell_producer(seen)}, and by every log here controllers have given out {given}: these logs are older than the one that it came "
+        "from, unless a client made the id up or the directory came from another cluster. Look for a newer log on the disks and in "
+        "backups of all nodes before a controller starts. If there is none, or the cluster has gone on without it already, ids are given "
+        "out again, and brokers acknowledge the first batches of a new producer with such an id and do not write them: keep producers "
+        "stopped until brokers have forgotten the old ones (producer.id.expiration.ms)"
     )
 
 

@@ -27,9 +27,11 @@ from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_momen
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import DUAL_WRITE, ZK_MIGRATION, Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, is_complete
+from replica_audit.snapshot.metadata.producer_blocks import next_id, read_blocks
 from replica_audit.snapshot.metadata.proven_end import Proven
-from replica_audit.snapshot.metadata.quorum import newest_copy, parting
+from replica_audit.snapshot.metadata.quorum import newest_copy, parting, weigh_copies
 from replica_audit.snapshot.metadata.stale_copies import first_change
+from replica_audit.snapshot.producer_snapshots import SeenProducer, greatest_producer
 from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
 
@@ -239,6 +241,21 @@ class HeldMetadata:
             elif one.leader_epoch is not None and one.leader_epoch > known:
                 partitions.append(f"leader epoch {one.leader_epoch} of {one.topic_partition}")
         return (*sorted(topics), *partitions)
+
+    @cached_property
+    def next_producer_id(self) -> int | None:
+        """The first producer id that controllers have not given out by the newest copy; None if unknown, or ids may be ZooKeeper's."""
+        copies = self.found.groups[0]
+        blocks = read_blocks(self.snapshot, copies, weigh_copies(copies, None))
+        return None if blocks is None else next_id(blocks)
+
+    @cached_property
+    def unknown_producer(self) -> SeenProducer | None:
+        """The greatest producer id in brokers' files, where no copy knows of it though nothing ran while all were copied: brokers have ids
+        from controllers only. None without such."""
+        free = self.next_producer_id if self.moments.at_rest else None
+        seen = None if free is None else greatest_producer(self.snapshot, self.inventory.replicas)
+        return None if seen is None or free is None or seen.producer_id < free else seen
 
     @property
     def has_zookeeper(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
@@ -27,10 +28,12 @@ from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, 
 from replica_audit.snapshot.metadata.stale_copies import (
     Stale,
     find_applied,
+    find_given_out,
     find_held_with_leader,
     mark_lacking,
     settle,
 )
+from replica_audit.snapshot.producer_snapshots import greatest_producer
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -117,7 +120,10 @@ def _read(
     parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
     groups = group_copies(copies) if parted else (copies,)
     directories, epochs = evidence.directories, evidence.epochs
-    found_histories = find_histories(snapshot, groups, voters, directories, evidence.stray, epochs) if parted else ()
+    producer = cache(partial(greatest_producer, snapshot, directories))
+    found_histories = (
+        find_histories(snapshot, groups, voters, directories, evidence.stray, epochs, producer) if parted else ()
+    )
     if parted and not quorum.forks:
         quorum = quorum._replace(forks=_committed_elsewhere(quorum, found_histories))
     histories = found_histories if quorum.forks else ()
@@ -127,7 +133,7 @@ def _read(
         voters = newest_copy(kept).voters(snapshot)
         quorum = weigh_copies(kept, voters)._replace(forks=quorum.forks)
     aside = tuple(copy for copy in copies if copy not in kept)
-    settled, stale = settle(snapshot, quorum, kept, epochs, evidence.moments)
+    settled, stale = settle(snapshot, quorum, kept, epochs, evidence.moments, producer)
     image = replay(snapshot, kept, settled)
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)
     found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept, evidence.moments)
@@ -138,8 +144,11 @@ def _read(
     if not may_prove:
         # Everything below a snapshot's end needs no other proof.
         above = settled.snapshots[-1].end_offset if settled.snapshots else 0
-        held = find_held_with_leader(snapshot, copies, copies, voters) if evidence.moments.at_rest else None
-        may_prove = [ProvenBy(tuple(copies), (find_applied(found, epochs, above), held))]
+        shown = [find_applied(found, epochs, above)]
+        if evidence.moments.at_rest:
+            shown.append(find_held_with_leader(snapshot, copies, copies, voters))
+            shown.append(find_given_out(snapshot, settled, copies, producer, max(above, settled.committed_end or 0)))
+        may_prove = [ProvenBy(tuple(copies), shown)]
     proven = prove_ends(may_prove, copies, settled.voters, stale)
     named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
     unknown = tell_unknown_topics(image, directories) if evidence.moments.at_rest else ()

@@ -6,7 +6,7 @@ A history is refused if it lacks committed metadata: what a broker has applied (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.producer_blocks import next_id, read_blocks
 from replica_audit.snapshot.metadata.quorum import (
     CLOCKS_DIFFER_MS,
     epoch_at,
@@ -31,7 +32,15 @@ from replica_audit.snapshot.metadata.quorum import (
     weigh_copies,
 )
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles
-from replica_audit.snapshot.metadata.stale_copies import Applied, find_applied, find_held_with_leader, first_change
+from replica_audit.snapshot.metadata.stale_copies import (
+    Applied,
+    find_applied,
+    find_given_out,
+    find_held_with_leader,
+    first_change,
+    latest_applied,
+)
+from replica_audit.snapshot.producer_snapshots import SeenProducer, tell_producer
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import render_time
 
@@ -138,6 +147,7 @@ def find_histories(
     directories: Iterable[ReplicaDir],
     stray: Sequence[ReplicaDir] = (),
     epochs: EpochFiles | None = None,
+    producer: Callable[[], SeenProducer | None] = lambda: None,
 ) -> tuple[QuorumHistory, ...]:
     """The histories of `groups` (from `group_copies`), and why some cannot be right.
 
@@ -146,20 +156,26 @@ def find_histories(
     """
     copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
+    blocks = [read_blocks(snapshot, group, weigh_copies(group, voters)) for group in groups] if len(groups) > 1 else []
+    ends = {next_id(one) for one in blocks if one is not None}
+    seen = producer() if len(ends) > 1 else None
     known = {
         (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
     }
     topics = {topic_id for topic_id, _ in known}
     known_stray = [one for one in stray if (one.topic_id, one.partition) in known]
     found = []
-    for group, image in zip(groups, images, strict=True):
+    for number, (group, image) in enumerate(zip(groups, images, strict=True)):
         spliced = list(_splices(snapshot, group, groups, copies))
         refused, applied = list(spliced), None
         if isinstance(image, str):
             refused.append(image)
         else:
             refused += _not_applied(image, chain(directories, known_stray), topics)
-            applied = find_applied(image.leaderships(), epochs)
+            given_out = find_given_out(snapshot, weigh_copies(group, voters), group, lambda: seen)
+            applied = latest_applied((find_applied(image.leaderships(), epochs), given_out))
+            if seen is not None and (own := blocks[number]) is not None and next_id(own) <= seen.producer_id < max(ends):
+                refused.append(f"it has not given out the ids below {max(ends)}, though {tell_producer(seen)}")
         refused += _below_snapshots(group, groups)
         forgotten = _forgotten(snapshot, group, groups)
         held = find_held_with_leader(snapshot, group, copies, voters) if forgotten is None else None

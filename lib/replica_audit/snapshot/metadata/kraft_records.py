@@ -330,8 +330,8 @@ def parse_snapshot_time(value: bytes) -> int:
 
 
 ACL, SCRAM, QUOTA, PRODUCER_IDS, TOKEN = "acl", "scram", "quota", "producer_ids", "delegation_token"
-#: `ZkMigrationState`; 1 since 3.5 while controllers write to ZooKeeper too (MIGRATION).
-ZK_MIGRATION, DUAL_WRITE = "zk_migration", "1"
+#: `ZkMigrationState`; 1 since 3.5 while controllers write to ZooKeeper too (MIGRATION), 0 in a cluster that began with KRaft.
+ZK_MIGRATION, DUAL_WRITE, NEVER_MIGRATED = "zk_migration", "1", "0"
 
 
 class KeyedRecord(NamedTuple):

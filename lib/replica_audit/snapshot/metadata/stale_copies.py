@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments
 from replica_audit.snapshot.metadata.image import replay
-from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
+from replica_audit.snapshot.metadata.kraft_records import (
+    PRODUCER_IDS,
+    BrokerGone,
+    BrokerState,
+    KeyedRecord,
+    Transaction,
+    Voters,
+    parse_any,
+)
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.producer_blocks import read_blocks
 from replica_audit.snapshot.metadata.quorum import (
     Quorum,
     epoch_at,
@@ -24,6 +34,7 @@ from replica_audit.snapshot.metadata.quorum import (
     votes,
 )
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles, applied_at
+from replica_audit.snapshot.producer_snapshots import SeenProducer, tell_producer
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import verb
 
@@ -80,13 +91,14 @@ def settle(
     copies: Sequence[MetadataCopy],
     epochs: EpochFiles | None,
     moments: CopyMoments,
+    producer: Callable[[], SeenProducer | None],
 ) -> tuple[Quorum, Stale | None]:
     """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
     A single voter behind a majority is not stale, unless it was the only one, nor are copies of a running cluster made before a record
     was written.
     """
-    applied = _find_doubted(snapshot, quorum, copies, epochs, moments)
+    applied = _find_doubted(snapshot, quorum, copies, epochs, moments, producer)
     settled = quorum
     if applied is not None and quorum.committed_end is not None:
         settled = quorum._replace(committed_end=applied.end_offset)
@@ -100,17 +112,26 @@ def _find_doubted(
     copies: Sequence[MetadataCopy],
     epochs: EpochFiles | None,
     moments: CopyMoments,
+    producer: Callable[[], SeenProducer | None],
 ) -> Applied | None:
     """Metadata committed beyond what enough voters hold."""
     voted = _doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
         return None
     everything = replay(snapshot, copies, quorum._replace(committed_end=None))
-    found = find_applied(everything.leaderships(), epochs, voted)
-    found = found or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
+    shown = (
+        find_applied(everything.leaderships(), epochs, voted),
+        find_given_out(snapshot, quorum, copies, producer, voted),
+    )
+    found = latest_applied(shown) or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
     # While controllers run, one that was copied first has less than those that were copied after it.
     held = find_held_with_leader(snapshot, copies, copies, quorum.voters) if moments.at_rest else None
-    return max((one for one in (found, held) if one is not None), key=lambda one: one.end_offset, default=None)
+    return latest_applied((found, held))
+
+
+def latest_applied(found: Iterable[Applied | None]) -> Applied | None:
+    """The evidence that reaches furthest; None without any."""
+    return max((one for one in found if one is not None), key=lambda one: one.end_offset, default=None)
 
 
 def _outvoting(quorum: Quorum, copies: Sequence[MetadataCopy], applied: Applied, moments: CopyMoments) -> Stale | None:
@@ -193,6 +214,32 @@ def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles | None, a
     if epochs is None:
         return None
     return _applied((state for one in leaderships for state in _later_states(one, above)), epochs)
+
+
+def find_given_out(
+    snapshot: Snapshot,
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    producer: Callable[[], SeenProducer | None],
+    above: int = 0,
+) -> Applied | None:
+    """The record above an offset of the block that a broker's greatest producer id is of: brokers have ids from controllers only."""
+    if not _has_blocks(snapshot, quorum.newest, above):
+        return None
+    blocks = read_blocks(snapshot, copies, quorum)
+    seen = producer() if blocks else None
+    block = None if seen is None else next((one for one in blocks or () if one.next_id > seen.producer_id), None)
+    if seen is None or block is None or block.end_offset <= above:
+        return None
+    return Applied(block.end_offset, block.time_ms, f"{tell_producer(seen)}, of the block of record {block.offset}")
+
+
+def _has_blocks(snapshot: Snapshot, newest: MetadataCopy, above: int) -> bool:
+    try:
+        entries = list(newest.entries(snapshot, above, parse=parse_any))
+    except (FormatError, MessageError):
+        return False
+    return any(isinstance(one.message, KeyedRecord) and one.message.kind == PRODUCER_IDS for one in entries)
 
 
 def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
