@@ -67,8 +67,8 @@ def choose(held: HeldMetadata) -> Chosen:
     if need is None:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
-        states = (_ran_ahead_text(held), _stuck_text(held), _damaged_text(held), _misled_text(held))
-        found = (unread, hidden, beyond, foreign_text(held), *states, _stray_text(held), _ids_text(held), _bare_text(held))
+        nodes = (foreign_text, _ran_ahead_text, _stuck_text, _damaged_text, _misled_text)
+        found = (unread, hidden, beyond, *(tell(held) for tell in (*nodes, _stray_text, _ids_text, _bare_text)))
         doubts = [one for one in found if one]
         return replace(chosen, reason=f"{chosen.reason}. But {_sentences(doubts)}") if doubts else chosen
     if unread:

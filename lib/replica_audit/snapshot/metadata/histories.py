@@ -156,8 +156,9 @@ def find_histories(
     """
     copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
-    blocks = [read_blocks(snapshot, group, weigh_copies(group, voters)) for group in groups] if len(groups) > 1 else []
-    ends = {next_id(one) for one in blocks if one is not None}
+    blocks = (read_blocks(snapshot, group, weigh_copies(group, voters)) for group in groups)
+    next_ids = [None if one is None else next_id(one) for one in blocks]
+    ends = {one for one in next_ids if one is not None}
     seen = producer() if len(ends) > 1 else None
     known = {
         (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
@@ -174,8 +175,7 @@ def find_histories(
             refused += _not_applied(image, chain(directories, known_stray), topics)
             given_out = find_given_out(snapshot, weigh_copies(group, voters), group, lambda: seen)
             applied = latest_applied((find_applied(image.leaderships(), epochs), given_out))
-            if seen is not None and (own := blocks[number]) is not None and next_id(own) <= seen.producer_id < max(ends):
-                refused.append(f"it has not given out the ids below {max(ends)}, though {tell_producer(seen)}")
+            refused += _not_given_out(next_ids[number], max(ends, default=0), seen)
         refused += _below_snapshots(group, groups)
         forgotten = _forgotten(snapshot, group, groups)
         held = find_held_with_leader(snapshot, group, copies, voters) if forgotten is None else None
@@ -330,6 +330,12 @@ def _tell_lacking(lacking: Sequence[tuple[str, Set[int]]]) -> Iterator[str]:
         yield f"it does not know {what}, which {name_nodes(holders)} applied"
     if len(lacking) > _NAMED:
         yield f"and {len(lacking) - _NAMED} more of that kind"
+
+
+def _not_given_out(end: int | None, greatest: int, seen: SeenProducer | None) -> Iterator[str]:
+    """A clause on a block of producer ids that another history has and a broker got an id of."""
+    if seen is not None and end is not None and end <= seen.producer_id < greatest:
+        yield f"it has not given out the ids below {greatest}, though {tell_producer(seen)}"
 
 
 def _below_snapshots(group: Sequence[MetadataCopy], groups: Sequence[Sequence[MetadataCopy]]) -> Iterator[str]:
