@@ -111,14 +111,16 @@ def test_a_broker_that_was_not_captured_may_have_its_partitions_on_several_disks
         assert ("run tar for each, into an archive of its own" in step.text) is is_told, step.text
 
 
-def write_exchanged(path: Path, disks: dict[int, int], moved: bytes | None = None) -> Path:
+def write_exchanged(
+    path: Path, disks: dict[int, int], moved: bytes | None = None, replicas: tuple[int, ...] = (1, 2, 3)
+) -> Path:
     """Brokers 1, 2 (in sync, down and with more records) and 3, each with the disk that the broker in `disks` registered, and node.id
     changed; `moved` is a record that the controllers wrote last."""
     ids = {broker: make_uuid(f"disk {broker}") for broker in (1, 2, 3)}
     begin = [write.register_broker(broker, log_dirs=(ids[broker],)) for broker in ids]
     begin += [
         write.topic(TOPIC, TOPIC_ID),
-        write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2,), directories=tuple(ids.values())),
+        write.partition(TOPIC_ID, replicas, 2, isr=(2,), directories=tuple(map(ids.get, replicas))),
     ]
     later = [write.registration_change(2, 1), write.change(TOPIC_ID, leader=-1), *([moved] if moved else [])]
     for broker, owner in disks.items():
@@ -139,14 +141,15 @@ def test_where_ids_were_changed_so_that_the_others_disks_start_there_is_no_plan(
     assert ["another broker's by its directory.id" in one for one in reasons] == [True], reasons
 
 
+@pytest.mark.parametrize("replicas", [(1, 2, 3), (2, 3)])
 @pytest.mark.parametrize(
     ("disks", "is_sought"), [({1: 2, 2: 1, 3: 3}, False), ({1: 2, 3: 3}, False), ({1: 1, 3: 3}, True)]
 )
 def test_the_disk_of_a_broker_is_not_looked_for_where_another_has_it(
-    tmp_path: Path, disks: dict[int, int], is_sought: bool
+    tmp_path: Path, disks: dict[int, int], is_sought: bool, replicas: tuple[int, ...]
 ) -> None:
-    """It goes back first; what is copied again before that says the same."""
-    plan = plan_elections(audit_all(str(write_exchanged(tmp_path, disks)), Settings()))
+    """It goes back first; what is copied again before that says the same. Nor where that one is not assigned."""
+    plan = plan_elections(audit_all(str(write_exchanged(tmp_path, disks, replicas=replicas)), Settings()))
     assert any(step.action == "capture" for step in plan.steps) is is_sought, plan.steps
 
 

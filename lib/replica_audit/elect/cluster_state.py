@@ -228,10 +228,11 @@ class PresentState:
             return True
         return None if self.unknown else False
 
-    def disowned_of(self, place: TopicPartition) -> frozenset[int]:
-        """Assigned brokers with a log dir here that is another one's: what counts as theirs of the partition, or as missing, says nothing."""
+    def disowned_of(self, place: TopicPartition, holders: Iterable[int]) -> frozenset[int]:
+        """Brokers, assigned or `holders` of a log of the partition here, with a log dir here that is another one's: what counts as theirs, or as
+        missing, decides nothing."""
         registration = self.partitions.get(place)
-        return frozenset() if registration is None else self.disowned.intersection(registration.replicas)
+        return frozenset() if registration is None else self.disowned.intersection((*registration.replicas, *holders))
 
     def liveness(self, broker_id: int) -> str:
         """up, down or unknown."""

@@ -158,7 +158,7 @@ def _why_undecided(matrix: Matrix, state: PresentState, place: TopicPartition, c
     | parts or checksums of a log are missing | copy all replicas |
     | evidence lacks bytes, and no replica is missing | bring them |
     """
-    if disowned := state.disowned_of(place):
+    if disowned := state.disowned_of(place, matrix.replicas[place]):
         return (
             f"a log directory that counts here as one of {name_brokers(sorted(disowned))} is another broker's by its directory.id: put each back "
             "to its own broker before any of them is started, copy again and audit again (META-DIR-OWNER)"

@@ -393,7 +393,7 @@ def _capture(
     first go back to their own brokers."""
     missing: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
-        if place in about and not state.disowned_of(place):
+        if place in about and not state.disowned_of(place, matrix.replicas[place]):
             for broker in brokers:
                 missing[broker].append(place)
     groups: dict[tuple[tuple[TopicPartition, ...], str, bool], list[int]] = defaultdict(list)
