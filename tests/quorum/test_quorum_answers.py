@@ -1313,6 +1313,11 @@ def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) 
     assert f"with directory.id={IDS[102]}, is lost: if it is not, put it back" in anew.steps[0].before[0]
     old = written(tmp_path / "2", sound | {102: log(b"", directory_id=IDS[102])}, {1: APPLIED_T})
     assert old.verdict == "agree" and not old.steps
+    # Those that have the log keep their quorum-state.
+    voted = {node: log(DYNAMIC, 2, directory_id=IDS[node]) for node in (100, 101)} | {1: DYNAMIC}
+    later = written(tmp_path / "3", voted | {102: log(b"", directory_id=make_uuid("new 102"))}, {1: APPLIED_T})
+    assert later.verdict == "rejoin"
+    assert not [one.breaks for one in later.copies if one.node_id in (100, 101) and "never register" in str(one.breaks)]
 
 
 def test_the_disk_of_a_voter_from_before_is_not_said_to_be_formatted_anew(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def answer_quorum(
     chosen = choose(held) if node_id is None else choose_asked(held, node_id)
     version = kafka_version or (inventory.manifest.kafka_version if inventory.manifest else None)
     against = chosen.copy or newest_copy(held.copies)
-    keeps_epoch = chosen.verdict == "agree"
+    keeps_epoch = chosen.verdict in ("agree", "rejoin")
     copies = tuple(_copy_answer(held, copy, against, keeps_epoch=keeps_epoch) for copy in _in_order(held))
     tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
     lost = next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None)
