@@ -60,10 +60,14 @@ def test_a_log_that_was_cut_or_begun_anew_while_it_was_copied_in_order_has_no_pr
         (62344, {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}, ("high", "likely")),
         # A later leader than all that were copied may have begun where the log ends.
         (61526, {"HWM-RP-ABOVE-LEO"}, ("medium", "suspect")),
+        # So may the broker itself have, in an epoch between those that are known.
+        (700225, {"HWM-RP-ABOVE-LEO"}, ("medium", "suspect")),
         # The file has the epochs of a leader that the log was taken back to.
         (61120, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
         (62040, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
         (63493, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
+        # The same, and the leader was copied before it led.
+        (726010, {"EPO-CACHE-MISSING"}, ("medium", "suspect")),
     ],
 )
 def test_a_log_that_an_unclean_election_cut_while_it_was_copied_in_order_has_no_proven_damage(
@@ -109,12 +113,26 @@ def test_a_leader_whose_log_was_begun_anew_between_the_copies_of_it_and_of_its_e
     assert not found.lost and found.audit.verdict not in ALARMS, found.story
 
 
-def test_what_differs_below_where_the_epoch_files_begin_is_not_called_proven_though_they_were_copied_in_order():
-    """All records below 1 were deleted after the logs were copied: DIV-HIDDEN."""
-    found = copy_live(60394, timed=True, eligible=True)
-    told = [one for one in found.audit.findings if one.code in ("DIV-HIDDEN", "TRN-REPLAY-GAP")]
-    assert len(told) == 2 and {one.confidence for one in told} == {"likely"}, found.story
-    assert all("which was copied later, the log may begin at 1 by now" in one.message for one in told)
+def test_where_no_history_shows_who_led_an_unclean_election_may_have_cut_all_of_a_log_while_it_was_copied():
+    found = copy_live(702574, timed=True, eligible=True, lost_tails=False)
+    told = [one for one in found.audit.findings if one.code.endswith("-ABOVE-LEO")]
+    assert len(told) == 3 and {(one.severity, one.confidence) for one in told} == {("high", "likely")}, found.story
+
+
+@pytest.mark.parametrize(
+    ("seed", "how", "was"),
+    [
+        (60394, {"eligible": True, "lost_tails": True}, "all records below 1: DIV-HIDDEN"),
+        (705680, {"unclean": False, "failed_disks": True}, "all records below 4: DIV-HIDDEN"),
+        (706761, {"unclean": False, "eligible": True}, "the same: DIV-HIDDEN"),
+        (707372, {"unclean": False}, "all below 57, and the leader's log was begun anew there: HWM-LOSS, proven"),
+    ],
+)
+def test_what_differs_below_where_the_epoch_files_begin_was_deleted_after_the_logs_were_copied_in_order(
+    seed: int, how: dict[str, bool], was: str
+):
+    found = copy_live(seed, timed=True, **{"lost_tails": False, **how})
+    assert not found.lost and found.audit.verdict not in ALARMS, f"{was}\n{found.story}"
 
 
 @pytest.mark.parametrize(
@@ -122,13 +140,14 @@ def test_what_differs_below_where_the_epoch_files_begin_is_not_called_proven_tho
     [
         (201242, "the logs go on alike at 6, where the epoch files of two begin, by which their logs begin there", []),
         (201054, "the log of the leader was cut at 4, where its epoch file begins", [(2, 4, 9)]),
+        (700825, "the leader's epoch file begins at 18, where the log of the follower ends", []),
     ],
 )
 def test_committed_records_below_where_a_later_epoch_file_begins_are_not_called_lost_for_sure(
     seed: int, why: str, lost: list[tuple[int, int, int]]
 ):
     """They had been deleted (HWM-LOSS, proven); what was lost above that is still proven."""
-    found = copy_live(seed, timed=True, lost_tails=False)
+    found = copy_live(seed, timed=True, lost_tails=False, eligible=seed == 700825)
     told = [one for one in found.audit.findings if one.code in ("HWM-LOSS", "TRN-BELOW-HW") and one.verdict]
     proven = {(one.broker_id, one.start_offset, one.end_offset) for one in told if one.confidence == "proven"}
     assert len(told) > len(proven) and proven == {*lost}, f"{why}\n{found.story}"

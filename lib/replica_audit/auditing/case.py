@@ -365,7 +365,8 @@ class Case:
                 begins == end or begins >= facts.log_end_offset or any(gap.covers(end, begins) for gap in facts.gaps)
             )
             is_shared = begins < other.log_end_offset and other.lineage.epoch_for_offset(begins) == epoch
-            if epoch is None or not (goes_on and is_shared) or self.evidence.was_at_rest:
+            is_begun = is_shared or begins <= facts.start_by_epoch_file
+            if epoch is None or not (goes_on and is_begun) or self.evidence.was_at_rest:
                 continue
             since = f"the log may begin at {begins} by now, above these records"
             if facts.in_any_order:

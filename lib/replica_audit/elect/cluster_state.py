@@ -229,8 +229,8 @@ class PresentState:
         return None if self.unknown else False
 
     def disowned_of(self, place: TopicPartition, holders: Iterable[int]) -> frozenset[int]:
-        """Brokers, assigned or `holders` of a log of the partition here, with a log dir here that is another one's: what counts as theirs, or as
-        missing, decides nothing."""
+        """Brokers, assigned or `holders` of a log of the partition here, with a log dir here that is another one's: what counts as theirs of
+        the partition, or as missing, has no weight."""
         registration = self.partitions.get(place)
         return frozenset() if registration is None else self.disowned.intersection((*registration.replicas, *holders))
 

@@ -268,7 +268,7 @@ def _why_copied_apart(
 def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:
     """True if an epoch file in order may be that of a later moment than the log, which was cut in between: it has a later epoch than that, and
     none that the metadata log, which is copied last, does not know; or what a replica of a later epoch has, to which an unclean election took
-    the log back."""
+    the log back, or perhaps has since it was copied."""
     if case.evidence.was_at_rest or facts.is_at_rest or not facts.file_entries:
         return False
     (first, start), *begun = facts.file_entries
@@ -276,6 +276,8 @@ def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:
     newest = facts.file_entries[-1][0]
     if newest > last:
         return facts.known_epoch is None or newest <= facts.known_epoch
+    if case.reference.predates and or_absent(case.reference.leader_epoch) > last:
+        return True
     return any(
         one is not facts
         and one.log_epoch > last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from replica_audit.batch_header import ABSENT, or_absent
@@ -112,7 +113,12 @@ def cut_since_marks(
         led.add((reference.leader_id, or_absent(reference.leader_epoch)))
     newest = max((epoch for leader, epoch in led if leader != facts.broker_id), default=ABSENT)
     # What it wrote itself in such an epoch goes, too, when another one leads.
-    unseen = {epoch for _, epoch in led if last < epoch <= newest} - {epoch for epoch, _ in begins}
+    seen = {epoch for epoch, _ in begins}
+    unseen = {epoch for _, epoch in led if last < epoch <= newest} - seen
+    known_from = first_known_epoch(reference.history)
+    hidden = next(epoch for epoch in count(max(last, 0) + 1) if epoch not in seen)
+    if hidden <= newest and (known_from is None or hidden < known_from):
+        unseen.add(hidden)
     if unseen and mark <= end:
         return "harmless"
     others = [one for one in replicas if one is not facts]
@@ -137,8 +143,7 @@ def _may_be_cut_uncleanly(
     cuts = [(last, epoch) for epoch in unseen]
     for epoch, start in entries:
         follows = facts.lineage.epoch_for_offset(start) == epoch if start < end else start == end and epoch > last
-        is_whole = start <= facts.log_start_offset and start < end
-        if follows and epoch not in {0, *own} and not (is_whole and known_from is None):
+        if follows and epoch not in {0, *own}:
             cuts.append((or_absent(facts.lineage.epoch_for_offset(start - 1)), epoch))
     doubtful = [one.leader_epoch for one in elections(reference.history) if one.came_back or not one.clean]
     return any(

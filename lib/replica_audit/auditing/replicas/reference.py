@@ -246,13 +246,15 @@ def _predates(
     facts: ReplicaFacts, led_in: int | None, leadership: Leadership, replicas: Sequence[ReplicaFacts]
 ) -> bool:
     """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks. An empty file may be
-    damaged: then the log has to be empty, too, or older than an epoch that began below its end."""
+    damaged: then the log has to be empty, too, or older than an epoch that began below its end,
+    or to end below where another log begins."""
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
     if _lacks_epoch(facts, led_in):
         return bool(facts.file_entries) or not facts.is_at_rest
     begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
-    is_cut = any(facts.log_epoch < epoch <= led_in for epoch in begun)
+    is_below = any(one.log_start_offset > facts.log_end_offset for one in replicas)
+    is_cut = is_below or any(facts.log_epoch < epoch <= led_in for epoch in begun)
     # While a log is begun anew, its file has a count of 0; one of 0 bytes was never written.
     may_be_begun_anew = facts.directory.epoch_file.state == "present" and not facts.is_at_rest
     return (facts.in_any_order or may_be_begun_anew) and is_cut and facts.directory.is_epoch_file_empty

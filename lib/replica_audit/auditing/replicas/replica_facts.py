@@ -327,8 +327,7 @@ class ReplicaFacts:
     @cached_property
     def start_by_epoch_file(self) -> int:
         """The log start to which a running broker has cut its epoch file before it wrote the log-start checkpoint; else
-        `log_start_offset`, at which one that was down begins again. Where an epoch begins, the file may lack entries instead, if it lacks
-        any: that counts only where it may be of any moment."""
+        `log_start_offset`, at which one that was down begins again."""
         first = (self.file_entries or ((-1, -1),))[0]
         epoch, start = first
         is_there = self.lineage.epoch_for_offset(start) == epoch
@@ -336,7 +335,7 @@ class ReplicaFacts:
         is_past = start == self.log_end_offset and bool(self.needed_lineage)
         is_cut = not self.is_at_rest and self.file_increases and (is_there or is_past)
         is_whole = self.needed_lineage.entries[:1] == (first,)
-        if not is_cut or (first in self.lineage and (is_whole or not self.in_any_order)):
+        if not is_cut or is_whole:
             return self.log_start_offset
         return max(self.log_start_offset, start)
 
