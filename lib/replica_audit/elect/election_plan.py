@@ -198,7 +198,8 @@ def plan_elections(
     tails = {
         place: some
         for place, some in tails.items()
-        if (place in about or holding & matrix.replicas[place].keys()) and not state.disowned_of(place, matrix.replicas[place])
+        if (place in about or holding & matrix.replicas[place].keys())
+        and not state.disowned_of(place, matrix.replicas[place])
     }
     names = tuple(map(str, asked))
     # One plan for all, unless a candidate was asked for, who is to lead no other partition.
