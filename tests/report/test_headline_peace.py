@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support import scenes
+from tests.support.controllers import TOPIC_ID
+from tests.support.metadata_log import MetadataLog
 from tests.support.report_rows import orders_row, partition, results
 from tests.support.scenario import audit, written, written_legacy
-from tests.support.snapshots import Replica, write_manifest
+from tests.support.snapshots import Replica, write_manifest, write_snapshot
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -34,6 +37,32 @@ def test_a_checkpoint_past_the_leaders_end_is_no_peace(tmp_path: Path) -> None:
     said = headline(tmp_path / "ahead", {1: Replica([]), 2: full, 3: full})
     assert "All is well" not in said and "Nothing is lost" not in said, said
     assert headline(tmp_path / "level", {1: full, 2: full, 3: full}, (1, 2, 3)).startswith("All is well")
+
+
+@pytest.mark.parametrize(
+    ("voters", "blank", "told"),
+    [
+        (
+            (100,),
+            (100,),
+            "Controller 100 has no metadata log to vote with, and without it there is no majority: start no",
+        ),
+        ((100, 101, 102), (100, 101), "Controllers 100 and 101 have no metadata log to vote with, and without them"),
+        ((100, 101, 102), (100,), None),
+        ((100,), (), None),
+    ],
+)
+def test_controllers_that_lost_their_disks_are_no_peace(
+    voters: tuple[int, ...], blank: tuple[int, ...], told: str | None, tmp_path: Path
+) -> None:
+    log = write.history(write.new_topic("t", TOPIC_ID, (1, 2), 1), voters=voters)
+    copies = {node: MetadataLog({0: b"" if node in blank else log}, voters=voters) for node in (*voters, 1, 2)}
+    replica = Replica(written(0, 50, 0), topic="t", topic_id=TOPIC_ID)
+    write_snapshot(tmp_path, {1: replica, 2: replica}, metadata=copies, clean=(1, 2))
+    found = audit_all(str(tmp_path), Settings())
+    answer = build_answer(found, build_verdict(found, "high"))
+    assert (answer.tone == "good") is answer.headline.startswith("All is well") is (told is None)
+    assert told is None or told in answer.headline
 
 
 @pytest.mark.parametrize(("kind", "told"), [("live", False), ("image", False), ("killed", True)])

@@ -571,6 +571,9 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Records that an earlier audit saw are gone from every replica in the only partition."),
     (lambda path: results([partition()], [finding("META-FORK", "critical", topic=None, number=None, broker_id=100)]),
      "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."),
+    (lambda path: results(captures=[row("captures", topic="__cluster_metadata", broker_id=100, state="absent")]),
+     "Controller 100 has no metadata log to vote with, and without it there is no majority: start no controller before "
+     "the metadata log of every node is copied."),
     (_rows("CONSISTENT", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
     (_rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),

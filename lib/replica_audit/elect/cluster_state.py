@@ -28,7 +28,7 @@ from replica_audit.protocol.versions import (
 from replica_audit.results import KnownState, Results, present, with_places
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
-from replica_audit.text import count, listed, name_brokers, verb
+from replica_audit.text import name_brokers, name_ids, verb
 
 #: Clause on why the controller's behaviour is unknown.
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
@@ -457,13 +457,12 @@ def _controllers(
     brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     controllers = sorted((voters | {node for node in accused if node is not None}) - brokers)
     holders = MetadataHolders(tuple(sorted(brokers)), tuple(controllers))
-    voteless = _voteless(results)
     not_up = [node for node in controllers if node in voters and not found_up.get(node) and node not in is_up]
     return Controllers(
         voters=voters,
         doubted=holders if accused else None,
-        lost=holders if voteless and 2 * (len(voters) - len(voteless)) <= len(voters) else None,
-        voteless=voteless,
+        lost=holders if find_lost_quorum(results) else None,
+        voteless=_voteless(results),
         not_up=tuple(not_up),
         are_down=any(found_up.get(node) is False for node in not_up),
     )
@@ -501,10 +500,14 @@ def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) 
     return None
 
 
-def tell_voteless(controllers: Controllers) -> str:
-    """Clause on why the controllers have no leader."""
-    one = len(controllers.voteless) == 1
-    return (
-        f"of {count(len(controllers.voters), 'controller')} {listed(controllers.voteless)} {'has' if one else 'have'} no metadata log to vote with, "
-        "so they cannot elect a leader"
-    )
+def find_lost_quorum(results: Results) -> tuple[int, ...]:
+    """Voters without a log that they can vote with, where the others are no majority; else none."""
+    voters = {row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic}
+    voteless = _voteless(results)
+    return voteless if 2 * (len(voters) - len(voteless)) <= len(voters) else ()
+
+
+def tell_voteless(voteless: Sequence[int]) -> str:
+    """Clause on voters without a log, where the others are no majority."""
+    has, them = ("has", "it") if len(voteless) == 1 else ("have", "them")
+    return f"{name_ids('controller', voteless)} {has} no metadata log to vote with, and without {them} there is no majority"

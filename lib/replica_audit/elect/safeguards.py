@@ -249,7 +249,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     if holders is None:
         return
     brokers, controllers = holders
-    why = METADATA_IN_DOUBT if known.doubted is not None else tell_voteless(known)
+    why = METADATA_IN_DOUBT if known.doubted is not None else tell_voteless(known.voteless)
     yield Step(
         action="copy",
         text=f"Start no controller and no broker until __cluster_metadata-0 of every one of them is copied: "

@@ -155,7 +155,7 @@ class StepTexts:
         before = []
         if self._state.controllers.lost is not None:
             carried_out = "The plan of replica-audit quorum BEFORE is carried out up to the step that starts brokers"
-            before.append(f"{carried_out}: {tell_voteless(self._state.controllers)}")
+            before.append(f"{carried_out}: {tell_voteless(self._state.controllers.voteless)}")
         for node in able:
             if blank := self._state.blank.get(node):
                 before.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, tell_voteless
 from replica_audit.elect.cost_words import ask_for_copies, hold_until_brought, say_uncaptured
 from replica_audit.literals import RemoteBasis
 from replica_audit.model import OffsetRange, TopicPartition
@@ -290,6 +290,9 @@ def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
     """Sentences on what is urgent: doubtful metadata, a missing leader, a transaction that never ended."""
     if conditions.quorum:
         yield say(f"{capitalise(METADATA_IN_DOUBT)}: start no controller before all of them are copied.")
+    elif conditions.lost_quorum:
+        why = capitalise(tell_voteless(conditions.lost_quorum))
+        yield say(f"{why}: start no controller before the metadata log of every node is copied.")
     if conditions.leaderless:
         places = places_of(conditions.leaderless)
         partitions = f"{count(len(places), 'partition')} {verb(len(places), 'has', 'have')}"

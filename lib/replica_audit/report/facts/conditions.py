@@ -15,7 +15,7 @@ from replica_audit.auditing.detailed_partitions import NAMED
 from replica_audit.auditing.earlier_losses import is_without_records
 from replica_audit.auditing.finding import Wanted, find_wanted
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
-from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
+from replica_audit.elect.cluster_state import deleted_places, find_lost_quorum, find_up, newest_states
 from replica_audit.literals import COMPARED, CaptureState, RemoteBasis, StoredForm
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.election import elections
@@ -152,6 +152,8 @@ class Conditions(NamedTuple):
     """True if a replica is missing in the snapshot or captured in part."""
     quorum: tuple[FindingRow, ...]
     """Findings of metadata logs that are stale or contradictory."""
+    lost_quorum: tuple[int, ...]
+    """See `find_lost_quorum`."""
     returns: tuple[Return, ...]
     """Last return of each partition with several replicas and no known lost record."""
     about_to_go: tuple[AboutToGo, ...]
@@ -190,13 +192,14 @@ class Conditions(NamedTuple):
             or self.about_to_go
             or self.unchecked
             or self.unseen_heads
+            or self.lost_quorum
         )
         at_risk = self.leaderless or self.hanging or self.loud or self.past_the_end or self.restart_cuts
         return not (in_doubt or at_risk or self.incomplete)
 
 
 def find_conditions(results: Results) -> Conditions:
-    """Find the conditions of the partitions in `results` (all or a part of an audit) except `needed`. Findings that a baseline
+    """Find the conditions of the partitions in `results` (all or a part of an audit) except `needed` and `lost_quorum`. Findings that a baseline
     resolved do not count, known ones do."""
     found = present(results.findings)
     gone = {place_of(row) for row in found if row.code == "HWM-GONE"}
@@ -229,6 +232,7 @@ def find_conditions(results: Results) -> Conditions:
         restart_cuts=tuple(row._replace(steps=()) for row in _restart_cuts(results, find_up(results))),
         incomplete=is_incomplete(captures),
         quorum=_slim(row for row in found if row.topic is None and row.code in codes_with("quorum")),
+        lost_quorum=(),
         returns=tuple(_returns(results)),
         about_to_go=tuple(find_about_to_go(results)),
         deleted=tuple(sorted(deleted_places(newest_states(results)).intersection(map(place_of, results.partitions)))),
@@ -391,7 +395,9 @@ def whole_audit(results: Results) -> WholeAudit:
 def remember_whole(results: Results, parts: Sequence[WholeAudit]) -> WholeAudit:
     """Have `whole_audit` return the sum of `whole_of_part` of all `parts`, which is returned."""
     found = results.remembered["whole"] = WholeAudit(
-        conditions=_join([part.conditions for part in parts])._replace(needed=find_needed(results)),
+        conditions=_join([part.conditions for part in parts])._replace(
+            needed=find_needed(results), lost_quorum=find_lost_quorum(results)
+        ),
         holders=join_holders(part.holders for part in parts),
         untimed=frozenset().union(*(part.untimed for part in parts)),
         divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),
