@@ -501,13 +501,13 @@ def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) 
 
 
 def find_lost_quorum(results: Results) -> tuple[int, ...]:
-    """Voters without a log that they can vote with, where the others are no majority; else none."""
+    """Voters without a log that they can vote with, if there is no majority without them; else none."""
     voters = {row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic}
     voteless = _voteless(results)
     return voteless if 2 * (len(voters) - len(voteless)) <= len(voters) else ()
 
 
 def tell_voteless(voteless: Sequence[int]) -> str:
-    """Clause on voters without a log, where the others are no majority."""
+    """Clause on voters without a log, without whom there is no majority."""
     has, them = ("has", "it") if len(voteless) == 1 else ("have", "them")
     return f"{name_ids('controller', voteless)} {has} no metadata log to vote with, and without {them} there is no majority"
