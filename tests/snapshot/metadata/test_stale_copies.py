@@ -33,25 +33,27 @@ def copied(
     epochs: Sequence[tuple[int, int]] = ((0, 0),),
     late: bool = False,
     quiesced: bool | None = True,
-    started_ms: int | None = None,
+    started_ms: int | Mapping[int, int] | None = None,
     clean: Collection[int] = (),
     kind: str | None = "left out",
+    others: Sequence[Mapping[str, object]] = (),
 ) -> Inventory:
     """Controllers (from 100 on) and brokers with their copies of the metadata log; broker 2 has `epochs` of t-0 in its file.
 
     `late`: broker 2 has a directory of topic late too. `started_ms`: when the controllers' copies were begun. `clean`: brokers that were
-    stopped cleanly. `kind`: of the controllers' copies.
+    stopped cleanly. `kind`: of the controllers' copies. `others`: copies besides.
     """
     replicas = [Replica(epochs=epochs, topic="t", topic_id=TOPIC_ID)]
     replicas += [APPLIED] if late else []
+    begun = started_ms if isinstance(started_ms, Mapping) else {node: started_ms for node in logs if node > 99}
     controllers = [
-        {"broker_id": node, "log_dir": f"controller-{node}", "started": started_ms}
+        {"broker_id": node, "log_dir": f"controller-{node}", "started": started}
         | ({} if kind == "left out" else {"kind": kind})
-        for node in logs
-        if node > 99 and started_ms is not None
+        for node, started in begun.items()
+        if started is not None
     ]
     path.mkdir(exist_ok=True)
-    write_manifest(path, quiesced=quiesced, brokers=controllers)
+    write_manifest(path, quiesced=quiesced, brokers=[*controllers, *others])
     return discovered(path, logs, {2: replicas}, clean=clean)
 
 
@@ -110,6 +112,28 @@ def test_a_copy_of_a_running_controller_is_stale_only_if_it_was_made_later(tmp_p
     found = copied(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=quiesced, started_ms=started_ms)
     assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
     assert leader(found) == 2, "what a broker applied was committed, whoever was copied when"
+
+
+@pytest.mark.parametrize(("behind_ms", "late_ms", "stale"), [
+    (0, 5_000, True), (0, -5_000, False), (10_000, 5_000, False), (10_000, 15_000, True), (-10_000, 5_000, True),
+])  # fmt: skip
+def test_when_a_record_was_written_is_told_by_the_leaders_clock(tmp_path, behind_ms, late_ms, stale):
+    """It is behind those of the other nodes, whose copies end after its last record. Voters were copied `late_ms` after it by theirs."""
+    voters = (100, 101, 102)
+    whole = log(voters, ELECTION, write.batch(4, [write.no_op()], time_ms=LATER_MS + 60_000))
+    logs = {100: whole, 101: log(voters), 102: log(voters), 2: whole}
+    times = {"started": LATER_MS + 59_000, "finished": LATER_MS + 60_000}
+    leader = {"broker_id": 100, "log_dir": "controller-100", **times}
+    follower = {"broker_id": 2, "log_dir": "broker-2", **{name: time + behind_ms for name, time in times.items()}}
+    found = copied(
+        tmp_path,
+        logs,
+        epochs=((0, 0), (1, 0)),
+        quiesced=None,
+        started_ms={101: LATER_MS + late_ms, 102: LATER_MS + late_ms},
+        others=[leader, follower],
+    )
+    assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in (101, 102)]
 
 
 @pytest.mark.parametrize("kind", ["image", None])

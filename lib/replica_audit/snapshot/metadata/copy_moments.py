@@ -36,12 +36,27 @@ class CopyMoments(NamedTuple):
     is_declared: bool = False
     """True if the manifest says whether all are of one moment."""
 
-    def is_after(self, log: MetadataLog, time_ms: int) -> bool:
-        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied. Where only the brokers' flags
-        show that, it does not count for a copy that was begun before `time_ms`: the controller may have run since. When an image of a
-        disk was copied shows nothing of when it was made."""
+    def behind_ms(self, copies: Iterable[MetadataCopy]) -> int:
+        """The most by which the clock that dated the last records of `copies` is behind those of their nodes; 0 if unknown or ahead.
+
+        A copy has no record from after its end. An image of a disk shows nothing, as in `is_after`.
+        """
+        found = [
+            one.finished_ms - copy.last_time_ms
+            for copy in copies
+            for one, _ in self._begun(copy.log)
+            if copy.pieces and one.finished_ms is not None and not one.may_be_image
+        ]
+        return max(0, min(found, default=0))
+
+    def is_after(self, log: MetadataLog, time_ms: int, behind_ms: int = 0) -> bool:
+        """True if a copy was begun after `time_ms`, by a clock `behind_ms` behind, or the cluster was at rest while all were copied.
+
+        Where only the brokers' flags show that, it does not count for a copy that was begun before `time_ms`: the controller may have run
+        since. When an image of a disk was copied shows nothing of when it was made.
+        """
         begun = self._begun(log)
-        if any(begin >= time_ms + CLOCKS_DIFFER_MS and not one.may_be_image for one, begin in begun):
+        if any(begin >= time_ms + behind_ms + CLOCKS_DIFFER_MS and not one.may_be_image for one, begin in begun):
             return True
         return self.at_rest and (self.is_declared or not any(begin < time_ms - CLOCKS_DIFFER_MS for _, begin in begun))
 

@@ -102,7 +102,7 @@ def settle(
     settled = quorum
     if applied is not None and quorum.committed_end is not None:
         settled = quorum._replace(committed_end=applied.end_offset)
-    stale = None if applied is None else _outvoting(quorum, copies, applied, moments)
+    stale = None if applied is None else _outvoting(snapshot, quorum, copies, applied, moments)
     return settled, stale or _electing_apart(snapshot, settled, copies, applied, moments)
 
 
@@ -134,22 +134,35 @@ def latest_applied(found: Iterable[Applied | None]) -> Applied | None:
     return max((one for one in found if one is not None), key=lambda one: one.end_offset, default=None)
 
 
-def _outvoting(quorum: Quorum, copies: Sequence[MetadataCopy], applied: Applied, moments: CopyMoments) -> Stale | None:
+def _outvoting(
+    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], applied: Applied, moments: CopyMoments
+) -> Stale | None:
     """Voters, as the newest log names them, that lack `applied` if without them there is no majority."""
     voters = () if quorum.voters is None else quorum.voters.ids
     holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= applied.end_offset}
     lacking = [copy for copy in _of_voters(quorum, copies) if copy.node_id not in holding]
     if len(voters) - len({copy.node_id for copy in lacking}) > len(voters) // 2:
         return None
-    return _stale(quorum, lacking, applied, holding, moments)
+    return _stale(snapshot, quorum, copies, lacking, applied, holding, moments)
 
 
 def _stale(
-    quorum: Quorum, lacking: Sequence[MetadataCopy], applied: Applied, holding: Set[int | None], moments: CopyMoments
+    snapshot: Snapshot,
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    lacking: Sequence[MetadataCopy],
+    applied: Applied,
+    holding: Set[int | None],
+    moments: CopyMoments,
 ) -> Stale:
     behind = [copy for copy in lacking if quorum.agreed[copy.log.path] == copy.end_offset]
-    stale = tuple(copy for copy in behind if moments.is_after(copy.log, applied.first_ms))
-    skewed = tuple(copy for copy in behind if not moments.is_after(copy.log, applied.first_ms))
+    # The leader dates records, and its own copy, by one clock.
+    leaders = {one.leader_id for one in quorum.newest.elections(snapshot) if one.epoch == quorum.newest.epoch}
+    followers = (one for one in copies if one.epoch == quorum.newest.epoch and one.node_id not in leaders)
+    behind_ms = moments.behind_ms(followers)
+    later = {copy.log.path for copy in behind if moments.is_after(copy.log, applied.first_ms, behind_ms)}
+    stale = tuple(copy for copy in behind if copy.log.path in later)
+    skewed = tuple(copy for copy in behind if copy.log.path not in later)
     holders = tuple(sorted(node for node in holding if node is not None))
     return Stale(stale, skewed, applied, holders)
 
@@ -181,7 +194,7 @@ def _electing_apart(
                 applied.proof if applied is not None and applied.end_offset == end else _proof(quorum, voters, holding)
             )
             lacked = Applied(end, _first_from(quorum.newest, candidate.end_offset), proof)
-            return _stale(quorum, granting, lacked, holding, moments)._replace(elect_apart=True)
+            return _stale(snapshot, quorum, copies, granting, lacked, holding, moments)._replace(elect_apart=True)
     return None
 
 
