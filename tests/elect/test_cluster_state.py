@@ -46,7 +46,8 @@ def results_of(
         (False, True, None, True, False),
         (False, True, "stopped", None, False),
         (False, True, "live", None, True),
-        (True, False, "live", None, True),
+        # It went down later, or the controllers do not have it as a broker.
+        (True, False, "live", None, None),
         (False, False, "killed", None, False),
     ],
 )

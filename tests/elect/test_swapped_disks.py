@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
-from tests.support.scenario import written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, make_uuid, write_log_dir, write_snapshot
 
 from replica_audit.config import Settings
@@ -159,3 +159,18 @@ def test_a_disk_that_its_broker_registered_since_is_its_own(tmp_path: Path) -> N
     again = write.register_broker(2, log_dirs=(make_uuid("another disk"),), fenced=True)
     given = audit_all(str(write_exchanged(tmp_path / "given", {1: 2, 3: 3}, again)), Settings())
     assert not [row for row in given.rows("findings") if row["code"] == "META-DIR-OWNER"]
+
+
+@pytest.mark.parametrize(("version", "is_told"), [("4.3.1", True), (None, True), ("3.6.1", False)])
+def test_a_broker_that_is_not_elected_as_it_comes_up_is_started_once_more(
+    tmp_path: Path, version: str | None, is_told: bool
+) -> None:
+    """With its own disk again; the controllers had been told of another one."""
+    stopped = replace(WHOLE, clean_shutdown=True)
+    audit(tmp_path, {1: stopped, 2: stopped}, leader=None, isr=(2,), quiesced=True)
+    asked = [TopicPartition(TOPIC, 0)]
+    found = audit_all(str(tmp_path), Settings(kafka_version=version), asked=asked)
+    plans = (plan_elections(found, asked=asked, up=(), candidate_id=one) for one in (None, 1))
+    texts = [[step.text for step in plan.steps if step.action == "check"] for plan in plans]
+    is_said = [any("stop it with SIGTERM and start it once more" in text for text in some) for some in texts]
+    assert is_said == [is_told, False], texts

@@ -63,10 +63,12 @@ def find_up(results: Results) -> dict[int, bool]:
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
     clean-shutdown flag. A listing does not count, since it may have been made before the brokers went down. Nor does a metadata
     log that has a broker up which nobody saw run, or whose own log ends below its checkpoints: all nodes may have gone down with
-    nobody left to fence them.
+    nobody left to fence them. Unknown is one that was seen to run and is fenced: it went down after its copy, came back after the
+    metadata log ends, or is none to the controllers.
     """
     doubtful = _cut_short(results) | _perhaps_down(results)
-    up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in doubtful}
+    is_registered = _registered(results)
+    up = {one: is_up for one, is_up in is_registered.items() if not is_up or one not in doubtful}
     at_rest = results.options.get("quiesced")
     for broker_id in {row.broker_id for row in results.replicas if row.clean_shutdown}:
         if up.get(broker_id) and not at_rest:
@@ -79,7 +81,10 @@ def find_up(results: Results) -> dict[int, bool]:
         kinds[item["broker_id"]].add(item["kind"])
     for broker_id, said in kinds.items():
         if None not in said and len({kind in UP_KINDS for kind in said}) == 1:
-            up[broker_id] = said <= UP_KINDS
+            if said <= UP_KINDS and is_registered.get(broker_id) is False:
+                up.pop(broker_id, None)
+            else:
+                up[broker_id] = said <= UP_KINDS
         elif broker_id in up and (said - {None, *UP_KINDS} if up[broker_id] else None in said):
             # Said to be down while a part was copied, it may be down; where nothing is said of a part, it may be up.
             del up[broker_id]
@@ -227,6 +232,11 @@ class PresentState:
         if self.up:
             return True
         return None if self.unknown else False
+
+    @cached_property
+    def fenced_running(self) -> frozenset[int]:
+        """Brokers that were seen to run, and that the controllers had fenced."""
+        return self.fenced & self.unknown
 
     def disowned_of(self, place: TopicPartition, holders: Iterable[int]) -> frozenset[int]:
         """Brokers, assigned or `holders` of a log of the partition here, with a log dir here that is another one's: what counts as theirs of

@@ -236,6 +236,7 @@ def plan_elections(
         down=tuple(sorted(state.down)),
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown | state.unheard)),
+        fenced=tuple(sorted(state.fenced_running)),
         decisions=outcome.decisions,
         steps=tuple(name_disk(step, matrix, state, several) for step in numbered),
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),

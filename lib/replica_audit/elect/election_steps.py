@@ -219,7 +219,8 @@ class PlanAttempt:
         candidate, number = one.candidate_id, len(self._list)
         disk: tuple[str, ...] = ()
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
-        if self._is_simple(one):
+        is_simple = self._is_simple(one)
+        if is_simple:
             text = f"Start broker {candidate} and nothing else: the controller elects it"
             self._start(
                 candidate,
@@ -253,7 +254,7 @@ class PlanAttempt:
                 self._look()
                 self._add(self._texts.elect(one, self._without_markers(led), by_itself=by_itself))
         self._done |= set(one.places)
-        self._add(self._texts.check(one))
+        self._add(self._texts.check(one, is_elected=not is_simple))
         if disk:
             step, after = self._list[number]
             self._list[number] = SimulatedStep(replace(step, before=(*step.before, *disk)), after)

@@ -23,7 +23,7 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.versions import Version, empties_unrecovered, skips_unled_markers
+from replica_audit.protocol.versions import Version, empties_unrecovered, has_log_dir_ids, skips_unled_markers
 from replica_audit.results import place_of
 from replica_audit.snapshot.log_dir_names import PARTITION_METADATA
 from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
@@ -253,9 +253,17 @@ class StepTexts:
             brokers=(broker,),
             partitions=tuple(place for place, one in registered if one is not None and broker in one.replicas),
             commands=(self._tools.start(broker),),
-            before=(*before, *self._fetched_anew(broker, after, anew)),
+            before=(*before, *self._fenced(broker), *self._fetched_anew(broker, after, anew)),
             irreversible=f"Broker {broker} deletes what it has past the cut in {list_places(gone)}" if gone else None,
         )
+
+    def _fenced(self, broker: int) -> Iterator[str]:
+        """A condition for the start of a broker that was seen to run, and that the controllers had fenced."""
+        if broker in self._state.fenced_running:
+            yield (
+                f"If a process of broker {broker} runs that the controllers have fenced, it is stopped with SIGTERM, and the cause is removed that "
+                "its log names, or its process.roles (broker is missing): such a broker is not up"
+            )
 
     def _fetched_anew(self, broker: int, after: Scenarios, anew: Collection[TopicPartition]) -> Iterator[str]:
         """Conditions for the start of a follower that begins empty, or is cut to its log start."""
@@ -435,10 +443,22 @@ class StepTexts:
                 commands=tuple(self._tools.describe((place[0] for place in led), is_any_version=True)),
             )
 
-    def check(self, one: Round) -> Step:
+    def check(self, one: Round, *, is_elected: bool) -> Step:
+        """`is_elected`: a tool elected the candidate, which else leads as it is started. Only a start elects one whose log directory the
+        controllers learn of later (KIP-858; X, 4.3.1)."""
+        broker = one.candidate_id
+        if is_elected:
+            further = ": the tool's exit status 0 does not prove it"
+        elif self._state.mode == "zookeeper" or has_log_dir_ids(self._state.kafka_version) is False:
+            further = ""
+        else:
+            further = (
+                f". If nobody does though broker {broker} is up, stop it with SIGTERM and start it once more: the controllers knew another log "
+                "directory of it when it came back"
+            )
         return Step(
             action="check",
-            text=f"Check that broker {one.candidate_id} leads {list_places(one.places)}: the tool's exit status 0 does not prove it",
+            text=f"Check that broker {broker} leads {list_places(one.places)}{further}",
             brokers=(one.candidate_id,),
             partitions=one.places,
             commands=tuple(self._tools.describe(place[0] for place in one.places)),

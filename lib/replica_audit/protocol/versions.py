@@ -104,6 +104,11 @@ def keeps_strays(version: Version | None) -> bool | None:
     return _since(version, (3, 7))
 
 
+def has_log_dir_ids(version: Version | None) -> bool | None:
+    """True if the controllers know in which log directory a broker has a partition (KIP-858)."""
+    return _since(version, (3, 7))
+
+
 def skips_unled_markers(version: Version | None) -> bool | None:
     """True if a coordinator of transactions takes partitions without a leader for deleted, and writes no marker there (seen in 4.3.1;
     `KRaftMetadataCache.getPartitionLeaderEndpoint` in Java). Before 4.0 it waits for a leader (3.9.1)."""

@@ -336,10 +336,21 @@ def _brokers(plan: Plan) -> Iterator[str]:
     parts = [f"{state}: {join_words(ids)}" for state, ids in states.items() if ids]
     if parts:
         yield from wrap(f"Brokers {'; '.join(parts)}.")
-    if plan.unknown:
+    if plan.fenced:
+        yield from wrap(_tell_fenced(plan.fenced))
+    if unknown := sorted({*plan.unknown} - {*plan.fenced}):
         yield from wrap(
-            f"It is not known whether {name_brokers(plan.unknown)} {verb(len(plan.unknown), 'is', 'are')} up: name those that are with --up."
+            f"It is not known whether {name_brokers(unknown)} {verb(len(unknown), 'is', 'are')} up: name those that are with --up."
         )
+
+
+def _tell_fenced(brokers: Sequence[int]) -> str:
+    who, it, is_it = name_brokers(brokers), verb(len(brokers), "it", "them"), verb(len(brokers), "it is", "they are")
+    return (
+        f"{capitalise(who)} ran when {verb(len(brokers), 'it was', 'they were')} copied, and by the metadata log {is_it} fenced: so nobody elects "
+        f"{it}, be the process there or not. A broker is fenced that went down since, that runs as a controller only, or that the controllers "
+        f"refuse, as its log says. Name {it} with --up only if {is_it} in an ISR now (kafka-topics.sh --describe)."
+    )
 
 
 def split_steps(steps: Sequence[Step]) -> list[tuple[Step, int]]:
