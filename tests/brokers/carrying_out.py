@@ -23,6 +23,8 @@ from tests.brokers.steered_cluster import SteeredCluster
 #: Until a broker that is gone is fenced, and what is known of one that is back is no longer of before; and how long a leader
 #: may take to be told.
 _SETTLE_SECONDS, _LEADER_SECONDS = 3, 20
+#: Longer than any session of the clusters here.
+_SESSION_SECONDS = 15
 #: What puts records back. Without these a plan leaves what its elections made of the logs.
 PUT_BACK = ("salvage", "restore", "verify")
 _PLACEHOLDER = re.compile(
@@ -80,7 +82,10 @@ class Operator:
             time.sleep(_SETTLE_SECONDS)
         if step["action"] == "start":
             self._cluster.await_followers()
-        return self._leaders(step) if step["action"] in ("elect", "check") and self._cluster.up else []
+        if "wait for broker.session.timeout.ms" in " ".join(printed.text.split()):
+            time.sleep(_SESSION_SECONDS)
+        is_led = step["action"] in ("elect", "check") and step["brokers"] and self._cluster.up
+        return self._leaders(step) if is_led else []
 
     def _run(self, printed: PrintedStep) -> list[str]:
         """The commands of a step that are for this version, by one bash that ends with the first that fails."""

@@ -19,7 +19,7 @@ import pytest
 from tests.brokers.captured_cluster import JARS
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run, run_json
-from tests.brokers.disks import cut_tail, write_manifest
+from tests.brokers.disks import cut_middle, cut_tail, write_manifest
 from tests.brokers.quorum_cluster import BROKERS, CONTROLLERS, QuorumCluster, QuorumOperator, make_disks, topics_of
 from tests.support.archives import read_archive, write_directory
 
@@ -525,6 +525,35 @@ def test_brokers_that_are_controllers_too_lost_the_disk_of_their_metadata(
             cluster.log_dirs(node)[0].mkdir()
         answer = _carry_out(cluster, cluster.capture("before"), version, lost)
     assert (answer["choice"]["node_id"], answer["choice"]["role"]) == (left, "combined")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_where_brokers_are_controllers_too_and_the_leader_has_a_hole_another_one_leads(
+    disks: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    """All three were killed: the one to lead is elected while another one votes as a controller only."""
+    of = disks(version, is_dynamic=False, roles=dict.fromkeys((0, 1, 2), "combined"))
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=False) as cluster:
+        cluster.start_all()
+        for number in range(6):
+            produce_values(cluster.bootstrap, "early", 0, [f"{number}-{one}" for one in range(5)])
+        leader = cluster.leaders(["early"])["early", 0]
+        assert leader is not None
+        values = [one.value for one in received(cluster.bootstrap, "early", 0)]
+        cluster.kill(0, 1, 2)
+        cut_middle(cluster.log_dirs(leader)[0] / "early-0", 2)
+        before, file = cluster.capture("before"), cluster.out / "plan.json"
+        asked = ("--topic", "early", "--up", "", "--kafka-version", version)
+        text = run("elect", str(before), *asked, "--plan", str(file), status=None)
+        plan = json.loads(file.read_text())
+        assert not plan["conflicts"] and plan["decisions"][0]["candidate_id"] != leader, text
+        assert Operator(cluster, version, before).carry_out(text, plan) == [], text
+        time.sleep(_SETTLE_SECONDS)
+        place = ("--bootstrap-server", cluster.bootstrap, "--topic", "early", "--partition", "0")
+        cluster.tool("kafka-leader-election", *place, "--election-type", "preferred")
+        assert [one.value for one in received(cluster.bootstrap, "early", 0)] == values
+        assert sorted(cluster.up) == [0, 1, 2] and not cluster.behind()
 
 
 @pytest.mark.slow

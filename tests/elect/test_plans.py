@@ -165,7 +165,6 @@ def test_controllers_that_are_down_are_started_before_leaders_are_looked_for() -
     ("voters", "up", "left"),
     [
         ((1, 2, 3), (1, 2), "only 1 of 3 controllers is left"),
-        ((1, 2, 3), (), "only 1 of 3 controllers is left"),
         ((1, 2, 3, 7, 8), (1, 2), None),
         ((1, 2, 7, 8), (1, 2), "only 2 of 4 controllers are left"),
         ((7, 8, 9), (1, 2), None),
@@ -189,6 +188,25 @@ def test_a_plan_takes_no_majority_from_the_controllers(
         == f"brokers 1 and 2 are controllers too, and without them {left}: nobody is elected until a majority is up"
     )
     assert decision.procedure == "unplanned" and elections == []
+
+
+@pytest.mark.parametrize(
+    ("voters", "helpers"), [((1, 2, 3), [(2,)]), ((1, 2, 3, 7, 8), []), ((1, 2, 7, 8), [(2,)]), ((1, 2), [(2, 1)])]
+)
+def test_where_all_are_down_voters_run_as_controllers_only_until_the_candidate_leads(
+    voters: tuple[int, ...], helpers: list[tuple[int, ...]]
+) -> None:
+    """The former leader is the first to vote, and the last that is a broker again."""
+    results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=3)], "4.3.1", "metadata_log")
+    plan = plan_elections(of_voters(results, *voters), up=(), stopped_cleanly=(1, 2, 3))
+    alone = [step for step in plan.steps if "process.roles=controller" in " ".join(step.commands)]
+    assert [step.controllers for step in alone] == helpers
+    if helpers:
+        started = [step.brokers for step in plan.steps if step.action == "start" and step.brokers]
+        assert started == [(3,), (1,), (2,)]
+        stops = [step.number for step in plan.steps if step.action == "stop"]
+        assert len(stops) == len(helpers[0])
+        assert all(plan.steps[number].brokers == plan.steps[number - 1].brokers for number in stops)
 
 
 def test_no_node_is_started_for_another_partition_of_one_that_waits_for_a_quorum() -> None:

@@ -174,3 +174,23 @@ def test_a_broker_that_is_not_elected_as_it_comes_up_is_started_once_more(
     texts = [[step.text for step in plan.steps if step.action == "check"] for plan in plans]
     is_said = [any("stop it with SIGTERM and start it once more" in text for text in some) for some in texts]
     assert is_said == [is_told, False], texts
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 2)])
+def test_where_the_only_disk_is_lost_the_topic_is_created_anew_or_led_by_an_empty_log(
+    tmp_path: Path, replicas: tuple[int, ...]
+) -> None:
+    """Nobody has a log that a plan with --candidate could choose."""
+    old, own = make_uuid("lost disk"), make_uuid("disk 2")
+    begin = [write.register_broker(1, log_dirs=(old,)), write.register_broker(2, log_dirs=(own,))]
+    directories = (old, own)[: len(replicas)]
+    begin += [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1, isr=(1,), directories=directories)]
+    gone = [write.registration_change(1, 1), write.change(TOPIC_ID, leader=-1, isr=(), elr=(1,))]
+    write_log_dir(tmp_path / "broker-1", 1, [], directory_id=make_uuid("new disk"))
+    logs = [replace(BEHIND, topic_id=TOPIC_ID)] if 2 in replicas else []
+    write_log_dir(tmp_path / "broker-2", 2, logs, directory_id=own)
+    write_snapshot(tmp_path, {}, metadata={100: write.history(begin, *gone)})
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    (step,) = [step for step in plan.steps if step.action == "capture"]
+    assert ("no record of orders-0 is left" in step.text) is (replicas == (1,)), step.text
+    assert ("--candidate" in step.text) is (replicas != (1,)), step.text

@@ -75,6 +75,8 @@ class PlanAttempt:
         self._coordinated = frozenset(filter(self._texts.is_coordinated, state.partitions))
         self._done: set[TopicPartition] = set()
         self._stopped: set[int] = set()
+        self._as_controllers: set[int] = set()
+        """Brokers that are controllers too and run as controllers only, for a quorum (D7)."""
         self._unled: set[TopicPartition] = set()
         """Partitions of which the steps say that nobody may lead them when a coordinator of transactions begins."""
 
@@ -222,14 +224,17 @@ class PlanAttempt:
         is_simple = self._is_simple(one)
         if is_simple:
             text = f"Start broker {candidate} and nothing else: the controller elects it"
+            is_quorum_new = self._start_voters(one)
             self._start(
                 candidate,
                 text,
-                [self._controllers_lead, *self._texts.disk_back(one)],
+                [*([] if self._as_controllers else [self._controllers_lead]), *self._texts.disk_back(one)],
                 leads=True,
             )
             self.procedures.update(dict.fromkeys(one.places, "start"))
             self._look_for_quorum(one.places)
+            if is_quorum_new:
+                self._add(self._texts.check_quorum(sorted(self._as_controllers), fences=True))
         else:
             uncut = self._still_uncut(candidate, one.places)
             rivals = self._rivals(one, taken)
@@ -237,6 +242,7 @@ class PlanAttempt:
                 disk = tuple(self._texts.disk_in_use(one))
             if rivals:
                 self._stop(rivals, one, [*uncut, *(self._texts.kept_out(one) if candidate in rivals else ())])
+            is_quorum_new = self._start_voters(one)
             if candidate not in self._now.up:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
                 before = [
@@ -246,6 +252,8 @@ class PlanAttempt:
                 ]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before, leads=True)
             self._look_for_quorum(one.places)
+            if is_quorum_new:
+                self._add(self._texts.check_quorum(sorted(self._as_controllers), fences=True))
             kinds = self._kinds.one_of_each(one.places)
             if not all(self._now.is_led_by(place, candidate) for place in kinds):
                 by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
@@ -259,21 +267,43 @@ class PlanAttempt:
             step, after = self._list[number]
             self._list[number] = SimulatedStep(replace(step, before=(*step.before, *disk)), after)
 
+    def _missing_voters(self) -> tuple[frozenset[int], int]:
+        """Brokers that are controllers too and do not run, and how many of them a majority of the controllers needs."""
+        voters = self._state.controllers.voters
+        down = (voters & self._state.brokers) - self._now.perhaps_up - self._as_controllers
+        return down, len(voters) // 2 + 1 - (len(voters) - len(down)) if voters else 0
+
+    def _start_voters(self, one: Round) -> bool:
+        """Start as controllers only as many voters as a majority lacks beside the candidate (D7): as brokers they might lead. Not those that
+        the plan has stopped. False if none is needed, or they are not enough."""
+        down, lacking = self._missing_voters()
+        if one.candidate_id in down:
+            lacking -= 1
+        able = down - self._stopped - {one.candidate_id, *self._state.controllers.voteless}
+        if not 0 < lacking <= len(able):
+            return False
+        # Former leaders are the last that start as brokers.
+        led = {self._state.partitions[place].leader_id for place in one.places}
+        nodes = sorted(able, key=lambda node: (node not in led, node))[:lacking]
+        self._as_controllers.update(nodes)
+        self._add(self._texts.start_voters(nodes))
+        return True
+
     def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:
         """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.
         `is_elected`: with a quorum, who is up leads by itself."""
         voters = self._state.controllers.voters
-        down = (voters & self._state.brokers) - self._now.perhaps_up
-        left = len(voters) - len(down)
-        if 2 * left > len(voters) or not voters:
+        down, lacking = self._missing_voters()
+        if lacking <= 0:
             return True
+        left = len(voters) - len(down)
         are, them = ("is a controller", "it") if len(down) == 1 else ("are controllers", "them")
         reason = (
             f"{name_brokers(sorted(down))} {are} too, and without {them} only {left} of {len(voters)} controllers "
             f"{'is' if left == 1 else 'are'} left: nobody is elected until a majority is up"
         )
-        able = sorted(down.difference(self._state.controllers.voteless))[: len(voters) // 2 + 1 - left]
-        if is_elected and 2 * (left + len(able)) > len(voters):
+        able = sorted(down.difference(self._state.controllers.voteless))[:lacking]
+        if is_elected and len(able) == lacking:
             commands = ", ".join(map(Tools.start_as_controller, able))
             reason += (
                 f". Start {name_brokers(able)} as {'a controller' if len(able) == 1 else 'controllers'} only ({commands}) until other "
@@ -443,6 +473,9 @@ class PlanAttempt:
     def _start(self, broker: int, text: str, before: Collection[str] = (), *, leads: bool = False) -> None:
         """`leads`: the broker is elected next."""
         led = self._led_coordinated()
+        if broker in self._as_controllers:
+            self._as_controllers.discard(broker)
+            self._add(self._texts.stop_voter(broker))
         if anew := self._anew(broker):
             del self._holed[broker]
             self._add(self._texts.put_aside(broker, anew))
@@ -497,12 +530,11 @@ class PlanAttempt:
         last, since their logs may diverge most."""
         partitions = [self._state.partitions[place] for one in rounds for place in one.places]
         down = {broker for one in partitions for broker in one.replicas} | self._stopped
+        is_open = {broker for place in self._open() for broker in self._state.partitions[place].replicas}
         if rounds and not self._state.up | self._state.unknown:
             # The whole site is down, and no broker has a reason of its own to stay down.
-            down |= self._state.down - {
-                broker for place in self._open() for broker in self._state.partitions[place].replicas
-            }
-        down |= self._rebuilt()
+            down |= self._state.down - is_open
+        down |= self._rebuilt(is_open) | (self._as_controllers - is_open)
         down -= self._now.up
         led = {one.leader_id for one in partitions}
         others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
@@ -510,13 +542,10 @@ class PlanAttempt:
             condition = "Each partition above has its planned leader, or its preferred leader, which took over in sync"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 
-    def _rebuilt(self) -> set[int]:
+    def _rebuilt(self, is_open: Set[int]) -> set[int]:
         """Brokers that are down and, started as they are, would be in sync again with what no truncation finds; not where their start may
-        affect other partitions."""
-        if not self._holed:
-            return set()
+        affect other partitions, as that of brokers that are `is_open`."""
         found = set()
-        is_open = {broker for place in self._open() for broker in self._state.partitions[place].replicas}
         for broker in self._holed.keys() - is_open:
             trials = [replace(way, changes=()).started(broker) for way in self._now]
             is_harmless = not any(self._is_wrong(one) for way in trials for one in way.changes)

@@ -407,7 +407,7 @@ def _capture(
             if is_blank and old:
                 yield _leave_new_disk(broker, others, state.blank[broker], list_names(sorted(old)), copies)
             else:
-                yield _find_log(broker, others, state, copies, candidate_id)
+                yield _find_log(matrix, broker, others, state, copies, candidate_id)
         for is_absent in (False, True):
             if rest := tuple(
                 place for place in places if place not in others and matrix.is_absent(place, broker) is is_absent
@@ -429,7 +429,7 @@ def _capture(
             else ""
         )
         then = f"{disks}Add the {'copy' if one else 'copies'} to the snapshot and audit again"
-        lost = f"If {'its disk is' if one else 'their disks are'} lost, {_go_on_without(places, candidate_id)}"
+        lost = f"If {'its disk is' if one else 'their disks are'} lost, {_go_on_without(matrix, places, candidate_id)}"
         yield Step(
             action="capture",
             text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}. {lost}",
@@ -439,10 +439,26 @@ def _capture(
         )
 
 
-def _go_on_without(places: Sequence[TopicPartition], candidate_id: int | None) -> str:
+def _go_on_without(matrix: Matrix, places: Sequence[TopicPartition], candidate_id: int | None) -> str:
     """Request for the case that a log of these partitions is lost; `candidate_id` as for `safeguard_steps`."""
-    these = "this partition" if len(places) == 1 else "these partitions"
-    return f"follow the plan of elect with {these} and --candidate instead" if candidate_id is None else "go on without"
+    told = []
+    if left := [place for place in places if matrix.replicas.get(place)]:
+        these = (
+            "this partition"
+            if len(places) == 1
+            else list_places(left)
+            if len(left) < len(places)
+            else "these partitions"
+        )
+        again = f"follow the plan of elect with {these} and --candidate instead"
+        told.append(again if candidate_id is None else "go on without")
+    if gone := [place for place in places if place not in left]:
+        told.append(
+            f"no record of {list_places(gone)} is left. Then delete the topic and create it anew; or, once the plan for the other partitions of "
+            "its brokers is carried out and one of its replicas is up with an empty log directory, elect that uncleanly "
+            "(kafka-leader-election.sh --election-type unclean): it leads with an empty log, and groups go on as auto.offset.reset says"
+        )
+    return "; ".join(told)
 
 
 def _leave_new_disk(
@@ -462,7 +478,12 @@ def _leave_new_disk(
 
 
 def _find_log(
-    broker: int, places: tuple[TopicPartition, ...], state: PresentState, copies: Copies, candidate_id: int | None
+    matrix: Matrix,
+    broker: int,
+    places: tuple[TopicPartition, ...],
+    state: PresentState,
+    copies: Copies,
+    candidate_id: int | None,
 ) -> Step:
     """Step to find the log with which a broker led last; another log, or only an empty log dir, was captured."""
     if blank := state.blank.get(broker):
@@ -480,7 +501,7 @@ def _find_log(
         text=f"{_hold([broker], state)}: {what}, and may hold committed records. Look for that disk, or for a later backup: "
         f"LOG_DIR_OF_{broker} means that one here, wherever it is mounted. Add a copy of it to the snapshot, in a log directory of its own, "
         "and audit again. If there is none, "
-        f"{_go_on_without(places, candidate_id)}",
+        f"{_go_on_without(matrix, places, candidate_id)}",
         brokers=(broker,),
         partitions=places,
         commands=(copies.of_partitions(broker, places),),

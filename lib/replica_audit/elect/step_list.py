@@ -169,12 +169,42 @@ class StepTexts:
             commands=tuple(map(self._tools.start, nodes)),
             before=(*before, *room_for_metadata(able, self._state.kafka_version, "controller")),
         )
-        if not are_enough:
-            return
-        yield Step(
+        if are_enough:
+            yield self.check_quorum(nodes)
+
+    def start_voters(self, nodes: Sequence[int]) -> Step:
+        """Start brokers that are controllers too as controllers only."""
+        they = "they vote" if len(nodes) > 1 else "it votes"
+        return Step(
+            action="start",
+            text=f"Start node{'s' if len(nodes) > 1 else ''} {listed(nodes)} as {verb(len(nodes), 'a controller', 'controllers')} only: {they} for a "
+            "controller, without which nobody is elected, and cannot lead a partition meanwhile. CONTROLLER_LISTENER_OF_N means that node's "
+            "listeners without those of the broker",
+            controllers=tuple(nodes),
+            commands=tuple(map(self._tools.start_as_controller, nodes)),
+            before=tuple(room_for_metadata(nodes, self._state.kafka_version)),
+        )
+
+    def stop_voter(self, node: int) -> Step:
+        """Stop a node that runs as a controller only, to start it as a broker, too."""
+        return Step(
+            action="stop",
+            text=f"Stop node {node}, which runs as a controller only",
+            brokers=(node,),
+            commands=tuple(self._tools.restart(node)[:-1]),
+        )
+
+    def check_quorum(self, nodes: Sequence[int], *, fences: bool = False) -> Step:
+        """`fences`: the controllers have yet to see which brokers are down."""
+        wait = (
+            ". Then wait for broker.session.timeout.ms (9 seconds) at least: until then brokers that are down count as leaders"
+            if fences
+            else ""
+        )
+        return Step(
             action="check",
-            text="Check that the controllers have a leader: without one nobody is elected",
-            controllers=nodes,
+            text=f"Check that the controllers have a leader: without one nobody is elected{wait}",
+            controllers=tuple(nodes),
             commands=tuple(self._tools.describe_quorum()[:1]),
         )
 
