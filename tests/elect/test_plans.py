@@ -204,6 +204,8 @@ def test_where_all_are_down_voters_run_as_controllers_only_until_the_candidate_l
     if helpers:
         started = [step.brokers for step in plan.steps if step.action == "start" and step.brokers]
         assert started == [(3,), (1,), (2,)]
+        kept = {one.broker_id for one in plan.keep_down if "as a controller only it starts before" in one.reason}
+        assert kept == {*helpers[0]}
         stops = [step.number for step in plan.steps if step.action == "stop"]
         assert len(stops) == len(helpers[0])
         assert all(plan.steps[number].brokers == plan.steps[number - 1].brokers for number in stops)

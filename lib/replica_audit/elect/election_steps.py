@@ -174,6 +174,7 @@ class PlanAttempt:
     def held(self, steps: Sequence[Step]) -> list[KeepStopped]:
         """Brokers that, by all `steps`, must not be started before a step: they would lead, or the election would choose them."""
         elections = [step.number for step in steps if step.action in ("elect", "check")]
+        voting = {node for step in steps if step.action == "start" for node in step.controllers}
         found: dict[int, KeepStopped] = {}
         for step in steps:
             if step.action != "start" or not elections or step.number < elections[-1]:
@@ -185,6 +186,7 @@ class PlanAttempt:
                         reasons.setdefault(reason, []).append(place)
                 if reasons:
                     text = "; ".join(reason.format(list_places(places)) for reason, places in reasons.items())
+                    text += "; as a controller only it starts before" if broker in voting else ""
                     found[broker] = KeepStopped(broker, elections[-1], broker in self._state.down, text)
         return list(found.values())
 

@@ -30,6 +30,8 @@ BROKER = "broker"
 CONTROLLER = "controller"
 ZOOKEEPER_ITSELF = "zookeeper"
 _TO_A_CONTROLLER = ("--bootstrap-controller", "CONTROLLER:PORT")
+#: What the placeholder of a node that is started as a controller only means.
+LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise if it is set"
 
 
 class Tools(NamedTuple):

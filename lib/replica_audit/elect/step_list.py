@@ -12,6 +12,7 @@ from typing import NamedTuple
 from replica_audit.elect.cluster_state import PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import (
+    LISTENERS,
     MOST_NAMES,
     Copies,
     Tools,
@@ -178,8 +179,7 @@ class StepTexts:
         return Step(
             action="start",
             text=f"Start node{'s' if len(nodes) > 1 else ''} {listed(nodes)} as {verb(len(nodes), 'a controller', 'controllers')} only: {they} for a "
-            "controller, without which nobody is elected, and cannot lead a partition meanwhile. CONTROLLER_LISTENER_OF_N means that node's "
-            "listeners without those of the broker",
+            f"controller, without which nobody is elected, and cannot lead a partition meanwhile. {LISTENERS}",
             controllers=tuple(nodes),
             commands=tuple(map(self._tools.start_as_controller, nodes)),
             before=tuple(room_for_metadata(nodes, self._state.kafka_version)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from replica_audit.auditing.findings.meta import META_FOREIGN_DIR
 from replica_audit.elect.disk_steps import tell_swapped
-from replica_audit.elect.kafka_commands import Copies, Tools
+from replica_audit.elect.kafka_commands import LISTENERS, Copies, Tools
 from replica_audit.elect.plan_model import Prediction, Step
 from replica_audit.elect.step_list import list_names, room_for_metadata
 from replica_audit.model import ReplicaDir, TopicPartition
@@ -54,7 +54,6 @@ _ELECT_FIRST = "You have made the copies that elect asks for, and elect does not
 _NO_ARCHIVE = (
     "No archive with these names exists yet: an earlier one may be the only copy of something that is gone now"
 )
-_LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise if it is set"
 _GET_ZOOKEEPER = "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
 _ZOOKEEPER = (
     "this cluster is migrating from ZooKeeper, and the first controller that leads overwrites the states there with those of its log, and "
@@ -650,7 +649,7 @@ class _Plan:
             is_bare = node in self._to.bare
             how = ", unless it is up" if node in self._to.holders else ""
             if is_bare:
-                how = f" as a controller only: {self._why_controller(node)}. {_LISTENERS}"
+                how = f" as a controller only: {self._why_controller(node)}. {LISTENERS}"
             yield Step(
                 action="start",
                 text=f"Start node {node}{how}",
