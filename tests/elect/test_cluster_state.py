@@ -6,6 +6,8 @@ import pytest
 from tests.support.report_rows import answers_of, orders_row
 
 from replica_audit.elect.cluster_state import find_clean, find_up, present_state
+from replica_audit.elect.plan_model import Plan, Step
+from replica_audit.report.plan_text import render_plan
 from replica_audit.results import Results
 
 
@@ -59,6 +61,23 @@ def test_the_first_that_says_so_tells_who_is_up(
     state = present_state(results)
     assert (1 in state.up, 1 in state.unknown, 1 in state.down) == (up is True, up is None, up is False)
     assert find_clean(results).get(1) is flag
+
+
+@pytest.mark.parametrize(("fenced", "kind"), [(True, "live"), (True, None), (False, "live"), (None, "live")])
+def test_one_that_ran_and_was_fenced_is_named(fenced: bool | None, kind: str | None) -> None:
+    """A process that the controllers do not have as a broker is not up, and --up is not asked for."""
+    is_named = fenced is True and kind == "live"
+    assert present_state(results_of(fenced, False, kind)).fenced_running == ({1} if is_named else set())
+    told = render_plan(
+        Plan(
+            unknown=(1, 2) if is_named else (2,),
+            fenced=(1,) if is_named else (),
+            leaderless=(("t", 0),),
+            steps=(Step(action="verify", text=""),),
+        )
+    )
+    assert ("Broker 1 ran when it was copied, and by the metadata log it is fenced" in told) is is_named
+    assert "It is not known whether broker 2 is up" in " ".join(told.split())
 
 
 def test_a_broker_that_left_its_flag_in_some_of_its_log_dirs_was_not_stopped_cleanly() -> None:
