@@ -64,7 +64,7 @@ def find_up(results: Results) -> dict[int, bool]:
     clean-shutdown flag. A listing does not count, since it may have been made before the brokers went down. Nor does a metadata
     log that has a broker up which nobody saw run, or whose own log ends below its checkpoints: all nodes may have gone down with
     nobody left to fence them. Unknown is one that was seen to run and is fenced: it went down after its copy, came back after the
-    metadata log ends, or is none to the controllers.
+    metadata log ends, or the controllers do not have it as a broker.
     """
     doubtful = _cut_short(results) | _perhaps_down(results)
     is_registered = _registered(results)

@@ -293,7 +293,7 @@ class Plan:
     unknown: tuple[int, ...] = ()
     """Brokers that may be up or down: the plan holds either way."""
     fenced: tuple[int, ...] = ()
-    """Those of `unknown` that were seen to run, and that the controllers had fenced."""
+    """Members of `unknown` that were seen to run, and that the controllers had fenced."""
     decisions: tuple[Decision, ...] = ()
     steps: tuple[Step, ...] = ()
     keep_down: tuple[KeepStopped, ...] = ()
