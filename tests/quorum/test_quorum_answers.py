@@ -1218,6 +1218,23 @@ def test_two_blank_voters_of_a_dynamic_quorum_get_their_old_directory_ids(tmp_pa
     assert "standalone" not in repr(found.steps)
 
 
+def test_voters_of_a_static_quorum_are_looked_for_where_the_settings_of_every_node_have_them(tmp_path: Path) -> None:
+    """Nodes that stay up would look for a voter on a new host at its old address."""
+    found = written(tmp_path, {100: log(WHOLE, 1), 101: log(b""), 1: WHOLE, 2: WHOLE}, {1: APPLIED, 2: APPLIED})
+    told = {
+        step.controllers or step.brokers: [
+            one for one in step.before if one.startswith("controller.quorum.voters of every")
+        ]
+        for step in found.steps
+        if step.action == "start"
+    }
+    assert {nodes for nodes, conditions in told.items() if conditions} == {(101,), (102,)}
+    assert (
+        "the address at which node 102 is now" in told[(102,)][0]
+        and "started again only: one after the other, as soon" in told[(102,)][0]
+    )
+
+
 def test_the_only_voter_is_looked_for_by_no_other(tmp_path: Path) -> None:
     begin = write.leader_change(0, 100, (100,)) + write.voters_record(1, {100: IDS[100]}) + write.batch(2, ONLY_T)
     blank = MetadataLog({0: b""}, voters=(100,), cluster_id=CLUSTER, directory_id=make_uuid("new"))

@@ -703,9 +703,18 @@ class _Plan:
                 yield f"Node {node} still has its partitions, or no other node has any of them"
 
     def _is_reached(self, node: int) -> Iterator[str]:
-        """A condition for a voter that may come back on another host, where the log has its address (KIP-853): it tells the leader its new
-        one, and nobody leads who is looked for at the old ones (`VoterSet`)."""
-        if node not in self._to.held.available and len(self._to.voters.ids) > 1 and node in self._to.addresses:
+        """A condition for a voter that may come back on another host. Nodes look for voters where their settings have them or, in a dynamic
+        quorum (KIP-853), where the log has: there the voter tells the leader its new address, and nobody leads who is looked for at the old
+        ones (`VoterSet`)."""
+        if node in self._to.held.available:
+            return
+        if not self._to.is_dynamic:
+            yield (
+                f"controller.quorum.voters of every node has the address at which node {node} is now. Where that is a new one, write it there "
+                "before the node starts. Nodes that stay up read it when they are started again only: one after the other, as soon as the "
+                "quorum has a leader"
+            )
+        elif len(self._to.voters.ids) > 1 and node in self._to.addresses:
             yield (
                 f"The other voters reach node {node} at {self._to.addresses[node]}, where the chosen log has it. Where it has another address now, "
                 "the old one leads there (a name that resolves to it, or a forwarded port) until the quorum has a leader and this voter is there"
