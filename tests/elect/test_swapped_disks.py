@@ -194,3 +194,11 @@ def test_where_the_only_disk_is_lost_the_topic_is_created_anew_or_led_by_an_empt
     (step,) = [step for step in plan.steps if step.action == "capture"]
     assert ("no record of orders-0 is left" in step.text) is (replicas == (1,)), step.text
     assert ("--candidate" in step.text) is (replicas != (1,)), step.text
+
+
+@pytest.mark.parametrize(("log", "is_told"), [(Replica([]), True), (BEHIND, False)])
+def test_of_an_only_log_that_is_empty_the_choice_says_so(tmp_path: Path, log: Replica, is_told: bool) -> None:
+    """A broker that came back with a new disk."""
+    audit(tmp_path, {1: log}, leader=None, isr=(), quiesced=True)
+    (decision,) = plan_elections(audit_all(str(tmp_path), Settings())).decisions
+    assert ("It is empty: if records were written" in decision.reason) is is_told, decision.reason

@@ -192,7 +192,8 @@ def _reason(
     """The reason for the choice, in one or two sentences; `order` is the assignment, and `said` words a loss."""
     name = f"broker {best.broker_id}"
     if not others:
-        return f"{name} has the only log that is known"
+        empty = ". It is empty: if records were written, they were on another disk, and no choice brings them back"
+        return f"{name} has the only log that is known{'' if best.facts.following_end_offset else empty}"
     equals = [cost for cost in others if said(cost) == said(best)]
     rest = [cost for cost in others if said(cost) != said(best)]
     reason = f"{name} loses {said(best)}"
