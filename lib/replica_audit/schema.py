@@ -180,7 +180,7 @@ class CaptureRow(NamedTuple):
     """names of files, the word directory, the number of wanted bytes, or the log with which it led last, or that it uses"""
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
-    elr, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""
+    elr, leads, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""
 
 
 class ControllerEpoch(NamedTuple):

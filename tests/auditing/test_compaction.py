@@ -111,7 +111,7 @@ def test_a_key_that_is_alive_below_the_others_tombstone(tmp_path):
 def test_another_latest_value(tmp_path):
     """Broker 2 lost the record at 6; a cleaner only removes what a later record of the key replaces."""
     answer = _audit(tmp_path, FULL, {offset: one for offset, one in FULL.items() if offset not in (6, 0)}, 12)
-    assert "1 with another latest value on each" in answer.found("DIV-KEY-STATE", 2)[0]["message"]
+    assert "1 with a different latest value on each" in answer.found("DIV-KEY-STATE", 2)[0]["message"]
     assert answer.one("DIV-KEY-STATE", 2)[2:] == (2, 7)
 
 

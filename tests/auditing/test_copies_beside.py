@@ -106,11 +106,11 @@ def test_a_copy_of_a_move_says_nothing_of_the_log_that_it_is_behind(tmp_path: Pa
 @pytest.mark.parametrize("place", ["future", "stray", "delete"])
 @pytest.mark.parametrize(
     ("isr", "leader", "reason"),
-    [((2, 3), 1, "isr"), ((1, 2), None, "isr"), ((2, 3), 2, None)],
+    [((2, 3), 1, "leads"), ((1, 2), -1, "isr"), ((2, 3), 2, None)],
     ids=["leads", "in sync, and nobody leads", "left the ISR"],
 )
 def test_whoever_leads_or_is_in_sync_has_another_log_than_what_was_put_aside(
-    tmp_path: Path, place: str, isr: tuple[int, ...], leader: int | None, reason: str | None
+    tmp_path: Path, place: str, isr: tuple[int, ...], leader: int, reason: str | None
 ) -> None:
     old = Replica(COMMON, high_watermark=50)
     answer = both(tmp_path, {2: old, 3: old}, beside(tmp_path, 1, place, COMMON), [change(leader=leader, isr=isr)])

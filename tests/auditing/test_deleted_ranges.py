@@ -40,7 +40,7 @@ def test_a_member_of_the_isr_that_ends_below_it_lacks_what_is_committed(tmp_path
 def test_what_was_deleted_since_is_not_called_gone(tmp_path: Path) -> None:
     answer = audit(tmp_path, {1: log(60, 60, log_start=50), 2: log(40, 45)}, isr=(1,), quiesced=True)
     message = answer.found("HWM-CP-ABOVE-LEO", 2)[0]["message"]
-    assert message.endswith("its log ends at 40; the records between have been deleted since, broker 1 begins at 50")
+    assert message.endswith("its log ends at 40; the records between have been deleted since: broker 1 begins at 50")
     kept = audit(tmp_path / "kept", {1: log(60, 60, log_start=43), 2: log(40, 45)}, isr=(1,), quiesced=True)
     assert not kept.found("HWM-CP-ABOVE-LEO", 2)[0]["message"].endswith("begins at 43")
 

@@ -120,7 +120,7 @@ def test_a_replica_of_the_present_topic_that_cannot_be_read_is_asked_for(tmp_pat
     log = controller(write.remove_topic(TOPIC_ID), *AGAIN, write.change(ANOTHER_ID, leader=2, isr=(2,), elr=(1,)))
     answer = audit(tmp_path, {1: STOPPED[1], 2: unread}, metadata=log)
     told = [(row["broker_id"], row["state"], row["needed"]) for row in answer.rows("captures") if row["topic"] == TOPIC]
-    assert told == [(1, "absent", None), (2, "partial", "isr")], told
+    assert told == [(1, "absent", None), (2, "partial", "leads")], told
     assert answer.rows("partitions")[0]["unread_replicas"] == [2]
 
 

@@ -158,7 +158,7 @@ def test_of_an_image_another_replica_has_the_rest(tmp_path: Path, kind: str) -> 
     assert answer.one("HWM-CP-ABOVE-LEO", 2)[0] == severity and (answer.verdict == "LAGGING") is (kind == "image"), (
         answer
     )
-    said = "the broker ran, and an image of its disk lacks what was not on the disk yet"
+    said = "the broker ran, and an image of its disk lacks what had not reached the disk"
     assert (said in answer.found("HWM-CP-ABOVE-LEO", 2)[0]["message"]) is (kind == "image")
 
 
@@ -179,7 +179,7 @@ def test_an_image_of_the_leader_s_disk_that_was_copied_last_may_be_older(
     answer = _audit(tmp_path, brokers, kind, begun={1: 10, 2: 5})
     code, severity = told
     assert (answer.one(code, 2)[0], answer.verdict) == (severity, verdict), answer
-    says = "that log lost its end, or an image of its disk was copied, which lacks what was not on the disk yet: nobody saw broker 1 run;"
+    says = "that log lost its end, or the copy is of an image of its disk, without what had not reached the disk: nobody saw broker 1 run;"
     assert (says in answer.found(code, 2)[0]["message"]) is (kind is None)
     if kind != "image":
         assert costs(answer, 1) == (10, 0, 10), answer

@@ -235,7 +235,7 @@ def test_records_are_not_called_gone_while_a_log_that_may_have_them_is_not_known
     snapshot = write_pair(tmp_path / "snapshot", *sides, manifest={"quiesced": True}, clean=(1, 2))
     evidence = collect_snapshot(snapshot, tmp_path / "evidence")
     (found,) = (row for row in answers(evidence)["findings"] if row["code"] == "HWM-CP-ABOVE-LEO")
-    assert found["severity"] == "high" and "may be on broker 2, of which no log was compared" in found["message"]
+    assert found["severity"] == "high" and "may be on broker 2, whose logs were not compared" in found["message"]
     assert bring_wanted(snapshot, evidence, 1)
     assert answers(evidence)["findings"] == answers(copy_snapshot(snapshot, tmp_path / "copy" / "snapshot"))["findings"]
 

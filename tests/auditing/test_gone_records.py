@@ -215,7 +215,7 @@ def test_where_a_log_is_missing_they_are_not_gone_for_sure_but_told_once(monkeyp
     (row,) = unseen(second)
     assert row["message"] == (
         "45 committed records that broker 0 held on 2026-11-20 are on no replica in the snapshot (offsets 34 to 78 of "
-        f"epoch 0), and the log of broker {absent} is not in it, or not whole"
+        f"epoch 0), and the log of broker {absent} is missing from it or incomplete"
     )
     assert (row["severity"], row["confidence"], row["status"]) == ("medium", "proven", "new") and not gone(second)
     verdicts = {(one["topic"], one["partition"]): one["verdict"] for one in second.rows("partitions")}
@@ -337,7 +337,7 @@ def test_of_logs_that_are_all_empty_the_time_of_their_copies_tells_which_audit_w
     assert [[(row["code"], row["status"]) for row in rows] for rows in found] == [[(told, "new")], [(told, "known")]]
     (row,) = found[0]
     assert (row["start_offset"], row["end_offset"]) == (0, 30)
-    assert ("the snapshot is from before that audit" in row["message"]) is (told == "HWM-UNSEEN")
+    assert ("the snapshot is older than that audit" in row["message"]) is (told == "HWM-UNSEEN")
 
 
 def test_the_latest_audit_that_had_the_partition_counts(tmp_path):

@@ -103,11 +103,12 @@ def test_groups_of_a_real_unclean_election(tmp_path: Path) -> None:
         if row["code"].startswith("GRP")
     ]
     assert told == [
-        ("GRP-PAST-DIVERGENCE", 0, "medium", "proven", "1 consumer group stands inside the log of broker 1, past where it parts from what they read"),
-        ("GRP-PAST-END", 0, "medium", "proven", "1 consumer group stands past the end of the log of broker 1, 52"),
-        ("GRP-READ-LOST", 0, "info", "proven", "3 consumer groups stand past lost records, which begin at offset 34"),
-        ("GRP-PAST-END", 2, "medium", "proven", "1 consumer group stands past the end of the log of broker 1, 50"),
-        ("GRP-READ-LOST", 2, "info", "proven", "1 consumer group stands past lost records, which begin at offset 50"),
+        ("GRP-PAST-DIVERGENCE", 0, "medium", "proven",
+         "1 consumer group is inside the log of broker 1, past the point where it parts from what they read"),
+        ("GRP-PAST-END", 0, "medium", "proven", "1 consumer group is past the end of the log of broker 1, 52"),
+        ("GRP-READ-LOST", 0, "info", "proven", "3 consumer groups are past lost records, which begin at offset 34"),
+        ("GRP-PAST-END", 2, "medium", "proven", "1 consumer group is past the end of the log of broker 1, 50"),
+        ("GRP-READ-LOST", 2, "info", "proven", "1 consumer group is past lost records, which begin at offset 50"),
     ]  # fmt: skip
     assert "private" not in json.dumps([dict(results.audit), tables_of(results)])
 
@@ -130,10 +131,10 @@ def test_share_groups_of_a_real_unclean_election(tmp_path: Path) -> None:
     }
     told = {row["code"]: row for row in results.rows("findings") if row["code"].startswith("GRP")}
     assert told["GRP-PAST-END"]["message"] == (
-        "1 consumer group and 1 share group stand past the end of the log of broker 1, 52: audit at 70, past at 70; the two "
+        "1 consumer group and 1 share group are past the end of the log of broker 1, 52: audit at 70, past at 70; the two "
         "versions part at offset 34"
     )
-    assert told["GRP-PAST-DIVERGENCE"]["message"].startswith("1 share group stands inside the log of broker 1")
+    assert told["GRP-PAST-DIVERGENCE"]["message"].startswith("1 share group is inside the log of broker 1")
     assert told["GRP-PAST-DIVERGENCE"]["evidence"][0]["text"] == (
         f"group inside reached 45 at {later} ms, after records of a leader of epoch 0"
     )
@@ -196,7 +197,7 @@ def test_five_groups_are_named_and_more_are_counted() -> None:
     for shown, more in ((1, ""), (2, ""), (5, ""), (6, " and 1 more"), (7, " and 2 more")):
         found, readers = _told(*groups[:shown])
         named = ", ".join(f"g{number} at {60 + number}" for number in range(min(shown, 5)))
-        stand = "1 consumer group stands" if shown == 1 else f"{shown} consumer groups stand"
+        stand = "1 consumer group is" if shown == 1 else f"{shown} consumer groups are"
         assert found.message == (
             f"{stand} past the end of the log of broker 1, 52: {named}{more}; the two versions part at offset 34"
         )

@@ -85,7 +85,7 @@ def test_what_only_one_has_is_checked_before_it_is_called_lost(tmp_path: Path) -
     wanted, short = said["CAP-NOT-CAPTURED"], said["HWM-CP-ABOVE-LEO"]
     assert (wanted["broker_id"], wanted["start_offset"], wanted["end_offset"]) == (2, 20, 30)
     assert short["severity"] == "high"
-    assert short["message"].endswith("; the records between may be on broker 2, of which no log was compared")
+    assert short["message"].endswith("; the records between may be on broker 2, whose logs were not compared")
     assert "REP-LEADER-SHORTER" in _codes(last) and last == expected
 
 
@@ -175,7 +175,7 @@ def test_equal_replicas_are_not_called_well_where_no_checksum_was_computed(tmp_p
     said = build_answer(results, build_verdict(results, "high"))
     assert "All is well" not in said.headline
     assert (
-        "Damage inside 12 of the 12 batches of brokers 1 and 2 would not be seen: their headers alone were collected, and no "
+        "Damage inside 12 of the 12 batches of brokers 1 and 2 would not be seen: only their headers were collected, and no "
         "checksums computed." in said.headline
     )
     assert [row["unchecked_batches"] for row in json.loads(audit_json_text(results))["replicas"]] == [6, 6]
@@ -184,7 +184,7 @@ def test_equal_replicas_are_not_called_well_where_no_checksum_was_computed(tmp_p
     assert (verdict["verdict"], verdict["exit_status"], verdict["unchecked_batches"]) == ("CONSISTENT", 0, 12)
     assert render_status_line(verdict) == "OK: 1 partition, CONSISTENT; findings: 2 info; 12 batches unchecked"
     assert [row.message for row in results.findings] == [
-        f"broker {broker}: nobody computed the checksums of 6 of its 6 batches; damage inside them is not seen"
+        f"broker {broker}: the checksums of 6 of its 6 batches were not computed: damage inside them would go unseen"
         for broker in (1, 2)
     ]
     checked = audit_all(str(collect_snapshot(snapshot, tmp_path / "checked")), Settings(quiet=True))

@@ -137,7 +137,7 @@ def test_how_bad_and_how_sure_an_unclean_election_of_the_logs_is(tmp_path, broke
             " in epoch 1",
             "only broker 1 was in sync",
             place(2, 3, 3),
-            "no, a line says that nobody in sync was alive",
+            "no, a line says that no in-sync replica was alive",
         ),
         (BY_LEADERS, " in epoch 1", "only broker 1 was in sync", place(2, 1, 4), "no line says so"),
         (
@@ -152,7 +152,7 @@ def test_how_bad_and_how_sure_an_unclean_election_of_the_logs_is(tmp_path, broke
             "",
             "who was in sync is not known",
             place(1, 1, 1),
-            "no, a line says that nobody in sync was alive",
+            "no, a line says that no in-sync replica was alive",
         ),
     ],
     ids=["a line says so", "by the ISR", "no log of who led before", "one line alone"],
@@ -194,7 +194,7 @@ def test_the_line_of_an_election_is_told_of_one_broker_alone(tmp_path):
     [
         ({2: cut(25)}, ""),
         ({2: by_mark(25), 3: cut(25)}, ", its own high watermark"),
-        ({2: by_epoch(25, 0), 3: cut(25)}, ", since its leader's epoch 0 ends below its own log"),
+        ({2: by_epoch(25, 0), 3: cut(25)}, ", as its leader's epoch 0 ends below the end of its own log"),
     ],
     ids=["unsaid", "its mark", "its epoch"],
 )
@@ -245,8 +245,8 @@ def test_a_cut_before_the_replica_led_out_of_sync_may_have_cost_committed_record
     assert answer.one("TRN-LOGGED", 1) == ("medium", "likely", 30, None)
     (row,) = answer.found("TRN-LOGGED")
     assert row["message"] == (
-        "broker 1 cut its log at 30, and led in epoch 1 without having been in sync again: whatever was committed from 30 on "
-        f"is on no replica that followed it; {place(1, 2, 2)}"
+        "broker 1 cut its log at 30, and led in epoch 1 without having been in sync again: anything committed from 30 on "
+        f"is missing from every replica that followed it; {place(1, 2, 2)}"
     )
     assert evidence(row, "log") == ["line 2: cut at 30", "line 3: elected"]
     assert evidence(row, "considered") == [
@@ -267,7 +267,7 @@ def test_a_cut_below_the_mark_is_a_loss_where_the_leader_goes_on_otherwise(tmp_p
     assert (
         row["message"]
         == f"broker 1 cut its log at {offset}, below its own high watermark 36"
-        + (": offsets 30 to 35 had been committed, and broker 2 has records of epoch 1 from there on" if loss else "")
+        + (": offsets 30 to 35 were committed, but broker 2 has records of epoch 1 from there on" if loss else "")
         + f"; {place(1, 2, 2)}"
     )
     if loss:
@@ -291,7 +291,7 @@ def test_the_epoch_in_which_the_leader_goes_on_is_the_last_that_begins_where_it_
     new = Replica(batches, epochs=entries, high_watermark=30)
     answer = scene(tmp_path, {1: new}, {1: {1: leads(1, 0, 0, (1, 2)), 2: cut_below(30, 31)}}, leader=1)
     (row,) = answer.found("TRN-BELOW-HW")
-    assert f": offset 30 had been committed, and broker 1 has records of epoch {epoch} from there on;" in row["message"]
+    assert f": offset 30 were committed, but broker 1 has records of epoch {epoch} from there on;" in row["message"]
     # One problem with one id, audit after audit: it is of the epoch before.
     same = finding(TRN_BELOW_HW, "", broker_id=1, offsets=(30, None), replica_epoch=epoch - 1)
     assert row["finding_id"] == finding_id(same, TopicPartition(TOPIC, 0), TOPIC_ID, None)

@@ -206,7 +206,7 @@ def test_records_that_their_producer_sent_again_to_the_next_leader_are_not_lost(
     assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (20, 15, 0)
     assert not {"HWM-LOSS", "TRN-BELOW-HW"} & answer.codes("info"), answer
     (told,) = answer.found("DIV-EPOCH", 2)
-    assert "offsets 20 to 34, which broker 1 has, too, as records of epoch 2" in told["message"]
+    assert "offsets 20 to 34, which broker 1 has too, as records of epoch 2" in told["message"]
     assert {row["lost_records"] for row in answer.tables["elections"]} == {0}
 
 

@@ -247,7 +247,7 @@ def test_the_last_in_sync_replica_that_others_go_past_may_have_lost_its_end(
     answer = audit(tmp_path, brokers, leader=None, isr=(2,), in_order=in_order, **said)
     assert answer.one("CAP-SKEW", 3)[0] == "medium" and answer.verdict == "INCONCLUSIVE", answer
     (told,) = answer.messages("CAP-SKEW")
-    assert "broker 2 is in sync and nobody leads, by " in told and "or that log lost its end" in told
+    assert "broker 2 is in sync and nobody leads" in told and "or that log lost its end" in told
     assert not answer.found("HWM-LOSS") and answer.interval[1] is None
     # One of several in sync that is ahead is the reference itself.
     assert (

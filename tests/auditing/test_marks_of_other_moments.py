@@ -40,7 +40,7 @@ def test_the_last_in_sync_without_a_leader_had_led_in_the_epoch_before(
         assert answer.verdict == "INCONCLUSIVE"
         (told,) = [row["message"] for row in answer.found("CAP-SKEW", 2)]
         assert told.startswith(
-            "broker 2 led last, in epoch 2 unless the epoch was raised once more since, by the leadership file, and its own epoch file does not"
+            "broker 2 led last, in epoch 2 unless the epoch was raised once more since, by the leadership file, but its own epoch file does not"
         ), told
         assert answer.mark["upper_evidence"].endswith("the files of broker 2 were copied before it led last"), (
             answer.mark

@@ -113,7 +113,7 @@ def test_a_routine_night_needs_nobody(course: Course, captured: set[int]) -> Non
     [
         ((BORN, (1, (1,), (2,))), {1, 3}, {2: "elr"}),
         ((BORN, (None, (), (2,))), {1, 3}, {2: "elr"}),
-        ((BORN,), {2, 3}, {1: "isr"}),
+        ((BORN,), {2, 3}, {1: "leads"}),
         ((BORN, (None, (2,), ())), {1, 3}, {2: "isr"}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ())), {2, 3}, {1: "led_before_unclean"}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ())), {1, 2}, {3: "isr_before_unclean"}),

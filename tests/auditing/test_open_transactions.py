@@ -109,7 +109,7 @@ def test_the_coordinators_word_is_newer_than_the_records_and_older_than_the_end_
     assert hanging(answer) == ([("likely", 10, 15)] if found else [])
     if found:
         assert said_of(answer) == (
-            f"CompleteCommit at {updated} ms, producer epoch {epoch}; the log has records of {AFTER} ms, after that"
+            f"CompleteCommit at {updated} ms, producer epoch {epoch}; the log has records with timestamp {AFTER} ms, after that"
         )
 
 
@@ -156,7 +156,9 @@ def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs,
         assert hanging(answer) == [], answer
     else:
         assert hanging(answer) == [("proven", 10, 15)]
-        assert said_of(answer).endswith(f"; the log knows an election of {TIMESTAMP_MS + elected} ms, after that")
+        assert said_of(answer).endswith(
+            f"; the log has the epoch of an election at {TIMESTAMP_MS + elected} ms, after that"
+        )
 
 
 def test_another_isr_in_the_same_epoch_is_no_election(tmp_path):
@@ -173,8 +175,8 @@ def test_another_isr_in_the_same_epoch_is_no_election(tmp_path):
 def test_what_is_said_of_a_producer_that_went_on_in_a_later_epoch(tmp_path):
     (row,) = _audit(tmp_path, [*written(0, 10, 0), _batch(10), _batch(15, epoch=1)]).found("TXN-HANGING")
     assert row["message"] == (
-        "the transaction of producer 7 that begins at offset 10 has no marker on broker 1, and none will come: it went on "
-        "with producer epoch 1 after 0, which no producer gets before its transaction has ended; read_committed consumers "
+        "the transaction of producer 7 that begins at offset 10 has no marker on broker 1, and none will come: it continued "
+        "with producer epoch 1 after 0, and a producer gets a new epoch only when its transaction has ended; read_committed consumers "
         "see nothing from 10 on"
     )
     assert [one["kind"] for one in row["evidence"]] == ["batch", "considered"]

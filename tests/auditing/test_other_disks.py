@@ -70,7 +70,7 @@ def test_what_it_led_with_is_asked_for(tmp_path: Path, replica: Replica, later, 
     assert answer.verdict == "INCONCLUSIVE", answer
     assert answer.one("CAP-MISSING-REPLICA", 1)[0] == "medium"
     (told,) = answer.found("CAP-MISSING-REPLICA", 1)
-    assert told["message"].startswith(f"broker 1 led last, in epoch {2 if later[-1] is _STOP else 0}, and its files do")
+    assert told["message"].startswith(f"broker 1 led last, in epoch {2 if later[-1] is _STOP else 0}, but its files do")
     (row,) = (one for one in answer.rows("captures") if one["broker_id"] == 1)
     assert (row["state"], row["missing"], row["needed"]) == ("partial", ["the log with which it led last"], needed)
     assert answer.mark["hw_upper"] is None and answer.tables["partitions"][0]["lost_records"] is None
@@ -181,7 +181,10 @@ def test_a_leader_that_ran_with_an_empty_disk_has_not_the_log_of_its_old_one(
     assert bool(answer.found("CAP-MISSING-REPLICA", 1)) == is_left == bool(answer.found("META-DUP-DIR", 1)), answer
     if is_left:
         assert "ran with an empty log directory" in answer.messages("META-DUP-DIR")[0]
-        assert "another log than broker-1/orders-0 on its other disk" in answer.messages("CAP-MISSING-REPLICA")[0]
+        assert (
+            "ran with an empty log directory (broker-1/orders-0 is on its other disk)"
+            in answer.messages("CAP-MISSING-REPLICA")[0]
+        )
         copy, stop = (step for step in plan_elections(found).steps if step.action in ("copy", "capture"))
         assert copy.snapshot == ("broker-1/orders-0",)
         assert stop.text.startswith("Stop broker 1 if it runs: when it was copied it ran with broker-1-new"), stop
@@ -255,9 +258,9 @@ def test_the_only_copy_of_a_partition_is_not_what_its_broker_has_if_that_left_it
     answer = Answer(tables_of(found))
     assert answer.verdict == "INCONCLUSIVE", answer
     (told,) = answer.messages("CAP-MISSING-REPLICA")
-    assert "it has another log than broker-1/orders-0 on its other disk" in told
+    assert "ran with an empty log directory (broker-1/orders-0 is on its other disk)" in told
     (row,) = (one for one in answer.rows("captures") if one["broker_id"] == 1)
-    assert (row["state"], row["missing"], row["needed"]) == ("partial", ["the log that it uses"], "isr"), row
+    assert (row["state"], row["missing"], row["needed"]) == ("partial", ["the log that it uses"], "leads"), row
     assert answer.mark["hw_upper"] is None and answer.tables["partitions"][0]["lost_records"] is None
     (stop,) = (step for step in plan_elections(found).steps if step.action == "capture")
     assert stop.text.startswith("Stop broker 1 if it runs"), stop
@@ -284,7 +287,7 @@ def test_a_leader_that_came_back_after_its_copy_may_run_with_the_empty_disk(
     is_in_doubt = has_new and not is_live
     assert answer.verdict == ("INCONCLUSIVE" if is_in_doubt else "LAGGING"), answer
     (told,) = answer.messages("CAP-SKEW")
-    assert ("or it runs with broker-1-new, which is empty, in place of that disk" in told) is is_in_doubt, told
+    assert ("or it runs with broker-1-new, which is empty, instead of that disk" in told) is is_in_doubt, told
     plan = plan_elections(found)
     assert not plan.decisions and bool(plan.conflicts) is is_in_doubt, plan
     first = plan.steps[0]

@@ -113,7 +113,7 @@ def test_a_controller_that_lacks_an_election_is_told_of_each_partition_and_of_it
     assert (of_copy["severity"], of_copy["broker_id"], of_copy["topic"]) == ("high", 100, None)
     assert of_partition["message"].startswith(
         "controller 100 lacks the newest metadata of this partition: broker 1 leads in leader epoch 1, with brokers 1 and 2 in "
-        "sync; by what it has, broker 0 leads in leader epoch 0"
+        "sync; by its copy, broker 0 leads in leader epoch 0"
     )
 
 

@@ -91,7 +91,7 @@ def test_a_follower_behind_the_local_start_begins_there(tmp_path: Path, end: int
     assert (row["truncate_to"], row["reason"], row["committed_dropped"]) == (cut, reason, 0)
     assert answer.messages("TRN-FULL") == (
         [
-            "broker 2 ends at 50, below the leader's local start: it empties its log and begins at 100; what lies below is read from "
+            "broker 2 ends at 50, below the leader's local start: it empties its log and begins at 100; earlier records are read from "
             "remote storage"
         ]
         if reason == "tiered_restart"

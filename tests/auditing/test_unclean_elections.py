@@ -100,9 +100,9 @@ def test_where_nothing_tells_what_was_lost(tmp_path, brokers, moves, gone):
     # An assigned replica that was in sync before, and has not followed since, is not here: it may hold what was lost.
     assert answer.verdict == "INCONCLUSIVE"
     assert reasons(answer) == [
-        "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"
+        "loss: anything above that offset on the previous leader has been cut since; nothing shows how much there was"
         if gone is None
-        else f"loss: open, broker {gone}, which led before, is not in the snapshot"
+        else f"loss: not known, broker {gone}, which led before, is not in the snapshot"
     ]
 
 
@@ -144,7 +144,7 @@ def test_what_others_have_past_a_log_that_was_copied_before_its_unclean_election
         answer
     )
     assert (
-        "an election since then was unclean, perhaps without what others have"
+        "an election since then was unclean, so the winner may lack records that others have"
         in answer.found("CAP-SKEW", 2)[0]["message"]
     )
     plan = plan_elections(audit_all(str(tmp_path / "unclean"), Settings()))
@@ -161,7 +161,7 @@ def test_so_may_they_where_its_broker_had_been_down_since(tmp_path):
     gone = (change(isr=(1,)), change(leader=-1), change(leader=1))
     answer = scene(tmp_path / "down", {1: Replica(COMMON), 2: ahead, 3: Replica(COMMON)}, *gone)
     assert answer.verdict == "INCONCLUSIVE" and answer.one("CAP-SKEW", 2)[0] == "medium", answer
-    assert "an election since then was of a broker that had been down, perhaps without" in str(
+    assert "an election since then chose a broker that had been down, so the winner may lack" in str(
         answer.found("CAP-SKEW", 1)
     )
     plan = plan_elections(audit_all(str(tmp_path / "down"), Settings()))

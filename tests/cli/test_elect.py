@@ -27,7 +27,7 @@ def test_the_plan_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     plan = json.loads(path.read_text(encoding="utf-8"))
     assert re.search(
-        r"ledger-0\n +Each choice loses something: elect broker 0 and salvage \[34, 52\) from broker 1 first\.", text
+        r"ledger-0\n +Each choice loses something: salvage \[34, 52\) from broker 1 first, then elect broker 0\.", text
     )
     assert all(len(line) <= 100 for line in text.splitlines())
     # Broken lines are what a shell puts together again.

@@ -49,7 +49,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "-C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: not is_up(t, 0) and is_up(t, 1)),
     ("diverged-unclean",
-     "ledger-0: Each choice loses something: elect broker 0 and salvage [34, 52) from broker 1 first. Broker 0 loses 18 "
+     "ledger-0: Each choice loses something: salvage [34, 52) from broker 1 first, then elect broker 0. Broker 0 loses 18 "
      "committed records; broker 1, the next best, would lose 45 committed records.",
      lambda t: acknowledged(t, "B, after unclean election", "ledger-0") == 18 and acknowledged(t, "A only", "ledger-0") == 45),
     ("diverged-unclean",

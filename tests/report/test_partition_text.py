@@ -63,7 +63,7 @@ def test_protocols_that_would_leave_a_difference_are_told() -> None:
 def test_the_protocol_of_the_audit_is_the_one_that_is_told() -> None:
     told = of_sample("kip279-1-before", "kip279-0", protocol="kip-101")
     assert any("ends at 17, and it cuts its log at 17" in sentence for sentence in told)
-    cut = "the kip-101 protocol cuts the log at 17, inside a batch that goes whole: a hole stays"
+    cut = "the kip-101 protocol cuts the log at 17, inside a batch that is removed whole, which leaves a hole"
     assert any(cut in sentence for sentence in told)
 
 

@@ -127,17 +127,17 @@ ENCRYPTED = {"encryption": {"aad": "AA=="}}
         (
             (None, ENCRYPTED),
             f"remote storage still has some of them{UNREAD}; there they are encrypted, and only the brokers' plugin can read them.",
-            "; 1 is encrypted, and only the brokers' plugin can read it; 1 is not there, or not whole",
+            "; 1 is encrypted, and only the brokers' plugin can read it; 1 is missing or incomplete",
         ),
         (
             ({}, None),
             "remote storage still has some of them: its objects were seen, and not read.",
-            "; 1 is not there, or not whole",
+            "; 1 is missing or incomplete",
         ),
         (
             (None, None),
             "no replica in the snapshot has them, nor has the remote store the whole of their segments.",
-            "; 2 are not there, or not whole",
+            "; 2 are missing or incomplete",
         ),
     ],
     ids=[

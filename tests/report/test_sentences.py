@@ -503,7 +503,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them until their "
      "logs are copied; add the copies and audit again."),
     (_needed(fenced=[3, 4]),
-     "Brokers 3 and 4 were not captured and are needed (nothing here shows that the leader has all that each has): orders-0."),
+     "Brokers 3 and 4 were not captured and are needed (no replica here is known to have all their records): orders-0."),
     (_bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
      "until its log is copied; add the copy and audit again."),
@@ -541,7 +541,7 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "If broker 2 is down, do not start it until then."),
     (lambda path: audit_all(
          str(collect_snapshot(FIXTURES / "healthy", path / "evidence", "--headers", "always")), Settings(quiet=True)),
-     "Damage inside 450 of the 474 batches of brokers 0, 1 and 2 would not be seen: their headers alone were collected, and no "
+     "Damage inside 450 of the 474 batches of brokers 0, 1 and 2 would not be seen: only their headers were collected, and no "
      "checksums computed."),
     (lambda path: results([partition()], [_unread_start(0)]),
      "The logs of orders-0 were compared from offset 30 on; what is below is not known."),

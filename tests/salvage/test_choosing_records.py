@@ -280,7 +280,7 @@ def test_that_no_copy_holds_any_is_not_said_of_what_could_not_be_read(tmp_path: 
     told = " ".join(capsys.readouterr().out.split())
     assert "No copy" not in told
     assert "No record was found that is not in its leader's log, but not everything could be read" in told
-    assert "Could not be read, and may hold records: broker-2/orders-0" in told
+    assert "Not readable, may hold records: broker-2/orders-0" in told
 
 
 def test_nothing_to_do_is_0(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_the_pairs_are_there() -> None:
 
 @pytest.mark.parametrize(("before", "after", "protocol"), PAIRS)
 def test_partitions_go_back_only_the_wrong_way_round(before: str, after: str, protocol: str) -> None:
-    text = "older after than before: give the earlier snapshot first"
+    text = "went back to an older state: name the earlier snapshot first"
     found = verified(before, after, protocol)
     assert found.inputs["went_back"] == 0 and text not in " ".join(render_verification(found).split())
     # Of the second no source has a metadata log.

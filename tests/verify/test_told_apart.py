@@ -180,7 +180,7 @@ def test_without_a_metadata_log_leader_epochs_tell_snapshots_that_were_swapped(
 ) -> None:
     found = verify_snapshots(_copied(tmp_path / "a", before, 30), _copied(tmp_path / "b", after, 30), Settings())
     assert found.inputs["went_back"] == went_back
-    assert ("older after than before" in " ".join(render_verification(found).split())) == bool(went_back)
+    assert ("went back to an older state" in " ".join(render_verification(found).split())) == bool(went_back)
 
 
 def test_an_epoch_that_only_one_of_the_snapshots_is_told_says_nothing_of_their_order(tmp_path: Path) -> None:

@@ -514,7 +514,7 @@ def _tell_unchecked(conditions: Conditions) -> Iterator[Sentence]:
         number = sum(one.batches for one in found)
         of = sum(one.of for one in found)
         yield say(
-            f"Damage inside {number:,} of the {of:,} batches of {brokers} would not be seen: their headers alone were collected, "
+            f"Damage inside {number:,} of the {of:,} batches of {brokers} would not be seen: only their headers were collected, "
             "and no checksums computed."
         )
 

@@ -109,4 +109,6 @@ def _tell(group: MissingReplicas, noun: str) -> Sentence:
 
 def _why(needed: Need, number: int) -> str:
     """Reason why the replicas, `number` of them, are needed."""
-    return WHY_NEEDED[needed] if number == 1 else re.sub(r"\bit\b", "each", WHY_NEEDED[needed])
+    if number == 1:
+        return WHY_NEEDED[needed]
+    return re.sub(r"\bits\b", "their", re.sub(r"\bit\b", "each", WHY_NEEDED[needed]))

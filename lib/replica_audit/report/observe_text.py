@@ -57,8 +57,8 @@ def _sources_of_sizes(plan: ReadingPlan, brokers: list[int]) -> list[str]:
 def render_more(came_bytes: int, plan: ReadingPlan) -> str:
     """Render the question asked once the agreed amount has been read."""
     return (
-        f"observe: {render_size(came_bytes)} have been read, against an estimate of {render_size(plan.size_bytes)}, and how much is left is "
-        "not known. If you stop here, the snapshot has the replicas that have been read. Read as much again?"
+        f"observe: {render_size(came_bytes)} have been read, against an estimate of {render_size(plan.size_bytes)}; it is not known how much "
+        "is left. If you stop here, the snapshot keeps the replicas read so far. Read as much again?"
     )
 
 
@@ -71,10 +71,10 @@ def render_observed(found: Observed) -> str:
     problems = _unread((one.broker_id, f"{one.topic}-{one.partition}", one.problem) for one in found.replicas)
     lines += _not_read([*found.refused, *problems], ", in observed.json")
     lines += wrap(
-        "Not captured: what replicas have above their own high watermarks, checkpoints and epoch files, brokers that are down, and "
-        "whatever a broker does not give to clients."
+        "Not captured: records above a replica's own high watermark, checkpoints, epoch files, brokers that are down, and anything "
+        "else that a broker does not serve to clients."
     )
-    return "\n".join([*lines, f"replica-audit show {clean(found.directory)} says what it tells."]) + "\n"
+    return "\n".join([*lines, f"replica-audit show {clean(found.directory)} reports on it."]) + "\n"
 
 
 def _unread(replicas: Iterable[tuple[int, str, str | None]]) -> list[str]:

@@ -70,7 +70,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     text = stays.get(decision.procedure, f"elect {choice}")
     ranges = [_tell_source(one) for one in decision.salvage]
     if ranges and decision.loses_acknowledged and conflict is None:
-        text += f"{',' if decision.procedure == 'confirm' else ''} and salvage {join_some(ranges, 3, 'range')} first"
+        text = f"salvage {join_some(ranges, 3, 'range')} first, then {text}"
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
     each = each and len(decision.candidates) > 1
     if conflict is not None:

@@ -32,11 +32,11 @@ _LEFT = {
     "aborted_transaction": "of aborted transactions (--include-aborted takes them too)",
     "open_transaction": "of transactions that no marker ends (--include-aborted takes them too)",
     "ahead": "past the leader's end in its own epoch: the copies may be of different moments (--include-ahead takes them too)",
-    "cleaned": "removed by the cleaner on the leader, or not yet copied when it was compacted",
+    "cleaned": "removed by the cleaner on the leader, or not yet fetched when it was compacted",
     "below_log_start": "below the log start of the leader or of the copy: deleted by retention or DeleteRecords",
-    "in_remote_storage": "below the leader's own files, where it reads from remote storage",
+    "in_remote_storage": "below the leader's local files, where it reads from remote storage",
     "control": "that end transactions (control records)",
-    "repeated": "that a log holds twice",
+    "repeated": "that one log holds twice",
 }
 
 
@@ -67,7 +67,7 @@ def render_salvage(head: ManifestHead, target: str) -> str:
         )
         lines += [
             "",
-            *wrap(f"{text}, so that nothing was salvaged there; salvage without --plan looks at the leaders of now."),
+            *wrap(f"{text}, so nothing was salvaged there; salvage without --plan uses the present leaders."),
         ]
     if head.unexpanded:
         lines += ["", *_unexpanded(head.unexpanded, head.payloads)]
@@ -105,8 +105,8 @@ def _unchecked(head: ManifestHead) -> list[str]:
     number = sum(one.log.unchecked_batches for one in head.partitions if one.log is not None)
     if not number:
         return []
-    these = "batch of these logs, whose checksum" if number == 1 else "batches of these logs, whose checksums"
-    return wrap(f"Damage inside {number:,} {these} nobody computed, would not be seen.")
+    these = "batch of these logs, whose checksum was" if number == 1 else "batches of these logs, whose checksums were"
+    return wrap(f"Damage inside {number:,} {these} not computed, would go unseen.")
 
 
 def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -> list[str]:
@@ -152,7 +152,7 @@ def _about(holding: Sequence[ManifestPartition]) -> list[str]:
             f"Some of them are only in files that Kafka is about to delete (*.deleted), in {join_some(deleted, 5, 'place')}."
         )
     if aside := sorted({copy.path for copy in holders if copy.kind in _ASIDE}):
-        lines.append(f"Some of them are only in what Kafka has put aside: {join_some(aside, 5, 'place')}.")
+        lines.append(f"Some of them are only in directories that Kafka has put aside: {join_some(aside, 5, 'place')}.")
     if stored := sum(copy.records for copy in holders if copy.kind == REMOTE_KIND):
         lines.append(
             f"{stored} of them {verb(stored, 'is', 'are')} taken out of the remote store: no log here has them."
@@ -172,9 +172,9 @@ def _beside_plan(partitions: Sequence[ManifestPartition]) -> list[str]:
         return []
     counts = f"The plan counts {count(planned, 'record')} as lost"
     if planned < records:
-        others = "the others are in copies that the plan does not cut, and are in no log that consumers read"
+        others = "the others are in copies that the plan does not cut, but in no log that consumers read"
     else:
-        others = "what is not among these is named below"
+        others = "those that are missing here are named below"
     return ["", *wrap(f"{counts}; {others}.")]
 
 
@@ -192,7 +192,7 @@ def _left(partitions: Sequence[ManifestPartition], internal: Sequence[str]) -> l
     if others:
         are = verb(len(others), "directory of the same name is", "directories of the same names are")
         lines += wrap(
-            f"{len(others)} {are} of another topic, or may be, and left alone (other_topics in manifest.json)."
+            f"{len(others)} {are} of another topic, or may be, and not searched (other_topics in manifest.json)."
         )
     if internal:
         are = verb(len(internal), "was", "were")
@@ -222,7 +222,7 @@ def _unexpanded(unexpanded: Sequence[ManifestUnexpanded], payloads: bool) -> lis
 
 
 def _unread(unread: Sequence[ManifestUnread]) -> list[str]:
-    lines = [paint("Could not be read, and may hold records:", "high")]
+    lines = [paint("Not readable, may hold records:", "high")]
     for row in unread[:_SHOWN]:
         place = ""
         if row.start_offset is not None:
@@ -236,8 +236,8 @@ def _unread(unread: Sequence[ManifestUnread]) -> list[str]:
 
 def _written(totals: ManifestTotals, holding: Sequence[ManifestPartition], target: str) -> str:
     if totals.written is None:
-        more = ": no record itself; --payloads writes them" if holding else ""
-        return f"{target}/manifest.json says all of this{more}."
+        more = ", without the records: --payloads writes them" if holding else ""
+        return f"{target}/manifest.json has all of this{more}."
     whole = totals.written == totals.expected
     number = count(totals.written, "record") if whole else f"{totals.written} of {count(totals.expected, 'record')}"
-    return f"{number} written to {target}; manifest.json says where each one comes from."
+    return f"{number} written to {target}; manifest.json says where each comes from."

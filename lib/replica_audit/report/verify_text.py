@@ -42,14 +42,14 @@ def render_verification(found: Verification) -> str:
     inputs = found.inputs
     cluster = f", cluster {inputs['cluster_id']}" if inputs["cluster_id"] else ""
     lines = wrap(
-        f"Before: {inputs['before']}; after: {inputs['after']}{cluster}; truncation as by {inputs['protocol']}"
+        f"Before: {inputs['before']}; after: {inputs['after']}{cluster}; truncation protocol: {inputs['protocol']}"
     )
     if inputs["copied_first"]:
-        lines += wrap("By manifest.json the second snapshot was copied before the first: give the earlier one first")
+        lines += wrap("By manifest.json the second snapshot was copied before the first: name the earlier one first")
     if went_back := inputs["went_back"]:
         lines += wrap(
-            f"By the metadata log, or by leader epochs, the state of {count(went_back, 'partition')} is older after than before: give the "
-            "earlier snapshot first, unless the later one has older copies of these, or was restored from such"
+            f"By the metadata log, or by leader epochs, {count(went_back, 'partition')} went back to an older state: name the earlier "
+            "snapshot first, unless the later one has older copies of these, or was restored from older ones"
         )
     told = [row for row in found.verifications if _is_told(row)]
     if told:
@@ -66,7 +66,7 @@ def render_verification(found: Verification) -> str:
             lines += wrap(_gone(gone), "", "  ")
         lines += render_rest(len(found.gone_records) - ROW_LIMIT)
     if found.surprises:
-        lines += ["", paint("Not as the plan predicted", "head")]
+        lines += ["", paint("Different from what the plan predicted", "head")]
         for surprise in found.surprises[:ROW_LIMIT]:
             lines += wrap(_surprise(surprise), "", "  ")
         lines += render_rest(len(found.surprises) - ROW_LIMIT)
@@ -95,7 +95,7 @@ def render_verification_status(found: Verification) -> str:
         line += f"; {word} on no replica now: {lost}"
     if found.planned:
         surprises = count(len(found.surprises), "prediction")
-        line += f"; {surprises} of the plan did not come true" if found.surprises else "; as the plan predicted"
+        line += f"; {surprises} of the plan failed" if found.surprises else "; as the plan predicted"
     if found.open:
         line += f"; {count(len({place_of(row) for row in found.open}), 'partition')} not judged"
     return line
@@ -131,7 +131,7 @@ def _gone(row: GoneRecordsRow) -> str:
     epoch = f" of epoch {row.leader_epoch}" if row.leader_epoch is not None else ""
     text = f"{where}: {records}{epoch}, held by {name_brokers(row.broker_ids)}"
     if row.may_hold:
-        text += f"; {name_brokers(row.may_hold)} may still have them: the log is not in the later snapshot"
+        text += f"; {name_brokers(row.may_hold)} may still have them: that log is not in the later snapshot"
     return text
 
 

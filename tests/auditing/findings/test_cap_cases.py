@@ -128,7 +128,7 @@ def test_a_copy_with_a_segment_that_was_not_read_and_one_without_any():
     unread = log(2, *LINEAGE, segment_bases=(0, 40))
     (told,) = cap.judge(case(log(1, *LINEAGE), set_aside=(unread,)))
     assert (told.code, told.broker_id, paths(told)) == ("CAP-UNREADABLE", 2, {(2, "broker-2/orders-0")})
-    assert "1 of 2 segments in broker-2/orders-0 could not be read; its log is compared with nothing" in told.message
+    assert "1 of 2 segments in broker-2/orders-0 could not be read; its log was not compared" in told.message
     bare = replace(log(2, *LINEAGE, segment_bases=()), segments=())
     (told,) = cap.judge(case(log(1, *LINEAGE), set_aside=(bare,)))
     assert (told.code, told.broker_id, paths(told)) == ("CAP-MISSING-SEGMENT", 2, {(2, "broker-2/orders-0")})
@@ -213,7 +213,7 @@ def test_indexes_that_outlived_their_log_show_where_it_was():
             where = (
                 f"offsets from {item.start_offset} on" if item.end_offset is None else name_offsets(*place(item)[1:])
             )
-            told_of = f"files of segment {item.start_offset} are there without its .log; {where} cannot be compared"
+            told_of = f"segment {item.start_offset} has other files but no .log; {where} cannot be compared"
             assert item.message == f"broker 1: {told_of}"
 
 
@@ -265,7 +265,7 @@ def test_of_quarantined_input_only_what_could_not_be_read_is_told_as_such():
     assert told["CAP-UNREADABLE"].message == "broker-1/x: it is a link"
 
 
-@pytest.mark.parametrize(("quiesced", "words"), [(True, "brokers that go down"), (False, "copies of a running")])
+@pytest.mark.parametrize(("quiesced", "words"), [(True, "brokers that stop one"), (False, "copies of a running")])
 def test_skew_explains_what_it_is_not_said_to_leave_open(quiesced, words):
     made = case(log(1, *LINEAGE), quiesced=quiesced)
     item = cap.skew(made, log(2, *LINEAGE), "the text", 30, 35)
@@ -284,11 +284,11 @@ def test_leadership_that_is_older_than_the_logs_and_a_copy_that_is_older_than_it
     (outdated,) = cap.judge(case(two, compared(one), outdated=older))
     assert (outdated.code, outdated.broker_id) == ("CAP-SKEW", 2)
     assert outdated.message.startswith(
-        "the leadership file names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which came later"
+        "the leadership file names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which is later"
     )
     (early,) = cap.judge(case(one, compared(two), predates=True))
     assert (early.code, early.broker_id, paths(early)) == ("CAP-SKEW", 1, {(1, f"broker-1/{FILES['epoch_file']}")})
-    assert early.message.startswith("broker 1 leads in epoch 2 by the leadership file, and its own epoch file")
+    assert early.message.startswith("broker 1 leads in epoch 2 by the leadership file, but its own epoch file")
 
 
 def _from_text(broker_id: int, *unproven: str, source: str = "dump_text", **changes):

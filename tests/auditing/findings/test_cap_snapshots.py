@@ -87,6 +87,14 @@ def test_an_assigned_replica_without_files(tmp_path):
             None,
             None,
         )
+    leader = audit(tmp_path / "leads", brokers, leader=2, isr=(1, 2), replicas=(1, 2))
+    said, theirs = (one.found("CAP-MISSING-REPLICA", 2)[0]["message"] for one in (leader, member))
+    assert said == (
+        "broker 2 leads, but the snapshot has no readable files of it, so it may hold committed records that no replica here has"
+    )
+    assert theirs.startswith(
+        "broker 2 is in sync, but the snapshot has no readable files of it; no replica here is known to have all its records, so"
+    )
 
 
 def test_two_copies_on_one_broker_use_the_longer(tmp_path):

@@ -109,7 +109,7 @@ def test_the_code_of_a_run_and_what_it_asks_for(one, code, severity, verdict):
         (
             divergent(written_again=(batch(30, 39),)),
             40,
-            "has records of epoch 1 at offsets 30 to 39, which broker 1 has, too, as records of epoch 2",
+            "has records of epoch 1 at offsets 30 to 39, which broker 1 has too, as records of epoch 2",
         ),
     ],
 )
@@ -145,7 +145,7 @@ BEFORE = {"predates": True, "is_replaced": True}
 @pytest.mark.parametrize(
     ("start", "cut", "changes", "fate"),
     [
-        (40, 30, {}, "they are deleted as broker 2 takes over that beginning"),
+        (40, 30, {}, "broker 2 deletes them when it moves its own beginning there"),
         (0, 30, {}, "the fetch protocol cuts the log at 30"),
         (
             0,
@@ -157,9 +157,9 @@ BEFORE = {"predates": True, "is_replaced": True}
             0,
             40,
             {"quiesced": True},
-            "whether this stays depends on who leads: what says that broker 1 does may be older than the logs",
+            "whether this stays depends on who leads: the source that names broker 1 may be older than the logs",
         ),
-        (0, 40, {}, "whether this stays depends on what broker 1 has there by now: its copy may be an older one"),
+        (0, 40, {}, "whether this stays depends on what broker 1 has there by now: its copy may be older"),
     ],
 )
 def test_what_becomes_of_a_run_depends_on_what_is_known_of_the_leader(
@@ -175,7 +175,7 @@ def test_a_run_inside_a_batch_that_goes_whole_leaves_a_hole() -> None:
     spanning = ALIKE._replace(own=Batches.of((batch(30, 39),)))
     (item,) = div.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), divergent(), cut=33, alignment=spanning)))
     assert item.message.endswith(
-        "; the fetch protocol cuts the log at 33, inside a batch that goes whole: a hole stays"
+        "; the fetch protocol cuts the log at 33, inside a batch that is removed whole, which leaves a hole"
     )
 
 
@@ -202,7 +202,7 @@ def test_compaction_is_ruled_out_by_how_far_the_cleaners_came(compacted):
     one, two = (replace(log(broker, *LINEAGE), compacted=broker in compacted) for broker in (1, 2))
     item = told_of(divergent(), leader=one, follower=replace(two, cleaning=Cleaning(furthest=17)))
     assert texts(item, "considered")[2] == (
-        "compaction: no, the partition's cleaners came to 17, and cleaners change no record"
+        "compaction: no, the partition's cleaners got to 17, and cleaners change no record"
     )
 
 
@@ -261,7 +261,9 @@ def test_of_a_compacted_pair_whose_records_were_not_read_it_is_said_that_batches
         [("DIV-PRESENCE", "info", 2)] if differ and compacted else []
     )
     if told:
-        assert "broker 2 and broker 1 hold other batches of this compacted partition; only epochs" in told[0].message
+        assert (
+            "broker 2 and broker 1 hold different batches of this compacted partition; only epochs" in told[0].message
+        )
 
 
 def _read(alignment: Alignment = ALIKE, *, quiesced: bool = False, **outcome: Any) -> list[Finding]:
@@ -283,7 +285,7 @@ ONE_SIDED = (
     "broker 1 does not have"
 )
 ALL_EQUAL, SOME_UNREAD = "every record that both have is equal", "some records could not be read"
-SAME_KEYS, NO_OTHER = "so is the latest value of each key", "no key was seen with another latest value"
+SAME_KEYS, NO_OTHER = "so is the latest value of each key", "no key was seen with different latest values"
 DIFFERING = {"alive_on_follower": 1, "start_offset": 3, "end_offset": 4}
 
 
@@ -326,9 +328,9 @@ def test_what_the_records_of_a_compacted_pair_showed(differences, complete, keys
     [
         ((1, 0, 0), "1 key of this compacted partition has different latest values: 1 gone from broker 1 and still there on broker 2"),
         ((0, 2, 0), "2 keys of this compacted partition have different latest values: 2 gone from broker 2 and still there on broker 1"),
-        ((0, 0, 1), "1 key of this compacted partition has different latest values: 1 with another latest value on each"),
+        ((0, 0, 1), "1 key of this compacted partition has different latest values: 1 with a different latest value on each"),
         ((1, 0, 2), "3 keys of this compacted partition have different latest values: "
-                    "1 gone from broker 1 and still there on broker 2; 2 with another latest value on each"),
+                    "1 gone from broker 1 and still there on broker 2; 2 with a different latest value on each"),
     ],
 )  # fmt: skip
 def test_keys_are_counted_by_what_became_of_them(counts, words):
@@ -348,13 +350,13 @@ def test_keys_are_counted_by_what_became_of_them(counts, words):
         ((), []),
         (
             (_difference("batching", 10, 15), _difference("batching", 20, 40), _difference("batching", 22, 25)),
-            [("DIV-BATCHING", "low", "proven", (2, 10, 40), "the records of 3 batches within offsets 10 to 39 in other")],
+            [("DIV-BATCHING", "low", "proven", (2, 10, 40), "the records of 3 batches within offsets 10 to 39 batched or")],
         ),
         (
             (_difference("format", 10, 11), _difference("batching", 20, 21)),
             [
                 ("DIV-FORMAT", "info", "proven", (2, 10, 11), "1 batch within offset 10 in another message format; the records are"),
-                ("DIV-BATCHING", "low", "proven", (2, 20, 21), "the records of 1 batch within offset 20 in other batches"),
+                ("DIV-BATCHING", "low", "proven", (2, 20, 21), "the records of 1 batch within offset 20 batched"),
             ],
         ),
         (

@@ -55,11 +55,11 @@ def test_the_states_of_an_epoch_file(state):
     entries = {"checkpoint_epochs": LINEAGE if state == "present" else () if state == "empty" else None}
     told = told_of_file(log(2, *LINEAGE, **file, **entries))
     messages = {
-        "malformed": ("EPO-FILE-CORRUPT", "broker 2: line 2: a word; a broker refuses to start on it"),
+        "malformed": ("EPO-FILE-CORRUPT", "broker 2: line 2: a word; a broker refuses to start with it"),
         "empty": ("EPO-FILE-CORRUPT", f"broker 2: {NAME} is empty though the log has batches with leader epochs"),
         "missing": (
             "EPO-CACHE-MISSING",
-            f"broker 2: {NAME}: the batches have epochs {{0:0, 2:20}} that the file does not give for those offsets",
+            f"broker 2: {NAME}: the batches have epochs {{0:0, 2:20}}, which the file does not have for those offsets",
         ),
     }
     assert [(item.code, item.message) for item in told] == ([messages[state]] if state in messages else [])
@@ -130,8 +130,8 @@ def test_an_entry_past_what_a_listing_shows_is_not_stale():
 
 
 BATCHES, ENTRIES = (
-    "the batches have epochs {} that the file does not give for those offsets",
-    ("the file has {} where the batches are of another epoch"),
+    "the batches have epochs {}, which the file does not have for those offsets",
+    ("the file has {}, where the batches have another epoch"),
 )
 
 
@@ -165,7 +165,7 @@ def test_epochs_of_batches_that_the_file_does_not_give():
             told = found(told_of_file(facts, quiesced=quiesced), "EPO-CACHE-MISSING")
             # With a later epoch it may be the later file, though only if the log was cut below what broker 1 had committed.
             is_doubted = entries[-1][0] > 2 and not quiesced
-            doubt = f"; likely, not proven: the file may also be newer than the log, if the log was cut at {start} since, below "
+            doubt = f"; likely, not proven: the file may also be newer than the log, if the log has since been cut at {start}, below "
             doubt = doubt + "the high watermark 40 of broker 1; copy broker 2 again" if is_doubted else ""
             assert [item.message for item in told] == ([] if text is None else [f"broker 2: {NAME}: {text}{doubt}"])
             for item in told:
@@ -313,7 +313,7 @@ def test_a_file_of_another_moment_may_have_an_epoch_that_no_other_copy_has(tmp_p
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == "medium", answer
     assert answer.verdict == "INCONCLUSIVE"
     (told,) = answer.messages("EPO-CACHE-MISSING")
-    assert "the file is damaged, or of another moment than the log" in told
+    assert "the file is damaged, or was copied at another moment than the log" in told
 
 
 @pytest.mark.parametrize(

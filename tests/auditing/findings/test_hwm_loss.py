@@ -84,8 +84,8 @@ def test_committed_records_that_a_follower_has_and_the_leader_has_not(records, b
 @pytest.mark.parametrize(
     ("version", "confidence", "looked_at"),
     [
-        (None, "proven", "the checkpoint was learnt from the present leader: no, the logs differ up to it"),
-        ((2, 7), "proven", "the checkpoint was learnt from the present leader: no, the logs differ up to it"),
+        (None, "proven", "a checkpoint that came from the present leader: no, the logs differ up to it"),
+        ((2, 7), "proven", "a checkpoint that came from the present leader: no, the logs differ up to it"),
         (
             (3, 4),
             "suspect",
@@ -246,7 +246,7 @@ def test_what_a_client_is_not_given_of_a_log_may_have_them() -> None:
     shown = copy(1, ((0, 0), (1, 30)), end=45, observed=ObservedLog(45, 0, 50, 1))
     (found,) = gone(shown, copy(3, ((0, 0), (1, 30)), end=40))
     assert (found.code, found.verdict) == ("HWM-UNSEEN", "INCONCLUSIVE")
-    assert "(offsets 45 to 49 of epoch 1), and the log of broker 1 is not in it, or not whole" in found.message
+    assert "(offsets 45 to 49 of epoch 1), and the log of broker 1 is missing from it or incomplete" in found.message
     later = copy(1, ((0, 0), (1, 30), (2, 45)), observed=ObservedLog(60, 0, 70, 2))
     assert [one.code for one in gone(later, copy(3, ((0, 0), (1, 30)), end=40))] == ["HWM-GONE"]
 
@@ -268,7 +268,7 @@ def test_where_a_log_is_missing_it_is_named(replicas, run, text, codes) -> None:
     (found,) = gone(*replicas, run=run)
     assert {found.code} == codes
     assert found.message.endswith(
-        f" are on no replica in the snapshot (offsets 30 to 49 of epoch 1), and {text} not in it, or not whole"
+        f" are on no replica in the snapshot (offsets 30 to 49 of epoch 1), and {text} missing from it or incomplete"
     )
     assert found.evidence[-1].text.startswith("a replica that was not copied: yes, that of broker")
 

@@ -74,7 +74,7 @@ def found(
 def test_a_checkpoint_past_the_log_end_says_what_no_replica_has(other_end: int, text: str) -> None:
     for lost in (copy(1, 30, 40), copy(3, 30, 40)):
         (one,) = found(*sorted([lost, copy(2, other_end)], key=lambda facts: facts.broker_id))
-        assert one.message == f"broker {lost.broker_id}: its high watermark was 40, its log ends at 30{text}"
+        assert one.message == f"broker {lost.broker_id}: its high watermark was 40, but its log ends at 30{text}"
         assert (one.code, one.severity, one.confidence, one.verdict) == (
             "HWM-CP-ABOVE-LEO", "high", "proven", "LATENT_CORRUPTION",
         )  # fmt: skip
@@ -110,7 +110,7 @@ def test_the_lost_records_are_those_of_the_epochs_that_the_file_still_has(epochs
     """Also where the leader goes on in another epoch there."""
     stretches = [OffsetRange(28, 45)] if left else []
     (one,) = found(copy(1, 30, 40, epochs=epochs), copy(2, 45, held=held), stretches=stretches)
-    assert one.message == f"broker 1: its high watermark was 40, its log ends at 30{text}"
+    assert one.message == f"broker 1: its high watermark was 40, but its log ends at 30{text}"
 
 
 def test_where_all_others_end_earlier_nobody_has_what_lies_past_the_end_of_a_replica() -> None:
@@ -121,7 +121,8 @@ def test_where_all_others_end_earlier_nobody_has_what_lies_past_the_end_of_a_rep
 def test_a_lone_replica_that_lost_all_that_it_had() -> None:
     (one,) = found(copy(1, 0, 5))
     assert (
-        one.message == "broker 1: its high watermark was 5, its log ends at 0; no replica here has the records between"
+        one.message
+        == "broker 1: its high watermark was 5, but its log ends at 0; no replica here has the records between"
     )
 
 
@@ -235,7 +236,7 @@ SOME_THERE = ONLY_THERE.format("some of the records")
 )  # fmt: skip
 def test_what_only_files_about_to_go_have_of_a_lost_end_is_told(beside, others, text) -> None:
     (one,) = found(copy(1, 30, 40), *others, beside=tuple(beside))
-    assert one.message == f"broker 1: its high watermark was 40, its log ends at 30{text}"
+    assert one.message == f"broker 1: its high watermark was 40, but its log ends at 30{text}"
 
 
 DECIDES = "copy it again {}its checkpoints first and with begin and end in manifest.json{}"
@@ -254,7 +255,7 @@ STATE_UNKNOWN = f"that broker 1 was down, or in which order its files were copie
         (copy(2, 35), {"found_end_offset": 39}, "medium", "INCONCLUSIVE", IF_DOWN, 35),
         (copy(2, 35), {"is_live": True}, "medium", "INCONCLUSIVE", ORDER_UNKNOWN, 35),
         (copy(2, 40), {"is_live": True}, "info", None, "; the broker ran, and its log was copied before its checkpoints", None),
-        (left_over(40, 45, 2), {}, "info", None, "; the records between have been deleted since, broker 2 begins at 40", None),
+        (left_over(40, 45, 2), {}, "info", None, "; the records between have been deleted since: broker 2 begins at 40", None),
         (left_over(39, 45, 2), {"is_live": True}, "info", None, "; the broker ran, and its log was copied before its checkpoints", None),
     ],
     ids=[
@@ -293,7 +294,7 @@ def test_a_checkpoint_within_the_log_is_none_of_it(mark: int | None, told: bool)
 @pytest.mark.parametrize(("point", "told"), [(None, False), (29, False), (30, False), (31, True)])
 def test_a_recovery_point_past_the_log_end(point: int | None, told: bool) -> None:
     messages = [one.message for one in found(copy(1, 30, None, point), copy(2))]
-    assert messages == ["broker 1: offsets below 31 were flushed to disk, its log ends at 30"] * told
+    assert messages == ["broker 1: offsets below 31 were flushed to disk, but its log ends at 30"] * told
 
 
 def test_nothing_is_said_of_a_log_that_may_go_on_past_what_is_shown() -> None:
@@ -317,9 +318,9 @@ def test_a_member_that_differs_below_what_is_committed(broker: int) -> None:
 @pytest.mark.parametrize(
     ("minimum", "isr", "assigned", "text"),
     [
-        ("2", (1,), (1, 2, 3), "1 replica in sync, but min.insync.replicas is 2"),
-        ("3", (1, 2), (1, 2, 3), "2 replicas in sync, but min.insync.replicas is 3"),
-        ("2", (), (), "0 replicas in sync, but min.insync.replicas is 2"),
+        ("2", (1,), (1, 2, 3), "only 1 replica is in sync, but min.insync.replicas is 2"),
+        ("3", (1, 2), (1, 2, 3), "only 2 replicas are in sync, but min.insync.replicas is 3"),
+        ("2", (), (), "only 0 replicas are in sync, but min.insync.replicas is 2"),
         ("2", (1, 2), (1, 2, 3), None),
         ("2", (1, 2, 3), (1, 2, 3), None),
         # There are not so many replicas, or it is not known.

@@ -377,8 +377,8 @@ def test_one_broker_is_asked_for_another_copy_once(tmp_path):
     first, second = (answer.found(code, 1)[0]["message"] for code in ("HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"))
     assert "copy it again while it is down" in first and "copy it again" not in second
     assert second == (
-        "broker 1: offsets below 45 were flushed to disk, its log ends at 30; it lost them, or was copied before, as with its high "
-        "watermark of 40"
+        "broker 1: offsets below 45 were flushed to disk, but its log ends at 30; it lost them, or was copied before they were "
+        "written, as with its high watermark of 40"
     )
     assert answer.one("HWM-RP-ABOVE-LEO", 1) == ("medium", "suspect", 30, 45) and answer.verdict == "INCONCLUSIVE"
     alone = audit(tmp_path / "one", {1: Replica(written(0, 30, 0), recovery_point=45), 2: Replica(written(0, 30, 0))})

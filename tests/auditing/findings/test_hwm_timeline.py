@@ -53,32 +53,32 @@ def test_a_stored_summary_is_the_one_that_was_written() -> None:
 STUCK = {
     "one wait": (
         stretch("stuck", (20, 20), (21, 21), leader_log_end_offset=21),
-        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 21; nothing held it; "
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 21 and nothing held it back; "
         "1 offset waits above it",
         (1, 20, 21),
     ),
     "two wait, and the log ends above what is due": (
         stretch("stuck", (20, 28), (21, 29), end_ms=TIME_MS + 5000, leader_epoch=None, observations=4),
-        f"from {THEN} to {LATER} the high watermark of broker 1 was 20, though the rule allows 29; nothing held it; "
+        f"from {THEN} to {LATER} the high watermark of broker 1 was 20, though the rule allows 29 and nothing held it back; "
         "2 offsets wait above it",
         (1, 20, 29),
     ),
     "not held by the replica that limits it": (
         stretch("stuck", (20, 20), (29, 29), limiting_broker_id=2),
-        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 29; nothing held it; "
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 29 and nothing held it back; "
         "10 offsets wait above it",
         (1, 20, 29),
     ),
     "the end of the leader's log was not observed": (
         stretch("stuck", (20, 20), (23, 23), leader_log_end_offset=None),
-        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 23; nothing held it; "
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 23 and nothing held it back; "
         "at least 3 offsets wait above it",
         (1, 20, 23),
     ),
     "held": (
         stretch("stuck", (20, 20), (20, 20), held=True, end_ms=TIME_MS + 5000, limiting_broker_id=2),
         f"since {THEN} and up to {LATER} the high watermark of broker 1 in leader epoch 3 stood still at 20; broker 2 limits "
-        "it, for longer than a replica may without leaving the ISR; 10 offsets wait above it",
+        "it, for longer than a replica may lag without leaving the ISR; 10 offsets wait above it",
         (2, 20, 30),
     ),
 }  # fmt: skip
@@ -93,7 +93,7 @@ def test_a_mark_that_stands_still(name: str) -> None:
     assert (found.code, found.severity, found.confidence) == ("HWM-STUCK", "medium", "likely")
     # Whether the ISR could have been changed matters where a replica held it, min.insync.replicas where none did.
     looked_at = found.evidence[-1].text.partition(":")[0]
-    assert looked_at == ("a controller that could not be reached" if run.held else "min.insync.replicas")
+    assert looked_at == ("an unreachable controller" if run.held else "min.insync.replicas")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_mark_that_stands_still(name: str) -> None:
         (
             stretch("ahead", (26, 28), (25, 25), limiting_broker_id=2),
             f"at {THEN} the high watermark of broker 1 in leader epoch 3 was up to 28, where the rule allows 25: offsets 25 "
-            "to 27 could be read before every replica that has to hold them was known to; broker 2 limits it",
+            "to 27 could be read before every required replica was known to hold them; broker 2 limits it",
             "HWM-AHEAD",
             (1, 25, 28),
             f"1 observation from {THEN} to {THEN}: observed 26 to 28, recomputed 25",

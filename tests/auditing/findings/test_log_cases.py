@@ -54,7 +54,7 @@ def damage(kind: str, expected: int | None = 10, following: int | None = None, l
 STOPS = {
     True: "the clean-shutdown flag is set, so a crash does not explain it",
     False: "the broker was not stopped cleanly",
-    None: "how the broker was stopped is not known",
+    None: "it is not known how the broker was stopped",
 }
 TAILS = [
     ("partial", "LOG-TAIL-PARTIAL", "the last batch is incomplete (7 bytes); {}", {True: "medium"}, "low"),
@@ -116,7 +116,7 @@ def test_damage_with_sound_batches_after_it_names_what_recovery_would_destroy(se
     assert (one.code, one.start_offset, one.end_offset) == ("LOG-CORRUPT-MID", *place)
     assert one.message == (
         "broker 2, 0.log from byte 100: 7 unreadable bytes; a full recovery would cut the log there and destroy "
-        f"{lost} of sound records after it; no other replica here has this range readable"
+        f"{lost} of sound records after it; readable on no other replica here"
     )
 
 
@@ -125,8 +125,8 @@ def test_damage_with_sound_batches_after_it_names_what_recovery_would_destroy(se
     [
         ({"clean": None, "cut": 100}, "a full recovery would cut the log there and destroy 25 offsets"),
         ({"clean": False, "cut": 100}, "the next start cuts the log there and destroys 25 offsets"),
-        ({"clean": False}, "the next start does not look there (clean stop, or below the recovery point)"),
-        ({"clean": True}, "the next start does not look there (clean stop, or below the recovery point)"),
+        ({"clean": False}, "the next start does not check it (clean stop, or below the recovery point)"),
+        ({"clean": True}, "the next start does not check it (clean stop, or below the recovery point)"),
     ],
 )
 def test_damage_says_whether_the_next_start_notices(named, text) -> None:
@@ -217,27 +217,27 @@ COMPACTION = {
     "its own cleaner came past it": (
         {"cleaning": Cleaning(cleaned_to=21, furthest=21)},
         "info",
-        "the log is compacted, or was once, and the gap lies in its cleaned part",
+        "the log is or was compacted, and the gap lies in its cleaned part",
     ),
     "its own cleaner came to its end": (
         {"cleaning": Cleaning(cleaned_to=20, furthest=20)},
         "info",
-        "the log is compacted, or was once, and the gap lies in its cleaned part",
+        "the log is or was compacted, and the gap lies in its cleaned part",
     ),
     "the cleaner of the replica it was fetched from did": (
         {"cleaning": Cleaning(cleaned_to=15, furthest=20, shared=(OffsetRange(15, 20),))},
         "info",
-        "fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it",
+        "fetched from a cleaned replica: another one has nothing there either, and a cleaner got past it",
     ),
     "no cleaner came so far": (
         {"cleaning": Cleaning(cleaned_to=19, furthest=19)},
         "medium",
-        "does not explain it, the cleaner came to 19 only, and no other replica's came further",
+        "does not explain it, the cleaner got only to 19, and no other replica's got further",
     ),
     "another replica's cleaner came further": (
         {"cleaning": Cleaning(cleaned_to=5, furthest=25)},
         "medium",
-        "does not explain it, the cleaner came to 5 only, and another replica's came to 25",
+        "does not explain it, the cleaner got only to 5, and another replica's got to 25",
     ),
 }
 
@@ -275,8 +275,8 @@ def test_a_gap_between_two_segments_may_be_a_missing_segment(cleaned_to, other_e
             ((2, 0), (3, 20)),
             ("neither its own epoch file nor anything else", "epoch 2 from 0 on, epoch 3 from 20 on", "no election began"),
         ),
-        ("suspect", True, ((7, 30),), ("its own epoch file has that epoch", "epoch 7 from 30 on", "an election whose only trace")),
-        ("likely", False, (), ("neither its own epoch file nor", "no entries", "an election whose only trace")),
+        ("suspect", True, ((7, 30),), ("its own epoch file has that epoch", "epoch 7 from 30 on", "an election that left a trace only on")),
+        ("likely", False, (), ("neither its own epoch file nor", "no entries", "an election that left a trace only on")),
     ],
 )  # fmt: skip
 def test_a_changed_leader_epoch_says_who_knows_which(confidence, in_file, entries, texts) -> None:
@@ -304,6 +304,6 @@ def test_of_batches_that_were_compared_changed_headers_and_records_that_nobody_c
         ("LOG-FIELD", 35, 40),
     ]
     assert told[1].message == (
-        "broker 2: the records of 1 batch that had to be compared cannot be decoded, and not by Kafka either, though the checksum is "
+        "broker 2: the records of 1 batch that had to be compared cannot be decoded, not even by Kafka, though the checksum is "
         "right: bad lz4"
     )

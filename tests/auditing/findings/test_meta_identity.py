@@ -55,8 +55,8 @@ def _failed(tmp_path: Path, replicas: tuple[int, ...] = (1, 2), left: int = 1, *
 
 
 _TOLD = (
-    "the log directory of broker 1 that has it is offline: what is there is not brought up to date until the directory is back in its "
-    "place and the broker has been started again"
+    "the log directory of broker 1 that has it is offline: that replica does not catch up until the directory is back in "
+    "place and the broker has been restarted"
 )
 
 
@@ -64,10 +64,10 @@ _TOLD = (
     ("change", "more"),
     [
         ({}, ""),
-        ({"adding": (1,)}, "; until then the reassignment that adds broker 1 does not end"),
+        ({"adding": (1,)}, "; until then the reassignment that adds broker 1 does not complete"),
         (
             {"removing": (1,)},
-            "; the reassignment that removes broker 1 ends without it, and the copy there stays, as -stray once the broker is started with it",
+            "; the reassignment that removes broker 1 completes without it, and its copy stays there, as -stray once the broker starts with it",
         ),
     ],
     ids=["assigned", "added", "removed"],
@@ -118,7 +118,7 @@ def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_p
     brokers = {1: Replica(LOG), 2: Replica(written(0, 9, 1, "first life "), topic_id=OLD_ID)}
     answer = audit(tmp_path, brokers, source=source, isr=(1,), replicas=(1,))
     assert answer.messages("META-TOPICID-MISMATCH") == [
-        f"broker 2: broker-2/orders-0 is of topic id {OLD_ID}, the others of {TOPIC_ID}; not compared"
+        f"broker 2: broker-2/orders-0 has topic id {OLD_ID}, the others have {TOPIC_ID}; not compared"
     ]
     assert answer.one("META-TOPICID-MISMATCH", 2)[0] == severity
     assert considered(answer, "META-TOPICID-MISMATCH") == [f"topic re-created: {why}"]
@@ -133,7 +133,7 @@ def test_without_a_named_id_the_present_topic_is_that_of_the_leader_s_directory(
     brokers = {1: new, 2: old, 3: old} if leader == 1 else {1: new, 2: new, 3: old}
     answer = audit(tmp_path, brokers, leader=leader, source="user", isr=(leader,), replicas=(1, 2, 3))
     assert answer.tables["partitions"][0]["reference_id"] == leader
-    assert all(f"the others of {TOPIC_ID}" in said for said in answer.messages("META-TOPICID-MISMATCH")), answer
+    assert all(f"the others have {TOPIC_ID}" in said for said in answer.messages("META-TOPICID-MISMATCH")), answer
 
 
 @pytest.mark.parametrize(

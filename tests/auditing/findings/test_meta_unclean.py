@@ -168,7 +168,7 @@ def test_whoever_was_out_of_sync_may_lack_some_of_what_was_left_behind(
 ) -> None:
     assert meta.may_have_lost_unseen(made(*comparisons, **changes)) is more
     told = elected(*comparisons, **changes).message
-    assert ("it may have lost more, and these files cannot tell: no log of a replica that was in sync" in told) is more
+    assert ("it may have lost more, and these files cannot tell: no replica that was in sync" in told) is more
 
 
 @pytest.mark.parametrize("winner", [1, 2, 3])
@@ -185,12 +185,12 @@ def test_a_log_that_was_copied_before_its_own_election_tells_nothing_of_that(win
 @pytest.mark.parametrize(
     ("comparisons", "changes", "open_since"),
     [
-        ([FOLLOWED], {}, "what was above that offset on the leader before was cut since, or never was; nothing tells how much"),
-        ([], {}, "open, broker 1, which led before, is not in the snapshot"),
-        ([], {"history": FROM_3}, "open, broker 3, which led before, is not in the snapshot"),
-        ([], {"set_aside": (log(1, (0, 0)),)}, "open, the log of broker 1, which led before, was not compared"),
-        ([FOLLOWED], {"set_aside": (log(1, (0, 0)),)}, "what was above that offset on the leader before was cut since"),
-        ([], {"set_aside": (log(3, (0, 0)),)}, "open, broker 1, which led before, is not in the snapshot"),
+        ([FOLLOWED], {}, "anything above that offset on the previous leader has been cut since; nothing shows how much there was"),
+        ([], {}, "not known, broker 1, which led before, is not in the snapshot"),
+        ([], {"history": FROM_3}, "not known, broker 3, which led before, is not in the snapshot"),
+        ([], {"set_aside": (log(1, (0, 0)),)}, "not known, the log of broker 1, which led before, was not compared"),
+        ([FOLLOWED], {"set_aside": (log(1, (0, 0)),)}, "anything above that offset on the previous leader has been cut since"),
+        ([], {"set_aside": (log(3, (0, 0)),)}, "not known, broker 1, which led before, is not in the snapshot"),
     ],
     ids=["here", "not here", "not here, of a greater id", "set aside", "here and set aside", "another set aside"],
 )  # fmt: skip
@@ -221,7 +221,7 @@ def test_the_offsets_of_an_election_begin_where_it_leads_from(run: Any, lineage:
         ({"committed_records": 10, "proof": PROOF}, "10 records from 30 on, all proven committed"),
         ({"committed_records": 4, "proof": PROOF}, "10 records from 30 on (4 proven committed)"),
         ({"committed_records": 10, "proof": PROOF._replace(certain=False)}, "10 records from 30 on, all likely committed"),
-        ({"batches": [batch(30, 39, control=True)]}, "only ends of transactions or empty batches from 30 on"),
+        ({"batches": [batch(30, 39, control=True)]}, "only transaction markers or empty batches from 30 on"),
         ({"batches": []}, None),
         ({"cause": Cause(None, clean=False, promised_records=None)}, None),
         ({"cause": None}, None),

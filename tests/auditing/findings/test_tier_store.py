@@ -221,7 +221,7 @@ def test_a_segment_without_its_log_is_missing_though_its_indexes_are_there(tmp_p
     ("leads", "extra", "why"),
     [
         (LOCAL_FROM_40, (), "which the log still has elsewhere"),
-        (leader((0, 0), (1, 60), log_start=60), (), "which the log does not need any more"),
+        (leader((0, 0), (1, 60), log_start=60), (), "which the log no longer needs"),
         (LEADS, (copied(35, 65, (0, 35), (1, 60), at=(LATER, LATER)),), "which the log still has elsewhere"),
     ],
     ids=["local", "below the log start", "in another segment"],
@@ -271,7 +271,7 @@ def test_an_object_of_another_topic_id_is_no_segment_of_this_topic(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("size", "what"), [(60, "readers do not get all of it"), (160, "it was overwritten, or is something else")]
+    ("size", "what"), [(60, "readers do not get all of it"), (160, "it was overwritten, or is another object")]
 )
 def test_a_copied_segment_of_another_size(tmp_path: Path, size: int, what: str) -> None:
     answer = looked(tmp_path, [*stored(SPANS[0], size=size), *stored(*SPANS[1:])], told())

@@ -108,7 +108,7 @@ def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_as
     frame, _ = page_of(away).unpack()
     assert decode(frame["overview"]["unread"], 1) == [[7]]
     (advice,) = decode(frame["overview"]["advice"], 1)
-    assert advice.startswith("Each choice loses something: elect broker 0 and salvage [34, 52) from broker 1 first.")
+    assert advice.startswith("Each choice loses something: salvage [34, 52) from broker 1 first, then elect broker 0.")
     damaged = finding("LOG-CORRUPT-MID", "high", broker_id=2)
     frame, _ = page_of(results([partition()], [damaged])).unpack()
     (advice,) = decode(frame["overview"]["advice"], 1)

@@ -78,14 +78,14 @@ _NO_FILES = "leader-epoch-checkpoint and topic id are not part of the input"
 
 
 _OBSERVED = (
-    "checkpoints, leader-epoch-checkpoint and how the broker was stopped are not captured, nor is what its disk has besides what the "
-    "broker gives to clients"
+    "not captured: checkpoints, leader-epoch-checkpoint, how the broker was stopped, and anything on its disk that it does not "
+    "serve to clients"
 )
 
 
 _NO_LOG_DIR = (
-    "checkpoints and how the broker was stopped are not part of the input: the high watermark is bounded by logs "
-    "alone, and what a cut at the replica's own high watermark would drop is not known"
+    "checkpoints and how the broker was stopped are not part of the input: only logs bound the high watermark, and it is not known "
+    "what a cut at the replica's own high watermark would drop"
 )
 
 
@@ -113,11 +113,11 @@ def _files(case: Case) -> Iterator[Finding]:
     for item in (*case.comparisons, *case.beside, *case.waiting):
         for problems in item.problems_by_broker("not_captured"):
             yield from _records_not_captured(
-                item, problems, "the records of {} have to be compared, and are not part of the evidence"
+                item, problems, "the evidence lacks the records of {}, which have to be compared"
             )
         for problems in item.problems_by_broker("unchecked"):
             yield from _records_not_captured(
-                item, problems, "where its log differs from another's nobody computed the checksums of {}"
+                item, problems, "its log differs from another there, and the checksums of {} were not computed"
             )
 
 
@@ -132,11 +132,11 @@ def _unusable(facts: ReplicaFacts) -> Iterator[tuple[Code, str, list[Evidence]]]
     if facts.unread_bases:
         yield (
             CAP_UNREADABLE,
-            f"{facts.unread}; its log is compared with nothing",
+            f"{facts.unread}; its log was not compared",
             [in_directory(facts, "see quarantine")],
         )
     elif facts.unread is not None and directory.problem is None:
-        text = f"{facts.unread}; its log is not known, and nothing is concluded from it"
+        text = f"{facts.unread}; its log is not known and not used"
         empty = considered("an empty log: no, it has a .log file of 0 bytes")
         yield CAP_MISSING_SEGMENT, text, [in_directory(facts, "as found"), empty]
     if directory.problem is not None:
@@ -175,11 +175,13 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
         text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
         if others:
             text = (
-                f"broker {broker_id} {what}, and by the manifest it ran with an empty log directory, so that it has another log than "
-                f"{listed(others)} on its other disk"
+                f"broker {broker_id} {what}, but by the manifest ran with an empty log directory ({listed(others)} "
+                f"{verb(len(others), 'is', 'are')} on its other disk)"
             )
         if why is not None:
-            text += f"; {WHY_NEEDED[why]}, so it may hold committed records that no replica here has"
+            # The sentence begins with that.
+            because = "" if why == "leads" and leads else f"; {WHY_NEEDED[why]}"
+            text += f"{because}, so it may hold committed records that no replica here has"
         yield finding(
             CAP_MISSING_REPLICA,
             text,
@@ -200,8 +202,8 @@ def _without_its_log(case: Case, broker_id: int, why: Need) -> Finding:
     epoch = "" if last is None else f", in epoch {last.leader_epoch},"
     return finding(
         CAP_MISSING_REPLICA,
-        f"broker {broker_id} led last{epoch} and its files do not know that epoch: its disk was replaced, or restored from a backup, "
-        f"since; {WHY_NEEDED[why]}, so what it led with may hold committed records that no replica here has",
+        f"broker {broker_id} led last{epoch} but its files do not know that epoch: its disk has been replaced since, or restored from a "
+        f"backup; {WHY_NEEDED[why]}, so the log with which it led may hold committed records that no replica here has",
         severity="medium",
         verdict="INCONCLUSIVE",
         broker_id=broker_id,
@@ -213,7 +215,7 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
     """Finding on offsets between two segments, if another replica or an index shows that there was a segment (else LOG-GAP)."""
     if shown := traces_of_segment(facts, case.replicas, stretch):
         going = next((one for one in case.copies if one.is_about_to_go and _fills(one, facts, stretch)), None)
-        why = "; copy the replica again; if its broker lacks the file too, it is gone there"
+        why = "; copy the replica again; if the file is missing on the broker too, it is lost there"
         if going is not None:
             why = f", and {name_copy(going)} has them: {fate_of_copy(going)}"
         yield finding(
@@ -251,7 +253,7 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
     where = f"offsets from {min(bases)} on" if end is None else name_offsets(min(bases), end)
     return finding(
         CAP_MISSING_SEGMENT,
-        f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; {where} cannot be compared",
+        f"broker {facts.broker_id}: segment {min(bases)} has other files but no .log; {where} cannot be compared",
         confidence="likely",
         broker_id=facts.broker_id,
         offsets=(min(bases), end),
@@ -288,8 +290,8 @@ def no_replica(
     moved = finding(
         CAP_MOVED,
         f"the partition was created at {render_time(created_ms, 'seconds')}, and its brokers were collected from "
-        f"{render_time(within[0], 'seconds')} to {render_time(within[1], 'seconds')}: they may not have had it yet, and have to be "
-        "collected again",
+        f"{render_time(within[0], 'seconds')} to {render_time(within[1], 'seconds')}: they may not have had it yet; collect "
+        "them again",
         evidence=[Evidence("leadership", text=source), considered(f"{found.code}: {found.message}")],
     )
     return (moved, _in_doubt(found))
@@ -335,8 +337,8 @@ def unsettled(case: Case, findings: tuple[Finding, ...], of_two_moments: Collect
         CAP_MOVED,
         f"who leads, follows or is in sync changed {count(len(moves.states), 'time')}, last at "
         f"{render_time(max(state.time_ms for _, state in moves.states), 'seconds')}, while the logs were collected, from "
-        f"{render_time(moves.begun_ms, 'seconds')} to {render_time(moves.ended_ms, 'seconds')}: they are of different moments, which may "
-        f"be all that {listed(codes)} {verb(len(codes), 'shows', 'show')}, and have to be collected again",
+        f"{render_time(moves.begun_ms, 'seconds')} to {render_time(moves.ended_ms, 'seconds')}: the copies are of different moments, which "
+        f"alone may explain {listed(codes)}; collect them again",
         evidence=[
             Evidence("leadership", text=name_source("metadata_log")),
             *(considered(f"{one.code}: {one.message}") for one in doubted),
@@ -413,19 +415,19 @@ def skew(
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
     if unsure is not None and case.options.times.is_later_by_controller(case.reference.facts, facts):
         why = (
-            f"its copy is the later one by the controller's clock, not by its own: the clock of broker {unsure} is behind, and that log lost "
-            "its end, or its __cluster_metadata-0 was copied again later; copy its log directories again, all in one go"
+            f"its copy is the later one by the controller's clock but not by its own: either the clock of broker {unsure} is slow and that log "
+            "lost its end, or its __cluster_metadata-0 was copied again later; copy all its log directories again, in one go"
         )
         decides = f"a later copy of broker {unsure} would decide"
     elif unsure is not None and case.tail.state == "up" and not facts.has_epochs:
         why = (
             f"the copy of broker {unsure} is the later one, and nothing shows when it began to lead: that log lost its end, or was copied before "
-            "it led; copy it again, while it leads"
+            "then; copy it again while it leads"
         )
-        decides = f"a copy of broker {unsure} that was made while it leads would decide"
+        decides = f"a copy of broker {unsure} made while it leads would decide"
     elif unsure is not None and case.tail.state == "up":
         why = (
-            "its copy is the later one: that log lost its end, or an image of its disk was copied, which lacks what was not on the disk yet: "
+            "its copy is the later one: that log lost its end, or the copy is of an image of its disk, without what had not reached the disk: "
             f"{tell_image(case, case.reference.facts)}"
         )
         decides = f"the kind of broker {unsure} in manifest.json would decide"
@@ -437,15 +439,15 @@ def skew(
         if case.leadership is not None and unsure not in (case.leadership.fenced or ()):
             source = name_source(case.leadership.source)
             shown = (
-                f"broker {unsure} is in sync and nobody leads, by {source}, so it was down by then, or its disk offline"
+                f"by {source} broker {unsure} is in sync and nobody leads, so by then it was down, or its disk offline"
             )
         why = (
-            f"{shown}, and nothing shows whether it was down when its log was copied: the copy is older, or that log lost its end; while it is "
-            "down, copy its log directories again, __cluster_metadata-0 among them"
+            f"{shown}, but nothing shows whether it was down when its log was copied: the copy is older, or that log lost its end; while it is "
+            "down, copy its log directories again, including __cluster_metadata-0"
         )
         decides = f"a later copy of broker {unsure}, or its kind in manifest.json, would decide"
     elif case.were_at_rest(*case.replicas):
-        why = f"brokers that go down one after the other end at different offsets, which {explains}"
+        why = f"brokers that stop one after another end at different offsets, which {explains}"
     else:
         why = f"copies of a running cluster are of different moments, which {explains}"
     return finding(
@@ -487,14 +489,14 @@ def _outdated(case: Case) -> Iterator[Finding]:
         place = "in its place or past its end" if reference.is_replaced else "past its end"
         facts, times = reference.facts, case.options.times
         is_lost = not facts.file_entries and times.of(facts) is not None and not times.is_image(facts)
-        unless = ", or its disk lost what it wrote then, as nobody saw it run" if is_lost else ""
+        unless = ", or its disk lost what it wrote then (nobody saw it run)" if is_lost else ""
         if instead := times.perhaps_instead(*facts.key) if reference.leader_id is not None else ():
-            unless += f", or it runs with {listed(instead)}, which {verb(len(instead), 'is', 'are')} empty, in place of that disk"
+            unless += f", or it runs with {listed(instead)}, which {verb(len(instead), 'is', 'are')} empty, instead of that disk"
         election = reference.doubtful_election
         open_to = facts.log_end_offset
         if election is not None:
-            winner = "of a broker that had been down" if election.clean else "unclean"
-            unless += f", and an election since then was {winner}, perhaps without what others have"
+            winner = "chose a broker that had been down" if election.clean else "was unclean"
+            unless += f", and an election since then {winner}, so the winner may lack records that others have"
             open_to = max(one.log_end_offset for one in case.replicas)
         is_undecided = bool(instead) or is_lost or (reference.may_lack_others and election is None)
         offsets: tuple[int | None, int | None] = None, None
@@ -508,7 +510,7 @@ def _outdated(case: Case) -> Iterator[Finding]:
             evidence.append(unseen_above(facts.broker_id, facts.log_end_offset))
         yield finding(
             CAP_SKEW,
-            f"{_why_older(case)}{unless}, so what others have {place} proves nothing until it is copied again",
+            f"{_why_older(case)}{unless}, so records of others {place} prove nothing until it is copied again",
             severity="medium" if is_undecided else "info",
             confidence="likely",
             broker_id=facts.broker_id,
@@ -524,8 +526,8 @@ def _why_older(case: Case) -> str:
     later = reference.later
     if later is not None:
         return (
-            f"{name} has other records than its own epoch file says, which has epoch {later.leader_epoch}, as broker {later.broker_id} has "
-            f"from {later.start_offset} on: its log was copied before it was cut there"
+            f"the records of {name} contradict its own epoch file, which has epoch {later.leader_epoch} from {later.start_offset} on, as "
+            f"broker {later.broker_id} has: its log was copied before it was cut there"
         )
     last = last_led(reference.history) if reference.leader_id is None else None
     if last is not None:
@@ -537,10 +539,10 @@ def _why_older(case: Case) -> str:
     silent = (
         ""
         if notes_elections(case.options.protocol)
-        else " or wrote anything as the leader, which its file notes only then"
+        else " or before it wrote anything as leader, which is when its file notes the epoch"
     )
     return (
-        f"{name} {led} by {name_source(reference.source)}, and its own epoch file does not know that epoch: its files were copied "
+        f"{name} {led} by {name_source(reference.source)}, but its own epoch file does not know that epoch: its files were copied "
         f"before it began to lead{silent}"
     )
 
@@ -609,11 +611,11 @@ def _unseen_heads(case: Case) -> Iterator[Finding]:
         observed = facts.directory.observed
         if observed is None or not facts.hides_head:
             continue
-        begins = f"the log begins at {observed.log_start_offset}, and was read from {facts.log_start_offset} on"
+        begins = f"the log begins at {observed.log_start_offset} but was read only from {facts.log_start_offset} on"
         why = (
-            "; nobody leads, and whether replicas agree below is not known"
+            "; nobody leads, and it is not known whether replicas agree below"
             if is_open
-            else ": nothing is said of what is below"
+            else ": what is below was not judged"
         )
         unseen = observed.log_start_offset, facts.log_start_offset
         yield _of_weight(CAP_NOT_FROM_START, facts, f"{begins}{why}", is_open, _answered(facts), unseen)
@@ -633,10 +635,10 @@ def _unchecked(case: Case) -> Iterator[Finding]:
         who = "nobody leads" if _nobody_leads(case) else "nothing says who is in sync"
         why = f"; {who}, so a damaged log may be taken for the best one" if is_open else ""
         text = (
-            f"nobody computed the checksums of {facts.unchecked_batches:,} of its {count(of, 'batch', 'batches')}; damage inside "
-            f"them is not seen{why}"
+            f"the checksums of {facts.unchecked_batches:,} of its {count(of, 'batch', 'batches')} were not computed: damage inside "
+            f"them would go unseen{why}"
         )
-        yield _of_weight(CAP_UNCHECKED, facts, text, is_open, in_directory(facts, "headers alone were collected"))
+        yield _of_weight(CAP_UNCHECKED, facts, text, is_open, in_directory(facts, "only headers were collected"))
 
 
 def _of_weight(
@@ -675,8 +677,8 @@ def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], w
     gone = [one for one in problems if copy.is_earlier and one.path.startswith(f"{copy.directory.path}/")]
     if gone:
         text = (
-            f"{name_copy(copy)} has {count(len(gone), 'batch', 'batches')} that no log has now: when its broker was collected again it "
-            "had others, and nothing shows any more which records these held"
+            f"{name_copy(copy)} has {count(len(gone), 'batch', 'batches')} that no log has now: its broker had others when it was "
+            "collected again, and the records in these can no longer be known"
         )
         yield _not_captured(gone, text, [place_of_copy(copy)])
     if wanted := [one for one in problems if one not in gone]:
@@ -685,7 +687,7 @@ def _records_not_captured(item: Comparison, problems: Sequence[RecordProblem], w
         ranges = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in wanted)
         yield _not_captured(
             wanted,
-            f"broker {broker}: {why.format(count(len(wanted), 'batch', 'batches'))}: {count(size, 'byte')} of them are wanted",
+            f"broker {broker}: {why.format(count(len(wanted), 'batch', 'batches'))}; {count(size, 'byte')} wanted",
             [wanted_range(broker, path, start, end - start) for path, start, end in ranges],
         )
 
@@ -704,8 +706,8 @@ def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:
     size = sum(segment.tail_length for segment in segments)
     yield finding(
         CAP_NOT_CAPTURED,
-        f"broker {facts.broker_id}: what follows the last sound batch in {where} is not part of the evidence: {count(size, 'byte')} of "
-        "it are wanted; its log is compared with nothing",
+        f"broker {facts.broker_id}: the evidence lacks what follows the last sound batch in {where}; {count(size, 'byte')} wanted; "
+        "until then its log is not compared",
         broker_id=facts.broker_id,
         evidence=[
             wanted_range(facts.broker_id, one.path, one.size_bytes - one.tail_length, one.tail_length)

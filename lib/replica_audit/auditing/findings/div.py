@@ -68,7 +68,7 @@ DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records",))
 DIV_FORMAT = Code("DIV-FORMAT", ("info",), traits=("records",))
 
 
-_CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")
+_CLEANERS = considered("compaction: each replica is cleaned independently, so presence and bytes may differ")
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -221,7 +221,7 @@ def _both_contents(case: Case, follower: ReplicaFacts, run: DivergentRange) -> s
             return f"{own}; the log of broker {leader.broker_id}, {begins}, but {COPIED_BEFORE}"
         return f"{own}, which broker {leader.broker_id} never had: its log, {begins}"
     if run.is_written_again:
-        return f"{own}, which broker {leader.broker_id} has, too, as {theirs}"
+        return f"{own}, which broker {leader.broker_id} has too, as {theirs}"
     # The leader's cleaner may have removed them since.
     return f"{own}, where broker {leader.broker_id} {'had' if leader.compacted else 'has'} other {theirs}"
 
@@ -241,26 +241,26 @@ def _fate(case: Case, item: Comparison, run: DivergentRange) -> str:
     leader = case.reference.facts.broker_id
     cut = f"the {item.protocol} protocol cuts the log at {item.replay.kept_to}"
     if _is_deleted(case, run):
-        return f"they are deleted as broker {item.follower.broker_id} takes over that beginning"
+        return f"broker {item.follower.broker_id} deletes them when it moves its own beginning there"
     if run.start_offset >= item.replay.kept_to:
         may_have = case.reference.is_replaced and not case.is_left_for_good(run.start_offset, run.replica_epoch)
         return f"{cut}, unless broker {leader} has them by now: its log {COPIED_BEFORE}" if may_have else cut
     if run.start_offset >= item.drops_from(item.protocol):
-        return f"{cut}, inside a batch that goes whole: a hole stays"
+        return f"{cut}, inside a batch that is removed whole, which leaves a hole"
     if run.survives:
         return f"the {item.protocol} protocol keeps everything below {item.replay.truncate_to}, so this stays"
     if case.were_at_rest(*case.replicas):
         return (
-            f"whether this stays depends on who leads: what says that broker {leader} does may be older than the logs"
+            f"whether this stays depends on who leads: the source that names broker {leader} may be older than the logs"
         )
-    return f"whether this stays depends on what broker {leader} has there by now: its copy may be an older one"
+    return f"whether this stays depends on what broker {leader} has there by now: its copy may be older"
 
 
 def _retention(case: Case, is_deleted: bool) -> str:
     if not is_deleted:
         return "no, it lies above both log starts"
     if case.reference.is_replaced:
-        return "the leader may have had them since its log was copied"
+        return "the leader may have received them since its log was copied"
     return "no, the leader never had them"
 
 
@@ -282,7 +282,7 @@ def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
     if not (leader.compacted or follower.compacted):
         return "compaction: no, neither replica shows any"
     return (
-        f"compaction: no, the partition's cleaners came to {follower.cleaning.furthest}, and cleaners change no record"
+        f"compaction: no, the partition's cleaners got to {follower.cleaning.furthest}, and cleaners change no record"
     )
 
 
@@ -303,8 +303,8 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     if item.differs_in("last_offset", "crc"):
         yield finding(
             DIV_PRESENCE,
-            f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "
-            "partition; only epochs and batch ranges were compared, where both have them, not records or latest values",
+            f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold different batches of this compacted "
+            "partition; only epochs and batch ranges that both have were compared, not records or latest values",
             severity="info",
             broker_id=item.follower.broker_id,
             evidence=[_CLEANERS],
@@ -332,7 +332,7 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
         said.append(
             "so is the latest value of each key"
             if equal and outcome.complete
-            else "no key was seen with another latest value"
+            else "no key was seen with different latest values"
         )
     if keys.undecided:
         unknown = count(keys.undecided, "key")
@@ -359,7 +359,7 @@ def _formats(item: Comparison) -> Iterator[Finding]:
         elif kind == "format":
             message = f"broker {broker} has {where} in another message format; the records are equal"
         else:
-            message = f"broker {broker} has the records of {where} in other batches than the reference, or stored otherwise; they are equal"
+            message = f"broker {broker} has the records of {where} batched or stored differently from the reference; they are equal"
         yield finding(
             DIV_FORMAT if kind == "format" else DIV_BATCHING,
             message,
@@ -390,7 +390,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
     parts = [
         (keys.alive_on_follower, f"gone from broker {leader} and still there on broker {follower}"),
         (keys.alive_on_reference, f"gone from broker {follower} and still there on broker {leader}"),
-        (keys.other_value, "with another latest value on each"),
+        (keys.other_value, "with a different latest value on each"),
     ]
     named = ", ".join(map(str, keys.offsets))
     mixed = [facts for facts in (case.reference.facts, item.follower) if facts.cleaning.between_copies]
@@ -398,7 +398,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         "no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
     )
     if mixed:
-        cleaners = "may explain it, as the files are of moments in any order"
+        cleaners = "may explain it, as the files were copied in no known order"
     found = finding(
         DIV_KEY_STATE,
         f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "

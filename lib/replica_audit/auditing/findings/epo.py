@@ -82,7 +82,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if file.state == "malformed":
         yield finding(
             EPO_FILE_CORRUPT,
-            f"broker {facts.broker_id}: {file.problem}; a broker refuses to start on it",
+            f"broker {facts.broker_id}: {file.problem}; a broker refuses to start with it",
             broker_id=facts.broker_id,
             evidence=[in_epoch_file(facts, file.state)._replace(value=_lines_by_batches(facts))],
         )
@@ -93,7 +93,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         text = f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs"
         if other is not None:
             span = (facts.log_start_offset, facts.log_end_offset)
-            text += f", which all go beside the log of broker {other.broker_id}: the file was copied after that"
+            text += f", and following broker {other.broker_id} removes all of these: the file was copied after they were removed"
             yield skew(case, facts, text, *span)
             return
         found = finding(
@@ -139,14 +139,14 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 def _of_two_moments(facts: ReplicaFacts) -> str:
     """Clause on an epoch file that contradicts its log, where nothing shows in which order they were copied: a log has an empty file
     before its first batch, and while it is begun anew."""
-    return f"the file is damaged, or of another moment than the log: {_copied_again(facts)}"
+    return f"the file is damaged, or was copied at another moment than the log: {_copied_again(facts)}"
 
 
 def _copied_again(facts: ReplicaFacts) -> str:
     """Clause on the copy that shows whether an epoch file is damaged."""
     if not facts.in_any_order and not facts.is_at_rest:
         return f"copy broker {facts.broker_id} again"
-    return f"copy broker {facts.broker_id} again, the file after the log and with begin and end in manifest.json, or while it is down"
+    return f"copy broker {facts.broker_id} again while it is down, or with the file after the log and begin and end in manifest.json"
 
 
 def _place(facts: ReplicaFacts) -> Evidence:
@@ -164,9 +164,9 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return
     excuse = _why_copied_apart(case, facts, written, wrong, claimed)
     if wrong:
-        text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
+        text = f"the batches have epochs {entries_text(tuple(wrong))}, which the file does not have for those offsets"
     else:
-        text = f"the file has {entries_text(tuple(claimed))} where the batches are of another epoch"
+        text = f"the file has {entries_text(tuple(claimed))}, where the batches have another epoch"
     found = finding(
         EPO_CACHE_MISSING,
         f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
@@ -178,7 +178,7 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             epochs_of_batches(facts),
             considered(
                 excuse
-                or "the file was copied before the segments: no, older epochs are missing too, or all copies are of one moment"
+                or "the file was copied before the segments: no, older epochs are missing too, or all copies were made at one moment"
             ),
         ],
     )
@@ -207,7 +207,7 @@ def _cut_since(facts: ReplicaFacts, offset: int, other: ReplicaFacts) -> str:
     """Clause on what an epoch file says that is `below_committed`, and on how to find out."""
     mark = f"the high watermark {other.directory.high_watermark_checkpoint} of broker {other.broker_id}"
     return (
-        f"likely, not proven: the file may also be newer than the log, if the log was cut at {offset} since, below {mark}; "
+        f"likely, not proven: the file may also be newer than the log, if the log has since been cut at {offset}, below {mark}; "
         f"{_copied_again(facts)}"
     )
 
@@ -257,8 +257,8 @@ def _why_copied_apart(
     later = None if case.evidence.was_at_rest else later_entry(facts, case.replicas)
     if later is not None:
         return (
-            f"the file was copied after the log had been cut: it has epoch {later.leader_epoch} from {later.start_offset} on, as the log "
-            f"of broker {later.broker_id} has"
+            f"the file was copied after the log had been cut: it has epoch {later.leader_epoch} from {later.start_offset} on, like the log "
+            f"of broker {later.broker_id}"
         )
     if claimed and _are_of_later_leaders(case, facts, claimed):
         return f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"

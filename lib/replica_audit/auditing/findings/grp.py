@@ -37,7 +37,7 @@ def judge(case: Case) -> Iterator[Finding]:
         yield _finding(
             GRP_PAST_DIVERGENCE,
             parted,
-            f"inside the log of broker {facts.broker_id}, past where it parts from what they read",
+            f"inside the log of broker {facts.broker_id}, past the point where it parts from what they read",
         )
     readers = [one for one in found if case.lost_from is not None and one.offset.committed_offset > case.lost_from]
     if readers:
@@ -47,7 +47,7 @@ def judge(case: Case) -> Iterator[Finding]:
 def _finding(code: Code, found: Sequence[Position], where: str) -> Finding:
     groups = Counter(kind for kind, _ in {(one.offset.kind, one.offset.group) for one in found})
     who = " and ".join(count(groups[kind], f"{kind} group") for kind in get_args(GroupKind) if groups[kind])
-    stands = verb(groups.total(), "stands", "stand")
+    stands = verb(groups.total(), "is", "are")
     said = ", ".join(f"{one.offset.group} at {one.offset.committed_offset}" for one in found[:_NAMED])
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     parted = min(one.parted_at for one in found if one.parted_at is not None)

@@ -42,7 +42,7 @@ from replica_audit.model import MIN_ISR, OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_brokers, name_offsets, name_source, parse_time, render_time
+from replica_audit.text import count, name_brokers, name_offsets, name_source, parse_time, render_time, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -121,9 +121,9 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
     end = mark.end_offset
     return finding(
         HWM_LOSS,
-        f"{name_offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
-        f"epoch {mark.leader_epoch} from {start} on: the high watermark in a checkpoint file of broker {mark.broker_id} reached "
-        f"{end}; its directory of the partition is not in the snapshot",
+        f"{name_offsets(start, end)} were committed on broker {mark.broker_id}, whose checkpointed high watermark reached {end}, but broker "
+        f"{case.reference.facts.broker_id} has epoch {mark.leader_epoch} from {start} on; the directory of the partition on broker "
+        f"{mark.broker_id} is not in the snapshot",
         confidence="suspect" if may_mark_over_tail(case.options.kafka_version) else "proven",
         broker_id=mark.broker_id,
         offsets=(start, end),
@@ -131,8 +131,8 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
         evidence=[
             Evidence("checkpoint", text="high watermark", broker_id=mark.broker_id, path=mark.log_dir, value=str(end)),
             considered(
-                "an entry of an earlier topic, or of the present leader: no, the broker was in sync, and fenced from before "
-                f"the election of epoch {mark.leader_epoch} on"
+                "an entry of an earlier topic, or from the present leader: no, the broker was in sync, and has been fenced since before "
+                f"the election of epoch {mark.leader_epoch}"
             ),
         ],
     )
@@ -196,12 +196,12 @@ def _proof_evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
     if suspect:
         otherwise = "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
     elif is_checkpoint:
-        otherwise = "the checkpoint was learnt from the present leader: no, the logs differ up to it"
+        otherwise = "a checkpoint that came from the present leader: no, the logs differ up to it"
     else:
-        otherwise = "a truncation took the end of that log: no, no leader's epoch begins there"
+        otherwise = "a truncation cut the end of that log: no, no leader's epoch begins there"
     text = "high watermark past the end of its own log, over records of the same leader epoch"
     if is_checkpoint:
-        text = "a high watermark that lies among these records, so those below it were committed"
+        text = "a high watermark inside these records: those below it were committed"
     found = Evidence("checkpoint", text=text, broker_id=proof.broker_id, path=proof.path, value=proof.value)
     return [found, considered(otherwise)]
 
@@ -329,12 +329,12 @@ def _earlier_loss(
         logs, are = ("log", "is") if len(unseen) == 1 else ("logs", "are")
         message = (
             f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {name_brokers(unseen)} "
-            f"{are} not in it, or not whole"
+            f"{are} missing from it or incomplete"
         )
     elif not is_later:
         message = (
             f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), whose logs are all empty: they are gone, or the "
-            "snapshot is from before that audit; when its files were copied, by manifest.json, would tell"
+            "snapshot is older than that audit; the copy times in manifest.json would tell"
         )
     else:
         message = f"{said} gone: no replica has {where} of epoch {run.replica_epoch} any more"
@@ -416,13 +416,13 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
         missing = left and _leader_lacks(case, facts, checkpoint)
         gone = missing and not unseen and all(_gains_nothing(case, one) for one in case.copies)
-        elsewhere = f"; the records between may be on {name_brokers(unseen)}, of which no log was compared"
+        elsewhere = f"; the records between may be on {name_brokers(unseen)}, whose logs were not compared"
         if not (missing and unseen):
             elsewhere = _gone_from(case.reference.facts, left, end, checkpoint)
         elsewhere += _only_about_to_go(case, facts, left, checkpoint)
         found = finding(
             HWM_CP_ABOVE_LEO,
-            f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
+            f"broker {facts.broker_id}: its high watermark was {checkpoint}, but its log ends at {end}"
             # A later epoch file does not have the epochs of these records any more.
             + ("" if cut and later_entry(facts, case.replicas) else elsewhere),
             severity="critical" if gone else "high",
@@ -441,7 +441,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if recovery_point is not None and recovery_point > max(end, facts.log_start_offset):
         found = finding(
             HWM_RP_ABOVE_LEO,
-            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}"
+            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, but its log ends at {end}"
             + _deleted_since(case.reference.facts, recovery_point),
             broker_id=facts.broker_id,
             offsets=(end, recovery_point),
@@ -456,7 +456,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered(
                     "a truncation: perhaps, after this file was copied"
                     if cut is not None
-                    else "a truncation: no, it writes a smaller recovery point at once"
+                    else "a truncation: no, it would have written a smaller recovery point at once"
                 ),
             ],
         )
@@ -466,7 +466,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         if cut == "unclean":
             yield likely(found, by_unclean)
             return
-        why = f"it lost them, or was copied before, as with its high watermark of {checkpoint}"
+        why = f"it lost them, or was copied before they were written, as with its high watermark of {checkpoint}"
         is_told = told is not None and told.verdict == "INCONCLUSIVE"
         # In an image, too, the recovery point is written after what is below it.
         is_certain = _is_older_as_image_only(case, facts)
@@ -515,7 +515,7 @@ def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
 def _say_cut(case: Case, facts: ReplicaFacts, checkpoint: int) -> str:
     """Clause on a truncation as the reason why a log ends below its own `checkpoint`: where it is one, no other replica has reached that."""
     if may_have_been_cut(case.reference, [one for one in case.replicas if one is not facts], facts):
-        return f"perhaps, and then that is how they were lost: no other replica here has ever reached {checkpoint}"
+        return f"perhaps, and then it lost them that way: no other replica here has ever reached {checkpoint}"
     return (
         f"no, recovery point {facts.directory.recovery_point_checkpoint}, and no other leader of a later epoch began between "
         f"{facts.log_end_offset} and that high watermark"
@@ -547,7 +547,7 @@ def _unless_older(
     if facts.is_live and not left and not is_doubted:
         why = "its log was copied before its checkpoints"
         if times.is_image(facts):
-            why = "an image of its disk lacks what was not on the disk yet"
+            why = "an image of its disk lacks what had not reached the disk"
         text = f"{found.message}; the broker ran, and {why}"
         return found._replace(severity="info", verdict=None, confidence="suspect", message=text)
     down = state = kind = ""
@@ -556,11 +556,11 @@ def _unless_older(
         state = "while it is down, or "
         kind = "; if it was down, give its kind there"
     why = (
-        f"the log lost its end, or was copied before that was written: nothing shows {down}in which order its files were copied; "
+        f"the log lost its end, or was copied before that end was written: nothing shows {down}in which order its files were copied; "
         f"copy it again {state}its checkpoints first and with begin and end in manifest.json{kind}"
     )
     if _is_older_as_image_only(case, facts):
-        why = f"the log lost its end, or that was not on the disk yet: {tell_image(case, facts)}"
+        why = f"the log lost its end, or that end had not reached the disk: {tell_image(case, facts)}"
     # What is there and damaged was not written after the copy.
     if facts.found_end_offset < mark:
         held_to = left[0].start_offset if left else mark
@@ -625,7 +625,7 @@ def _deleted_since(reference: ReplicaFacts, mark: int) -> str:
     """Clause on the records between a log's end and `mark` if the reference's log begins above them; else empty."""
     if reference.log_start_offset < mark:
         return ""
-    return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
+    return f"; the records between have been deleted since: broker {reference.broker_id} begins at {reference.log_start_offset}"
 
 
 def _gone_from(reference: ReplicaFacts, left: Sequence[OffsetRange], end: int, checkpoint: int) -> str:
@@ -672,7 +672,7 @@ def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None
     """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
     may_be_image = member.in_any_order and (not member.is_live or case.options.times.may_be_image(member))
     if may_be_image and member.cannot_read(start, start + 1) and start >= member.flushed_end:
-        return "these are damaged, or were not on its disk yet when an image of that was made, which nothing rules out"
+        return "these are damaged, or had not reached its disk when an image of that was made, which nothing rules out"
     reference = case.reference
     if reference.is_before(reference.facts.last_leader_epoch):
         who = f"broker {reference.facts.broker_id}"
@@ -691,8 +691,8 @@ def _under_min_isr(case: Case) -> Iterator[Finding]:
     if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
         yield finding(
             HWM_UNDER_MIN_ISR,
-            f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
-            "watermark stands still",
+            f"only {count(len(isr), 'replica')} {verb(len(isr), 'is', 'are')} in sync, but min.insync.replicas is {minimum}: "
+            "writes with acks=all are refused, and since 3.7 the high watermark does not advance",
             evidence=[
                 Evidence("leadership", text=f"min.insync.replicas={minimum}", value=name_source(leadership.source))
             ],
@@ -716,13 +716,13 @@ def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
 
 def _ahead(run: DeviationRun) -> Finding:
     moments = (
-        "readings of different moments: the high watermark has to be read before the log ends, else it may seem ahead"
+        "readings of different moments: the high watermark must be read before the log ends, else it may seem ahead"
     )
     return finding(
         HWM_AHEAD,
         f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
         f"{run.greatest_recomputed}: {name_offsets(run.least_recomputed, run.greatest_observed)} could be read before "
-        f"every replica that has to hold them was known to{_by(run)}",
+        f"every required replica was known to hold them{_by(run)}",
         confidence="suspect",
         broker_id=run.leader_id,
         offsets=(run.least_recomputed, run.greatest_observed),
@@ -737,12 +737,12 @@ def _stuck(run: DeviationRun) -> Finding:
     waiting = (due if log_end is None else log_end) - run.greatest_observed
     least = "at least " if log_end is None else ""
     mark = f"the high watermark of {_leader(run)}"
-    what = f"{_when(run)} {mark} was {run.least_observed}, though the rule allows {due}; nothing held it"
+    what = f"{_when(run)} {mark} was {run.least_observed}, though the rule allows {due} and nothing held it back"
     otherwise = "min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"
     if run.held:
         since = f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)}"
-        what = f"{since} {mark} stood still at {run.greatest_observed}{_by(run)}, for longer than a replica may without leaving the ISR"
-        otherwise = "a controller that could not be reached: then the leader cannot remove a replica from its ISR"
+        what = f"{since} {mark} stood still at {run.greatest_observed}{_by(run)}, for longer than a replica may lag without leaving the ISR"
+        otherwise = "an unreachable controller: the leader then cannot remove a replica from its ISR"
     return finding(
         HWM_STUCK,
         f"{what}; {least}{count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",

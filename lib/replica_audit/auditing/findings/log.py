@@ -157,7 +157,7 @@ def _kind_of_tail(damage: Damage, clean: bool | None) -> tuple[Code, Severity, l
 
 def _how_stopped(clean: bool | None) -> str:
     if clean is None:
-        return "how the broker was stopped is not known"
+        return "it is not known how the broker was stopped"
     if clean:
         return "the clean-shutdown flag is set, so a crash does not explain it"
     return "the broker was not stopped cleanly"
@@ -195,14 +195,14 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
         notice = f"the next start cuts the log there and destroys {lost} after it"
     else:
         notice = (
-            "the next start does not look there (clean stop, or below the recovery point); it shows when it is fetched, "
+            "the next start does not check it (clean stop, or below the recovery point); the damage shows when it is fetched, "
             f"and a full recovery would destroy {lost} after it"
         )
     holders = [other.broker_id for other in holding if case.is_checked(other, start, max(end, start + 1))]
-    repair = f"readable on {name_brokers(holders)}" if holders else "no other replica here has this range readable"
+    repair = f"readable on {name_brokers(holders)}" if holders else "readable on no other replica here"
     if holding and not holders:
         unsure = name_brokers([other.broker_id for other in holding])
-        repair = f"{unsure} may have this range readable: its checksum there was not computed"
+        repair = f"perhaps readable on {unsure}, where its checksum was not computed"
     found = finding(
         LOG_CORRUPT_MID,
         f"{what}; {notice}; {repair}",
@@ -233,7 +233,7 @@ def _wrong(case: Case) -> Iterator[Finding]:
                 yield corrupt_batch(LOG_CRC_BLIND, pair)
         for problems in item.problems_by_broker("undecodable"):
             yield unread_records(
-                LOG_FIELD, problems, "cannot be decoded, and not by Kafka either, though the checksum is right"
+                LOG_FIELD, problems, "cannot be decoded, not even by Kafka, though the checksum is right"
             )
 
 
@@ -252,7 +252,7 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start
     )
 
 
-_MAY_BE_CLEANED = "may explain it, a cleaner that runs goes on after its checkpoint was copied"
+_MAY_BE_CLEANED = "may explain it, a running cleaner goes on after its checkpoint was copied"
 
 
 def _gap_severity(facts: ReplicaFacts, start: int, end: int) -> Severity:
@@ -269,16 +269,14 @@ def _of_cleaners(facts: ReplicaFacts, start: int, end: int) -> str:
         if facts.compaction_is_assumed:
             return "may explain it, the topic's policy is not known (observe it with DescribeConfigs)"
         if end <= own:
-            return "the log is compacted, or was once, and the gap lies in its cleaned part"
-        return (
-            "fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it"
-        )
+            return "the log is or was compacted, and the gap lies in its cleaned part"
+        return "fetched from a cleaned replica: another one has nothing there either, and a cleaner got past it"
     if not facts.compacted:
         return "does not explain it, nothing shows that this log is compacted"
     if facts.may_be_cleaned(start, end):
         return _MAY_BE_CLEANED
-    others = "no other replica's came further" if furthest <= own else f"another replica's came to {furthest}"
-    return f"does not explain it, the cleaner came to {own} only, and {others}"
+    others = "no other replica's got further" if furthest <= own else f"another replica's got to {furthest}"
+    return f"does not explain it, the cleaner got only to {own}, and {others}"
 
 
 def _begins_anew_soundly(case: Case, item: Irregularity) -> bool:
@@ -311,8 +309,8 @@ def _irregular(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: I
     of_copy = case.why_of_older_copy(facts, item.base_offset)
     if item.kind == "epoch_regression" and not keeps_committed(case.options.protocol):
         of_copy = (
-            "likely, not proven: before KIP-279 (Kafka 2.0) a follower could keep records of an epoch that its leader never had, and go on "
-            "from there with the leader's earlier ones"
+            "likely, not proven: before KIP-279 (Kafka 2.0) a follower could keep records of an epoch that its leader never had, and "
+            "continue from there with earlier epochs of the leader"
         )
     return likely(found, of_copy)
 
@@ -321,9 +319,9 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
     where = name_offsets(one.start_offset, one.end_offset)
     good = one.good_key[0]
     known = (
-        "its own epoch file has that epoch, as recovery writes it after an unclean stop, and nothing else knows it"
+        "only its own epoch file has that epoch, as recovery writes it after an unclean stop"
         if one.in_file
-        else "neither its own epoch file nor anything else knows that epoch there"
+        else "neither its own epoch file nor anything else has that epoch there"
     )
     return finding(
         LOG_CRC_BLIND,
@@ -343,7 +341,7 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
             considered(
                 "a producer's retry to a new leader: no election began that epoch there, by the epoch files and the metadata log"
                 if one.confidence == "proven"
-                else "a producer's retry to a new leader: an election whose only trace is this replica's would look the same"
+                else "a producer's retry to a new leader: an election that left a trace only on this replica would look the same"
             ),
         ],
     )

@@ -182,9 +182,9 @@ def _told_left(
     said = f"{parts}; broker {case.reference.facts.broker_id} has none of them"
     if to_be_cut and not _lost_unseen(case, election):
         return said, considered("healed: no, they are cut as soon as their broker follows")
-    why = "whoever held that has been cut since"
+    why = "the replicas that held more have been cut since"
     if to_be_cut:
-        why = "no log of a replica that was in sync before is here as it was then"
+        why = "no replica that was in sync before has kept its log as it was then"
     return f"{said}; it may have lost more, and these files cannot tell: {why}", considered(_unseen(case, election))
 
 
@@ -196,7 +196,7 @@ def _loss(runs: list[DivergentRange], *, is_likely: bool) -> str:
     known = promised_in_all(run.cause for run in runs)
     start = min(run.start_offset for run in runs)
     if not records:
-        return f"only ends of transactions or empty batches from {start} on"
+        return f"only transaction markers or empty batches from {start} on"
     held = f"{count(records, 'record')} from {start} on"
     if committed == records:
         return f"{held}, all {known_as}"
@@ -251,10 +251,12 @@ def _unseen(case: Case, election: Election) -> str:
     here = {facts.broker_id for facts in case.replicas}
     before = election.previous_leader_id
     if before is not None and before in {facts.broker_id for facts in case.set_aside} - here:
-        return f"loss: open, the log of broker {before}, which led before, was not compared"
+        return f"loss: not known, the log of broker {before}, which led before, was not compared"
     if before is not None and before != election.leader_id and before not in here:
-        return f"loss: open, broker {before}, which led before, is not in the snapshot"
-    return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"
+        return f"loss: not known, broker {before}, which led before, is not in the snapshot"
+    return (
+        "loss: anything above that offset on the previous leader has been cut since; nothing shows how much there was"
+    )
 
 
 def _logged(case: Case, election: LoggedElection) -> Finding:
@@ -265,7 +267,7 @@ def _logged(case: Case, election: LoggedElection) -> Finding:
     epoch = "" if election.leader_epoch is None else f" in epoch {election.leader_epoch}"
     entries = case.reference.facts.epoch_entries
     start = min((begin for known, begin in entries if known == election.leader_epoch), default=None)
-    joined = "no, a line says that nobody in sync was alive"
+    joined = "no, a line says that no in-sync replica was alive"
     if not election.said:
         unseen = f"; but the log of broker {election.previous_leader_id}, which led before, is not here"
         joined = "no line says so" + ("" if election.witnessed else unseen)
@@ -295,11 +297,11 @@ def _identity(case: Case) -> Iterator[Finding]:
         text = f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used"
         if facts.is_left:
             text = (
-                f"broker {facts.broker_id} ran with an empty log directory when that was copied, by the manifest, and not with the disk that "
-                f"has '{facts.directory.path}', which was not used"
+                f"by the manifest broker {facts.broker_id} ran with an empty log directory when it was copied, not with the disk that has "
+                f"'{facts.directory.path}', which was not used"
             )
         elif facts.may_be_in_use:
-            text += ", since it is the longer one and nothing says which the broker uses"
+            text += ", as it is the longer one and nothing says which the broker uses"
         yield finding(
             META_DUP_DIR,
             text,
@@ -341,15 +343,15 @@ def _offline(leadership: Leadership | None) -> Iterator[Finding]:
     state = leadership.history[-1]
     for broker in leadership.offline:
         text = (
-            f"the log directory of broker {broker} that has it is offline: what is there is not brought up to date until the directory is "
-            "back in its place and the broker has been started again"
+            f"the log directory of broker {broker} that has it is offline: that replica does not catch up until the directory is back in "
+            "place and the broker has been restarted"
         )
         if broker in state.adding:
-            text = f"{text}; until then the reassignment that adds broker {broker} does not end"
+            text = f"{text}; until then the reassignment that adds broker {broker} does not complete"
         if broker in state.removing:
             text = (
-                f"{text}; the reassignment that removes broker {broker} ends without it, and the copy there stays, as -stray once the broker is "
-                "started with it"
+                f"{text}; the reassignment that removes broker {broker} completes without it, and its copy stays there, as -stray once the "
+                "broker starts with it"
             )
         yield finding(
             META_DIR_OFFLINE,
@@ -371,7 +373,7 @@ def _why_unknown(case: Case) -> str:
     source = name_source(case.reference.source)
     if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
         return (
-            f"what {source} says of who is in sync is not used, as it is older than the logs: those of another partition "
+            f"{source} is not used to tell who is in sync, because it is older than the logs: those of another partition "
             "know a later leader epoch"
         )
     return f"nothing says who is in sync (leadership: {source})"
@@ -399,7 +401,7 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             evidence=[considered("divergence: two logs of one topic share at least their first batches")],
         )
     present = case.reference.facts.directory.topic_id
-    yield from of_other_topics(case.foreign, case.leadership, f"the others of {present}")
+    yield from of_other_topics(case.foreign, case.leadership, f"the others have {present}")
 
 
 def instead_of_replicas(foreign: Iterable[ReplicaFacts], leadership: Leadership | None) -> Iterator[Finding]:
@@ -419,7 +421,7 @@ def of_other_topics(foreign: Iterable[ReplicaFacts], leadership: Leadership | No
     for facts in foreign:
         yield finding(
             META_TOPICID_MISMATCH,
-            f"broker {facts.broker_id}: {facts.directory.path} is of topic id {facts.directory.topic_id}, {others}; not compared",
+            f"broker {facts.broker_id}: {facts.directory.path} has topic id {facts.directory.topic_id}, {others}; not compared",
             severity="medium" if known is None else "info",
             broker_id=facts.broker_id,
             evidence=[
@@ -469,7 +471,7 @@ def overtaken_text(case: Case, older: Leadership) -> str:
     in_epoch = "" if older.leader_epoch is None else f" in leader epoch {older.leader_epoch}"
     return (
         f"{name_source(older.source)} {said}{in_epoch}; broker {facts.broker_id} knows leader epoch {facts.log_epoch}, "
-        f"which came later: what {name_source(older.source)} says is older than the logs, so broker {facts.broker_id} counts as the leader, "
+        f"which is later: {name_source(older.source)} is older than the logs, so broker {facts.broker_id} counts as the leader, "
         "and the in-sync replicas as unknown"
     )
 
@@ -485,10 +487,13 @@ def _lacked(case: Case) -> Iterator[Finding]:
     if before is not None and _elects(before) == _elects(now):
         return
     number = len(nodes)
-    known = f"topic id {case.leadership.topic_id} is unknown there, and a broker that starts with that sets its directory aside as -stray"
+    known = (
+        f"{verb(number, 'it does', 'they do')} not know topic id {case.leadership.topic_id}, and a broker that starts with it sets its "
+        "directory aside as -stray"
+    )
     if before is not None:
-        elects = "a cluster that starts with that may elect a leader that lacks committed records"
-        known = f"by what {verb(number, 'it has', 'they have')}, {_state_text(before)}, and {elects}"
+        elects = "a cluster that starts with that metadata may elect a leader that lacks committed records"
+        known = f"by {verb(number, 'its copy', 'their copies')}, {_state_text(before)}, and {elects}"
     yield finding(
         META_STALE,
         f"{verb(number, 'controller', 'controllers')} {', '.join(map(str, nodes))} {verb(number, 'lacks', 'lack')} the newest metadata of "

@@ -94,17 +94,17 @@ def _say_forms(forms: Sequence[StoredForm | None]) -> str:
         they = verb(encrypted, "is", "are")
         text = f"; {encrypted} {they} encrypted, and only the brokers' plugin can read {verb(encrypted, 'it', 'them')}"
     if lacking := forms.count("absent") + forms.count("incomplete"):
-        text += f"; {lacking} {verb(lacking, 'is', 'are')} not there, or not whole"
+        text += f"; {lacking} {verb(lacking, 'is', 'are')} missing or incomplete"
     return text
 
 
 def _vanished(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
     other = case.remote.other
-    begun = "a copy into remote storage that was begun and not finished"
-    deleted = "remote storage, where Kafka deletes them or has deleted them"
+    begun = "a copy to remote storage that was begun but not finished"
+    deleted = "remote storage, where Kafka is deleting them or has deleted them"
     for stretches, where, besides in (
-        (other.begun, begun, "the store may have a part"),
+        (other.begun, begun, "the store may have part of them"),
         (other.deleted, deleted, "the log begins below"),
     ):
         for one in stretches:
@@ -119,11 +119,11 @@ def _vanished(case: Case) -> Iterator[Finding]:
 def _holes(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
     local = f"below the local start {facts.local_start_offset} of broker {facts.broker_id} and in no segment of remote storage"
-    above = considered("retention: no, it deletes from the log start on, and this lies above it")
+    above = considered("retention: no, it deletes from the log start up, and this lies above it")
     for gap in case.remote.holes.gaps:
         yield finding(
             TIER_GAP,
-            f"{name_offsets(*gap)} are {local}; a later segment is there",
+            f"{name_offsets(*gap)} are {local}, which has a later segment",
             broker_id=facts.broker_id,
             offsets=gap,
             evidence=[above, *_later_starts(case, gap.end_offset)],
@@ -131,7 +131,7 @@ def _holes(case: Case) -> Iterator[Finding]:
     if last := case.remote.holes.uncopied:
         yield finding(
             TIER_NOT_COPIED,
-            f"{name_offsets(*last)} are {local}; local segments are deleted only once they were copied",
+            f"{name_offsets(*last)} are {local}; local segments are deleted only after they have been copied",
             confidence="likely",
             broker_id=facts.broker_id,
             offsets=last,
@@ -160,13 +160,11 @@ def _early_deletion(case: Case) -> Iterator[Finding]:
     if early is None:
         return
     seconds = (max(one.deleting_ms or 0 for one in early.segments) - early.elected.time_ms) // 1000
-    gone = (
-        f"broker {facts.broker_id} deleted {name_offsets(early.start_offset, early.end_offset)} for the size of the log"
-    )
-    left = f"{count(early.left_bytes, 'byte')} are left where retention.bytes keeps {early.retention_bytes}"
+    gone = f"broker {facts.broker_id} deleted {name_offsets(early.start_offset, early.end_offset)} because of the log's size"
+    left = f"{count(early.left_bytes, 'byte')} are left though retention.bytes allows {early.retention_bytes}"
     if early.failed:
         counted = count(sum(one.size_bytes for one in early.failed), "byte")
-        said = f"{gone}, and {left}: it counted {count(len(early.failed), 'copy', 'copies')} that failed, of {counted}, too (KAFKA-17062)"
+        said = f"{gone}, and {left}: it also counted {count(len(early.failed), 'failed copy', 'failed copies')} of {counted} (KAFKA-17062)"
         reason = [*_named(early.failed, "begun")]
     else:
         said = f"{gone} within {count(seconds + 1, 'second')} of its election, and {left} (KAFKA-20732)"
@@ -183,7 +181,7 @@ def _early_deletion(case: Case) -> Iterator[Finding]:
             *reason,
             *_named(early.segments, "deleted"),
             considered("retention.ms: no, none of the segments was too old when its deletion began"),
-            considered("DeleteRecords: not likely, the log begins exactly where a segment ended"),
+            considered("DeleteRecords: unlikely, the log begins exactly where a segment ended"),
             considered("another retention.bytes: no, it has not changed since the election of that leader"),
         ],
     )
@@ -200,7 +198,7 @@ def _follower_gaps(case: Case) -> Iterator[Finding]:
             broker_id=broker_id,
             offsets=gap,
             evidence=[
-                considered("retention: no, it deletes from the log start on, and this lies above it"),
+                considered("retention: no, it deletes from the log start up, and this lies above it"),
                 considered("copied since: no, the metadata of remote storage was captured as late as this log"),
             ],
         )
@@ -213,8 +211,8 @@ def _contradictory(case: Case) -> Iterator[Finding]:
     entries = ", ".join(f"{epoch}:{start}" for epoch, start in case.remote.lineage)
     yield finding(
         TIER_EPOCHS,
-        f"the epochs of {count(len(found), 'segment')} in remote storage cannot be true beside those of broker "
-        f"{case.reference.facts.broker_id}: what they have is not known",
+        f"the epochs of {count(len(found), 'segment')} in remote storage contradict those of broker "
+        f"{case.reference.facts.broker_id}: it is not known which records they hold",
         offsets=span_of(found),
         evidence=[
             Evidence("lineage", text=f"the log: {entries}", broker_id=case.reference.facts.broker_id),
@@ -230,7 +228,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
         return
     facts = case.reference.facts
     span = name_offsets(*below)
-    open_ = f"whether {span} of the log of broker {facts.broker_id} are in remote storage is not known"
+    open_ = f"it is not known whether {span} of the log of broker {facts.broker_id} are in remote storage"
     checkpoint = facts.directory.log_start_checkpoint
     evidence = [
         Evidence(
@@ -249,7 +247,7 @@ def _unknown(case: Case) -> Iterator[Finding]:
         yield finding(
             TIER_UNKNOWN,
             f"{name} has {name_offsets(*part)} of epoch {epoch}, where the epoch file of "
-            f"broker {facts.broker_id} has epoch {had}: {open_}. If they are, what {name} has is lost "
+            f"broker {facts.broker_id} has epoch {had}: {open_}. If they are, {name} loses what it has "
             "as soon as it follows",
             severity="high",
             confidence="suspect",
@@ -282,13 +280,13 @@ def _unfinished(case: Case) -> Iterator[Finding]:
         size = sum(one.size_bytes for one in segments)
         yield finding(
             code,
-            f"of {count(len(segments), 'segment')} in remote storage the {what} was begun and not finished an hour later: up to "
+            f"the {what} of {count(len(segments), 'segment')} in remote storage was begun but not finished an hour later: up to "
             f"{count(size, 'byte')} that nobody reads",
             offsets=span_of(segments),
             evidence=[
                 *_named(segments, state),
                 considered(
-                    f"a {what} under way: no, what tells of it was captured, or has later messages, an hour after"
+                    f"a {what} under way: no, its metadata was captured an hour later, or has messages of an hour later"
                 ),
             ],
         )

@@ -78,7 +78,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         text += ", which were committed and are in no log" + ("" if case.is_leaders else " here")
     else:
         is_below = segment.end_offset <= case.reference.facts.log_start_offset
-        text += ", which the log does not need any more" if is_below else ", which the log still has elsewhere"
+        text += ", which the log no longer needs" if is_below else ", which the log still has elsewhere"
     missing = finding(
         TIER_OBJECT_MISSING,
         text,
@@ -121,7 +121,7 @@ def _resized(case: Case, found: ResizedObject) -> Finding:
     segment, stored = found.segment, found.stored
     size_bytes = stored.segment_bytes or 0
     is_shorter = size_bytes < segment.size_bytes
-    what = "readers do not get all of it" if is_shorter else "it was overwritten, or is something else"
+    what = "readers do not get all of it" if is_shorter else "it was overwritten, or is another object"
     return finding(
         TIER_OBJECT_SIZE,
         f"the remote store has {count(size_bytes, 'byte')} of a segment of {count(segment.size_bytes, 'byte')} with "
@@ -176,11 +176,13 @@ def _encoded(why: str, found: Sequence[ContentDeviation]) -> Finding:
 def _leaked(stored: RemoteObject) -> Finding:
     return finding(
         TIER_OBJECT_LEAKED,
-        f"the remote store has {count(stored.log_bytes, 'byte')} of a segment from offset {stored.start_offset} on that "
-        "__remote_log_metadata does not know, or knows as deleted: nobody reads it, and nothing will delete it",
+        f"the remote store has {count(stored.log_bytes, 'byte')} of a segment from offset {stored.start_offset} on that is "
+        "unknown to __remote_log_metadata, or deleted there: nobody reads it, and nothing will delete it",
         offsets=(stored.start_offset, None),
         evidence=[
             remote_segment(stored.segment_id, stored.log_path),
-            considered("upload under way: no, the metadata of the segments goes on after the object was there"),
+            considered(
+                "upload under way: no, the metadata of segments continues past the time when the object was there"
+            ),
         ],
     )

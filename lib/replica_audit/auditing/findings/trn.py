@@ -93,7 +93,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     if lost or any(not run.batches.control.all() for run in cut_runs):
         number, what = (lost, "committed record") if lost else (dropped, "record")
         gone = f"{count(number, what)} {goes if number == 1 else go} with it"
-        gone += "" if lost else f", and everything below {checkpoint} had been committed"
+        gone += "" if lost else f", and everything below {checkpoint} was committed"
     found = finding(
         TRN_BELOW_HW,
         f"broker {follower.broker_id} {'will' if is_known and not is_outside else 'would'} cut its log at {cut}, below its own high watermark "
@@ -147,7 +147,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     suspect = bool(may_mark_over_tail(case.options.kafka_version))
     return finding(
         TRN_BELOW_HW,
-        f"{who} cut its log at {start}, below its own high watermark {mark}: {name_offsets(start, mark)} had been committed, and "
+        f"{who} cut its log at {start}, below its own high watermark {mark}: {name_offsets(start, mark)} were committed, but "
         f"broker {reference.broker_id} has records of epoch {epoch} from there on; by {place(cut.event)}",
         confidence="suspect" if suspect else "proven",
         broker_id=broker,
@@ -161,8 +161,8 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
                 broker_id=reference.broker_id,
                 value=str(start),
             ),
-            considered("a truncation before a new fetch: no, the leader's log differs from that very offset on"),
-            considered("records to be saved: none here, unless a `.deleted` file or a backup has them"),
+            considered("a truncation before fetching again: no, the leader's log differs from that very offset on"),
+            considered("copies to salvage: none here, unless a `.deleted` file or a backup has them"),
         ],
     )
 
@@ -178,13 +178,13 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
     elif cut.asked is not None and cut.asked.high_watermark is not None:
         text += ", its own high watermark"
     elif cut.asked is not None:
-        text += f", since its leader's epoch {cut.asked.leader_epoch} ends below its own log"
+        text += f", as its leader's epoch {cut.asked.leader_epoch} ends below the end of its own log"
     lines = [log_line(cut.event, f"cut at {start}")]
     again = "yes, as far as the captured logs show: the leader had what was dropped, or it was never committed"
     if election is not None:
         text += (
-            f", and led in epoch {election.leader_epoch} without having been in sync again: whatever was committed from {start} on is "
-            "on no replica that followed it"
+            f", and led in epoch {election.leader_epoch} without having been in sync again: anything committed from {start} on is "
+            "missing from every replica that followed it"
         )
         lines.append(log_line(election.event, "elected"))
         again = "no, the leader was down, and this replica led next"
@@ -291,8 +291,8 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     if inside is not None:
         yield (
             TRN_MID_BATCH,
-            f"would be cut at {cut}, inside its batch {inside.base_offset} to {inside.last_offset}: the whole batch goes, the "
-            f"log end is {cut} all the same, and a hole is left",
+            f"would be cut at {cut}, inside its batch {inside.base_offset} to {inside.last_offset}: the whole batch is removed, but the "
+            f"log end is still {cut}, which leaves a hole",
         )
     if reason == "full_truncate":
         below = _below(item, leader.log_start_offset)
@@ -301,7 +301,7 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
         below = _below(item, leader.local_start_offset)
         yield (
             TRN_FULL,
-            f"{below} the leader's local start: it empties its log and begins at {cut}; what lies below is read from remote "
+            f"{below} the leader's local start: it empties its log and begins at {cut}; earlier records are read from remote "
             "storage",
         )
     if reason == "out_of_range_tail" and item.stretches:
@@ -309,7 +309,7 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     if item.file_replay is not None and item.file_replay.truncate_to != cut:
         yield (
             TRN_CACHE_DISAGREES,
-            f"would be cut at {item.file_replay.truncate_to} by the epoch files and should be at {cut} by the batches",
+            f"would be cut at {item.file_replay.truncate_to} by the epoch files, but at {cut} by the batches",
         )
 
 
@@ -323,5 +323,5 @@ def _below(item: Comparison, start: int) -> str:
     if follower.following_end_offset >= start:
         return f"ends at {end}, but agrees with the leader only below"
     if end < follower.log_start_offset:
-        return f"ends at {end}, below its own start, and begins anew at {follower.log_start_offset}, below"
+        return f"ends at {end}, below its own start, and restarts at {follower.log_start_offset}, below"
     return f"ends at {end}, below"

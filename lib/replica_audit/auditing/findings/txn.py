@@ -66,7 +66,7 @@ def _pending(case: Case, transaction: OpenTransaction, state: TransactionState) 
     found = finding(
         TXN_PENDING,
         f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has no marker on broker "
-        f"{facts.broker_id} yet: its coordinator says {state.state}, and has yet to write it",
+        f"{facts.broker_id} yet: its coordinator says {state.state} and has yet to write it",
         broker_id=facts.broker_id,
         offsets=(transaction.first_offset, transaction.last_offset + 1),
         evidence=[
@@ -111,8 +111,8 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
     evidence = []
     if transaction.first_epoch != transaction.last_epoch:
         why = (
-            f"it went on with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, which no "
-            "producer gets before its transaction has ended"
+            f"it continued with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, and a producer gets a new "
+            "epoch only when its transaction has ended"
         )
         confidence: Confidence = "proven"
     elif state is not None and (after := _is_over(case, transaction, state)):
@@ -136,7 +136,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
                 broker_id=facts.broker_id,
             ),
             *evidence,
-            considered("in progress: no, it is over for its coordinator or its producer"),
+            considered("in progress: no, its coordinator or its producer has ended it"),
         ],
     )
 
@@ -162,10 +162,10 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
         begun.setdefault(one.leader_epoch, -1 if one.occasion == "snapshot" else one.time_ms)
     elected = min((begun[epoch] for epoch, _ in facts.lineage if begun.get(epoch, -1) > state.updated_ms), default=None)
     if elected is not None:
-        return "proven", f"the log knows an election of {elected} ms, after that"
+        return "proven", f"the log has the epoch of an election at {elected} ms, after that"
     latest = max(segment.last_timestamp_ms or 0 for segment in facts.segments)
     if latest > state.updated_ms and facts.log_end_offset > transaction.last_offset + 1:
-        return "likely", f"the log has records of {latest} ms, after that"
+        return "likely", f"the log has records with timestamp {latest} ms, after that"
     return None
 
 
@@ -204,7 +204,7 @@ def _marker_lost(
         evidence=[
             Evidence("batch", text=f"marker of {producer}", broker_id=follower, position=marker.position),
             Evidence("batch", text=f"records of {producer} without a marker after them", broker_id=leader),
-            considered("in progress: no, the coordinator had it ended, and the conflicting records will be cut"),
+            considered("in progress: no, the coordinator ended it, and the conflicting records will be cut"),
         ],
     )
 
@@ -220,7 +220,7 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
         f"the transaction of {_owner(transaction, case.transactions.get(transaction.producer_id))} with {where} is aborted on broker "
         f"{leader} at offset {apart.reference_marker.base_offset} and committed on {name_holder(case, item)} at offset "
         f"{marker.base_offset}, among records that broker {leader} does not have: read_committed consumers see nothing of it on broker "
-        f"{leader}, and may have seen it before",
+        f"{leader}, but may have seen it before",
         broker_id=follower,
         offsets=(marker.base_offset, marker.end_offset),
         evidence=[

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 #: Clause for each reason why an answer depends on an uncaptured replica.
 WHY_NEEDED: dict[Need, str] = {
     "elr": "it is eligible to lead",
-    "isr": "nothing here shows that the leader has all that it has",
+    "leads": "it leads",
+    "isr": "no replica here is known to have all its records",
     "led_before_unclean": "it led before an unclean election and has not followed since",
     "isr_before_unclean": "it was in sync before an unclean election and has not followed since",
     "isr_before_crash": "it was in sync before the last replica in sync crashed or lost the end of its log, and has not followed since",
@@ -110,8 +111,9 @@ def _need_now(broker_id: int, leadership: Leadership, reference: Reference | Non
         return "no_history"
     if broker_id in leadership.elr:
         return "elr"
-    in_sync = broker_id in (leadership.isr or ()) or broker_id == leadership.leader_id
-    return "isr" if in_sync and not trusted else None
+    if broker_id == leadership.leader_id:
+        return "leads"
+    return "isr" if broker_id in (leadership.isr or ()) and not trusted else None
 
 
 def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
