@@ -21,11 +21,14 @@ from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, make_uuid, write_manifest, write_snapshot
 
 from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import QuorumAnswer, QuorumStateFile, answer_object, read_answer
 from replica_audit.quorum.log_dir_commands import set_directory_id
 from replica_audit.quorum.quorum_answer import answer_quorum
 from replica_audit.report.quorum_text import render_quorum, tell_lost
+from replica_audit.runner.in_process import audit_all
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.snapshot.storage import Snapshot
@@ -951,6 +954,11 @@ def test_where_no_log_is_right_the_newest_can_be_gone_on_with(tmp_path: Path) ->
     order = next(step for step in asked.steps if "replica-audit elect AFTER" in step.commands)
     assert "put back that file of each from the copy" in order.text
     assert "begins with 8 or more" in order.text and "in sync again and brokers have forgotten" in order.before[0]
+    # By the same logs elect points to quorum, as it has to where nobody came from there.
+    refused = plan_elections(audit_all(str(tmp_path), Settings(kafka_version="4.3.1")))
+    assert "says to start no controller and to run quorum, this plan has done that" in order.text
+    assert refused.steps[0].text.startswith("Start no controller")
+    assert refused.steps[0].text.endswith("where its plan asked for this answer, go on with that plan")
     starts = [at for at, step in enumerate(asked.steps) if step.action == "start" and step.brokers]
     assert starts and asked.steps.index(order) < min(starts)
 

@@ -32,6 +32,8 @@ from replica_audit.text import name_brokers, name_ids, verb
 
 #: Clause on why the controller's behaviour is unknown.
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
+#: Clause after a command that points to `quorum`, whose plan with a log that is too old asks for this answer.
+WITHIN_QUORUM = "; where its plan asked for this answer, go on with that plan"
 
 
 _State = TypeVar("_State", KnownState, PartitionStateRow)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, WITHIN_QUORUM, PresentState
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_steps import PlanAttempt, chosen_first
 from replica_audit.elect.kafka_commands import BROKER, CONTROLLER, Tools
@@ -175,11 +175,12 @@ _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this ver
 _NO_ISR = "nothing says who is assigned and in sync (add a listing of kafka-topics.sh --describe, or leadership.json)"
 _NO_METADATA = (
     f"{METADATA_IN_DOUBT}, so it is not known what a controller will do: put the right copy in place first "
-    "(replica-audit quorum SNAPSHOT)"
+    f"(replica-audit quorum SNAPSHOT{WITHIN_QUORUM})"
 )
 _OVERTAKEN = (
     "the source that says who leads and who is in sync is older than the logs: make it again, or copy the metadata log of every node again, "
     "and audit again. If no newer metadata log exists, replica-audit quorum SNAPSHOT says how to go on with this one"
+    f"{WITHIN_QUORUM}"
 )
 
 

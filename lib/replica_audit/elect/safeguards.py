@@ -12,7 +12,13 @@ from typing import NamedTuple
 from replica_audit.auditing.finding import Code, UnseenTail
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
-from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, newest_states, tell_voteless
+from replica_audit.elect.cluster_state import (
+    METADATA_IN_DOUBT,
+    WITHIN_QUORUM,
+    PresentState,
+    newest_states,
+    tell_voteless,
+)
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import hold_until_brought, name_unseen, say_uncaptured, say_unread, say_unseen_tails
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
@@ -254,7 +260,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
         action="copy",
         text=f"Start no controller and no broker until __cluster_metadata-0 of every one of them is copied: "
         f"{why}, and a node that follows cuts its own without a warning. With all of them in the snapshot, replica-audit "
-        "quorum SNAPSHOT says which is the right one",
+        f"quorum SNAPSHOT says which is the right one{WITHIN_QUORUM}",
         brokers=brokers,
         controllers=controllers,
         commands=(

@@ -406,7 +406,8 @@ class _Plan:
         return Step(
             action="check",
             text="Copy the log directories again before any broker is started. Where the metadata log is older than the logs, elect has no "
-            "plan, but names the best choice of each partition. Start the broker that is the best choice of most, and check that it leads "
+            "plan, and where it says to start no controller and to run quorum, this plan has done that; but it names the best choice of each "
+            "partition. Start the broker that is the best choice of most, and check that it leads "
             "them (where nobody does, by an unclean election). Stop and start it again, which adds two to their leader epochs, until the last "
             f"line of leader-epoch-checkpoint in its directory of each begins with {latest + 1} or more. Until then longer followers are cut, "
             "and all others stay out of sync. Then stop it, put back that file of each from the copy that this plan made, where it has one, "
