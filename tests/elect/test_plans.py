@@ -135,11 +135,15 @@ def test_no_leader_of_the_controllers_is_waited_for_that_a_broker_has_to_vote_fo
         assert any(step.text.startswith("Check that the controllers have a leader") for step in steps) == waits
 
 
-def test_unclean_elections_are_forbidden_by_no_controller_that_a_broker_has_to_vote_for() -> None:
+def test_unclean_elections_are_forbidden_before_a_broker_may_lead_that_has_to_vote() -> None:
+    """Others that vote run as controllers only until then, and the candidate, too, if need be."""
     results = results_of([Part("t", (1, 2), 2, (2,), choice=1, unclean="true")], "4.3.1", "metadata_log")
-    for voters, forbids in (((1, 2, 100), False), ((100, 101, 102), True)):
+    for voters, helpers in (((1, 2, 100), [(2,)]), ((100, 101, 102), []), ((1, 2), [(2, 1)])):
         steps = plan_elections(of_voters(results, *voters), up=(), stopped_cleanly=(1, 2)).steps
-        assert any(step.action == "forbid_unclean" for step in steps) == forbids
+        actions = [step.action for step in steps if step.brokers or step.action == "forbid_unclean"]
+        assert "start" not in actions[: actions.index("forbid_unclean")]
+        alone = [step.controllers for step in steps if "process.roles=controller" in " ".join(step.commands)]
+        assert alone == helpers, voters
 
 
 def test_controllers_that_are_down_are_started_before_leaders_are_looked_for() -> None:

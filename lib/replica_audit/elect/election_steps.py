@@ -13,7 +13,7 @@ from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.kafka_commands import Copies, Tools
+from replica_audit.elect.kafka_commands import CONTROLLER, Copies, Tools
 from replica_audit.elect.plan_model import Decision, KeepStopped, Step
 from replica_audit.elect.simulation import Kinds, LeaderChange, Round, Scenario, Scenarios, Transitions, order_rounds
 from replica_audit.elect.step_list import AFTER_STOP, SimulatedStep, StepTexts, list_places
@@ -133,6 +133,8 @@ class PlanAttempt:
             self._start_rest([])
             return
         if self._forbidden and self._way is not None:
+            if self._way == CONTROLLER and not self._state.controllers_lead_alone:
+                self._start_voters({*choices.values()}, choices, is_joined=False)
             self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
             self._add(self._texts.forbid_unclean(self._forbidden, self._way))
         if moving and self._look_for_quorum(moving):
@@ -226,7 +228,7 @@ class PlanAttempt:
         is_simple = self._is_simple(one)
         if is_simple:
             text = f"Start broker {candidate} and nothing else: the controller elects it"
-            is_quorum_new = self._start_voters(one)
+            is_quorum_new = self._start_voters({candidate}, one.places)
             self._start(
                 candidate,
                 text,
@@ -244,7 +246,7 @@ class PlanAttempt:
                 disk = tuple(self._texts.disk_in_use(one))
             if rivals:
                 self._stop(rivals, one, [*uncut, *(self._texts.kept_out(one) if candidate in rivals else ())])
-            is_quorum_new = self._start_voters(one)
+            is_quorum_new = self._start_voters({candidate}, one.places)
             if candidate not in self._now.up:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
                 before = [
@@ -275,20 +277,23 @@ class PlanAttempt:
         down = (voters & self._state.brokers) - self._now.perhaps_up - self._as_controllers
         return down, len(voters) // 2 + 1 - (len(voters) - len(down)) if voters else 0
 
-    def _start_voters(self, one: Round) -> bool:
-        """Start as controllers only as many voters as a majority lacks beside the candidate (D7): as brokers they might lead. Not those that
-        the plan has stopped. False if none is needed, or they are not enough."""
+    def _start_voters(self, candidates: Set[int], places: Iterable[TopicPartition], *, is_joined: bool = True) -> bool:
+        """Start as controllers only as many voters as a majority lacks (D7): as brokers they might lead. Not those that the plan has stopped,
+        and candidates only if need be. `is_joined`: beside the candidate, which starts next. False if none is needed, or they are not enough."""
         down, lacking = self._missing_voters()
-        if one.candidate_id in down:
-            lacking -= 1
-        able = down - self._stopped - {one.candidate_id, *self._state.controllers.voteless}
+        if is_joined:
+            lacking -= len(down & candidates)
+            down -= candidates
+        able = down - self._stopped - {*self._state.controllers.voteless}
         if not 0 < lacking <= len(able):
             return False
         # Former leaders are the last that start as brokers.
-        led = {self._state.partitions[place].leader_id for place in one.places}
-        nodes = sorted(able, key=lambda node: (node not in led, node))[:lacking]
+        led = {self._state.partitions[place].leader_id for place in places}
+        nodes = sorted(able, key=lambda node: (node in candidates, node not in led, node))[:lacking]
         self._as_controllers.update(nodes)
         self._add(self._texts.start_voters(nodes))
+        if not is_joined:
+            self._add(self._texts.check_quorum(nodes, fences=True))
         return True
 
     def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:

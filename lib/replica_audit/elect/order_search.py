@@ -153,7 +153,10 @@ class Search:
         """The way to forbid unclean elections before anything is started; None if there is none."""
         way = self._tools.way_to_configure(is_any_up=self._state.is_any_up)
         if way == CONTROLLER and not self._state.controllers_lead_alone:
-            return BROKER if self._state.unknown else None
+            if self._state.unknown:
+                return BROKER
+            voters = self._state.controllers.voters
+            return way if 2 * len(voters.difference(self._state.controllers.voteless)) > len(voters) else None
         return way
 
     def _instead(self, decision: Decision, candidate: int, why: str) -> Decision:
