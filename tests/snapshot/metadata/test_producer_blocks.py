@@ -108,6 +108,14 @@ def test_of_two_histories_the_one_with_the_block_of_a_producer_is_right(tmp_path
     assert plain.choice is None or plain.choice.node_id != 100
 
 
+def test_an_id_of_a_block_that_two_histories_gave_out_proves_neither(tmp_path: Path) -> None:
+    again = GIVEN + elected(4, 101, 3) + write.batch(5, [write.producer_ids(2000)], epoch=3)
+    third = GIVEN + elected(4, 102, 4) + write.batch(5, [write.config(2, "t", "retention.ms", "1")], epoch=4)
+    found, _ = copied(tmp_path, {100: LATER, 101: again, 102: third, 1: LATER}, producers(1500))
+    assert not any("of the block of record" in (one.proof or "") for one in found.copies)
+    assert [one.node_id for one in found.copies if any("has not given out" in why for why in one.refused)] == [102]
+
+
 def test_brokers_files_of_real_clusters_name_ids_that_were_given_out() -> None:
     path = FIXTURES / "healthy"
     snapshot = Snapshot.open(str(path))

@@ -156,10 +156,13 @@ def find_histories(
     """
     copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
-    blocks = (read_blocks(snapshot, group, weigh_copies(group, voters)) for group in groups)
-    next_ids = [None if one is None else next_id(one) for one in blocks]
-    ends = {one for one in next_ids if one is not None}
-    seen = producer() if len(ends) > 1 else None
+    several = groups if len(groups) > 1 else ()
+    blocks = [read_blocks(snapshot, group, weigh_copies(group, voters)) for group in several]
+    next_ids = [None if one is None else next_id(one) for one in blocks] or [None]
+    ends = [one for one in next_ids if one is not None]
+    seen = producer() if len(set(ends)) > 1 else None
+    # Two histories may have given out one block, each for itself: then its ids prove neither.
+    is_of_one = seen is not None and None not in next_ids and sum(one > seen.producer_id for one in ends) == 1
     known = {
         (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
     }
@@ -173,8 +176,10 @@ def find_histories(
             refused.append(image)
         else:
             refused += _not_applied(image, chain(directories, known_stray), topics)
-            given_out = find_given_out(snapshot, weigh_copies(group, voters), group, lambda: seen)
-            applied = latest_applied((find_applied(image.leaderships(), epochs), given_out))
+            shown = [find_applied(image.leaderships(), epochs)]
+            if is_of_one:
+                shown.append(find_given_out(snapshot, weigh_copies(group, voters), group, lambda: seen))
+            applied = latest_applied(shown)
             refused += _not_given_out(next_ids[number], max(ends, default=0), seen)
         refused += _below_snapshots(group, groups)
         forgotten = _forgotten(snapshot, group, groups)
