@@ -126,6 +126,7 @@ def test_where_no_history_shows_who_led_an_unclean_election_may_have_cut_all_of_
         (705680, {"unclean": False, "failed_disks": True}, "all records below 4: DIV-HIDDEN"),
         (706761, {"unclean": False, "eligible": True}, "the same: DIV-HIDDEN"),
         (707372, {"unclean": False}, "all below 57, and the leader's log was begun anew there: HWM-LOSS, proven"),
+        (1000508, {"unclean": False}, "the same below 6, by the others' epoch files: HWM-LOSS, proven"),
     ],
 )
 def test_what_differs_below_where_the_epoch_files_begin_was_deleted_after_the_logs_were_copied_in_order(

@@ -253,7 +253,7 @@ def _predates(
     if _lacks_epoch(facts, led_in):
         return bool(facts.file_entries) or not facts.is_at_rest
     begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
-    is_below = any(one.log_start_offset > facts.log_end_offset for one in replicas)
+    is_below = any(one.start_by_epoch_file > facts.log_end_offset for one in replicas)
     is_cut = is_below or any(facts.log_epoch < epoch <= led_in for epoch in begun)
     # While a log is begun anew, its file has a count of 0; one of 0 bytes was never written.
     may_be_begun_anew = facts.directory.epoch_file.state == "present" and not facts.is_at_rest
