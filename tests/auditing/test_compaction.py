@@ -161,6 +161,22 @@ def test_a_follower_that_was_down_while_a_tombstone_came_and_went_keeps_the_valu
     assert [row["severity"] for row in answer.found("DIV-KEY-STATE", 2)] == ["medium"] * is_behind, answer
 
 
+@pytest.mark.parametrize(("key", "is_kept"), [("b", False), ("f", True)])
+def test_a_key_that_the_leader_has_again_past_where_the_logs_part_is_not_kept(tmp_path, key, is_kept):
+    """Broker 2 is cut at 5, and fetches the later record of the key."""
+
+    def batch(base: int, epoch: int, *keys: str) -> bytes:
+        records = [Record(one.encode(), b"1", offset_delta=number) for number, one in enumerate(keys) if one]
+        return encode_batch(base, records, epoch, last_offset_delta=len(keys) - 1)
+
+    brokers = {
+        1: Replica([batch(0, 0, "a", "", "c", "d", "e"), batch(5, 2, "g", "h", "i", key, "j")], first_base_offset=0),
+        2: Replica([batch(0, 0, "a", "b", "c", "d", "e"), batch(5, 1, "y", "z")], first_base_offset=0),
+    }
+    answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,), quiesced=True)
+    assert bool(answer.found("DIV-KEY-STATE", 2)) is is_kept, answer
+
+
 def test_a_cleaner_that_was_not_there_yet_cannot_have_deleted_it_past_the_shorter_end(tmp_path):
     shorter = _log("a=1", "b=1", "c=1", "d=1", "e=1")
     longer = {**_log("a=1", ".", "c=1", "d=1", "e=1"), 5: ("f", "1"), 9: ("g", "1")}

@@ -370,11 +370,12 @@ class CompactedPair:
         _read_keyed(store, self.reference.facts, shared, keys, self.reading)
 
     def _read_later(self, store: KeyStore, keys: NDArray[np.uint64]) -> None:
-        """Add the records of `keys` that the longer side has above the end to `store`; none if the logs conflict there."""
-        if not self.is_conflict:
-            reference, follower = self._sides
-            longer = reference if reference.facts.log_end_offset > follower.facts.log_end_offset else follower
-            _read_keyed(store, longer.facts, longer.data_from(self.end), keys, self.reading)
+        """Add the records of `keys` that the longer side has above the end to `store`; if the logs conflict there the reference, to which the
+        follower is cut."""
+        reference, follower = self._sides
+        is_longer = reference.facts.log_end_offset > follower.facts.log_end_offset
+        longer = reference if self.is_conflict or is_longer else follower
+        _read_keyed(store, longer.facts, longer.data_from(self.end), keys, self.reading)
 
     def _read_markers(self, producers: set[int]) -> list[NDArray[np.void]]:
         """Markers of `producers`: the reference's, and those that only the follower has below a conflict."""
