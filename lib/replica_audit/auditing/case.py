@@ -202,6 +202,10 @@ class Case:
         """Ranges in remote storage that belong to another history, and that the leader is known not to have."""
         return self.remote.other if self.is_leaders else OtherHistory()
 
+    @cached_property
+    def _clean_elections(self) -> CleanElections:
+        return CleanElections.of(self.reference.history)
+
     def may_be_on_leader(self, offset: int, leader_epoch: int | None = None) -> bool:
         """True if the leader, whose log is not here, or may have been cut since it was copied, may have another history than the reference from
         `offset` on, that of a follower, whose records there are of `leader_epoch`.
@@ -218,17 +222,21 @@ class Case:
     def is_left_for_good(self, offset: int, leader_epoch: int | None) -> bool:
         """True if no leader can have records of `leader_epoch` at `offset` since an unclean election, after which all were clean: that leaves its
         winner alone in the ISR, and whoever joins that is cut to the winner's log first, which by a replica has a later epoch there."""
-        now = self.reference.leader_epoch
-        clean = CleanElections.of(self.reference.history)
-        left_by = [one for one in clean.unclean_epochs if leader_epoch is not None and leader_epoch < one]
-        if (
-            now is None
-            or not left_by
-            or not clean.between(left_by[-1], now)
-            or not keeps_committed(self.options.protocol)
-        ):
+        if self._left_for_good is None or leader_epoch is None:
             return False
-        return any(epoch >= left_by[-1] and start <= offset for one in self.replicas for epoch, start in one.lineage)
+        unclean_epoch, start = self._left_for_good
+        return leader_epoch < unclean_epoch and start <= offset
+
+    @cached_property
+    def _left_for_good(self) -> tuple[int, int] | None:
+        """Epoch of the last unclean election, and the first offset of what was written since; None if nothing was, or not all since were clean."""
+        now = self.reference.leader_epoch
+        clean = self._clean_elections
+        last = max(clean.unclean_epochs, default=None)
+        if now is None or last is None or not clean.between(last, now) or not keeps_committed(self.options.protocol):
+            return None
+        starts = [start for one in self.replicas for epoch, start in one.lineage if last <= epoch <= now]
+        return (last, min(starts)) if starts else None
 
     def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
         """Clause on why the records of a follower's run, or the checkpoint that proves them committed, may be of a later moment than the
@@ -304,8 +312,9 @@ class Case:
         leader = self.reference
         if self.evidence.was_at_rest or leader.facts.is_at_rest:
             return None
-        clean = CleanElections.of(leader.history)
-        is_kept = clean.between(or_absent(leader.facts.last_leader_epoch), or_absent(leader.leader_epoch))
+        is_kept = self._clean_elections.between(
+            or_absent(leader.facts.last_leader_epoch), or_absent(leader.leader_epoch)
+        )
         if not leader.is_before(run.replica_epoch) and (is_kept or not leader.is_replaced):
             return None
         return (
