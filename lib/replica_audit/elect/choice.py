@@ -1,4 +1,4 @@
-"""The best leader of a partition, with the reason: the replica that loses the fewest records that may have been acknowledged (H.1)."""
+"""The best leader of a partition, and why: the replica that loses the fewest records that may have been acknowledged (H.1)."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def may_leader_be_gone(case: Case) -> bool:
 
 
 def _may_have_lost_its_end(case: Case, facts: ReplicaFacts, up: Collection[int] | None) -> bool:
-    """True if the replica, or the reference, may have lost what was not flushed, and no log of another bounds what was
-    acknowledged: nothing shows then what no copy has (H.2)."""
+    """True if the replica, or the reference, may have lost unflushed records, and no other log bounds what was acknowledged: nothing then
+    shows what no copy has (H.2)."""
 
     def is_unsure(one: ReplicaFacts) -> bool:
         is_said = up is not None and one.broker_id not in up and not (one.directory.clean_shutdown or one.is_live)
@@ -117,7 +117,7 @@ def choose(
     `perhaps` those of which nothing is sure; `unseen`: ends that logs lost, or had only after they were copied; `up`: brokers
     said to run.
 
-    First comes whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
+    The best loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
     committed, and cuts the fewest transactions. Of these nobody is elected uncleanly in place of a leader that may have more than its
     copy, since it may run, or did when it was copied; and whoever lacks nothing that another replica keeps unseen comes next. If
     the present leader is left it stays: which of two sides is right is not decided by numbers, and an election merely to keep records
@@ -222,8 +222,8 @@ def _advantage(
     order: Sequence[int],
     damaged: Container[int],
 ) -> str:
-    """The advantage of `best` over candidates that lose the same: the first that it has over all of them, or else one after the other, each
-    over some of those that are left."""
+    """The advantage of `best` over candidates with equal loss: the first that it has over all of them, or several, each over some of
+    those left."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"
@@ -250,7 +250,7 @@ def _advantage(
 
 
 def _place(order: Sequence[int], broker_id: int) -> int:
-    """Place of a broker in the assignment; behind all where it has none."""
+    """Place of a broker in the assignment; last if it has none."""
     return order.index(broker_id) if broker_id in order else len(order)
 
 

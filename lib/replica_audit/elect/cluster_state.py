@@ -241,8 +241,8 @@ class PresentState:
         return self.fenced & self.unknown
 
     def disowned_of(self, place: TopicPartition, holders: Iterable[int]) -> frozenset[int]:
-        """Brokers, assigned or `holders` of a log of the partition here, with a log dir here that is another one's: what counts as theirs of
-        the partition, or as missing, has no weight."""
+        """Brokers, assigned or `holders` of a log of the partition here, with a log dir that belongs to another: what the snapshot has as
+        theirs of the partition, or lacks, is ignored."""
         registration = self.partitions.get(place)
         return frozenset() if registration is None else self.disowned.intersection((*registration.replicas, *holders))
 
@@ -286,7 +286,7 @@ class PresentState:
 
 
 def check_named(results: Results, option: str, broker_ids: Iterable[int] | None) -> None:
-    """Raises UsageError if `option` names brokers without a partition or a copy here: a slip would pass all others for down."""
+    """Raises UsageError if `option` names brokers without a partition or a copy here: after a typo all others would count as down."""
     brokers = {row.broker_id for row in results.replicas}
     brokers |= {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     brokers |= {broker for row in results.partition_states for broker in row.replicas or ()}
@@ -374,7 +374,7 @@ def present_state(
 def _registrations(
     results: Results, states: Mapping[TopicPartition, KnownState], *, has_elr: bool
 ) -> dict[TopicPartition, Registration]:
-    """Partitions as registered with the controller; of equal registrations one is held."""
+    """Partitions as registered with the controller; equal registrations are one object."""
     known: dict[Registration, Registration] = {}
     # Its row is the last one, which may be uncommitted.
     offline = {place: tuple(state.offline) for place, state in results.states() if state.offline}
@@ -448,7 +448,7 @@ def _registration(
 
 @lru_cache(maxsize=1 << 12)
 def _members(brokers: tuple[int, ...]) -> frozenset[int]:
-    """The brokers as a set. Of equal sets one object is held, which most partitions share with others."""
+    """The brokers as a set. Equal sets are one object: most partitions share theirs."""
     return frozenset(brokers)
 
 

@@ -306,11 +306,11 @@ class Matrix:
         return [one for one in self.second.get(place, {}).get(broker_id, ()) if one.role == "duplicate"]
 
     def future_copies(self, place: TopicPartition, broker_id: int) -> list[str]:
-        """Directories in the snapshot of the copy that a broker makes of its log on another disk, and that takes its place."""
+        """Directories here of the copy on another disk with which a broker replaces its log."""
         return [one.log_dir for one in self.second.get(place, {}).get(broker_id, ()) if one.role == "future"]
 
     def is_absent(self, place: TopicPartition, broker_id: int) -> bool:
-        """True if a broker has log dirs here without the partition, of which nobody else has a copy either."""
+        """True if a broker has log dirs here without the partition, and nobody else has a copy of it either."""
         return (place, broker_id) in self._absent and not self.replicas.get(place)
 
     def log_dirs(self, places: Iterable[TopicPartition], broker_id: int) -> set[str]:
@@ -371,9 +371,9 @@ class Matrix:
         return found
 
     def holed(self, decisions: Iterable[Decision]) -> dict[int, list[TopicPartition]]:
-        """By broker, the partitions of which its log has what no truncation finds: a hole, or keys that the chosen one has deleted. The chosen
-        one has no hole, and lacks nothing that another keeps. Not where another disk of the broker has a log, too: nothing tells which one
-        it starts with."""
+        """By broker, the partitions in which its log differs in a way that no truncation finds: a hole, or keys that the chosen one has
+        deleted. The chosen one has no hole, and lacks nothing that another keeps. Left out if another disk of the broker also has a log:
+        nothing shows which it starts with."""
         found: dict[int, list[TopicPartition]] = defaultdict(list)
         for decision in decisions:
             place = place_of(decision)
@@ -427,7 +427,7 @@ class Matrix:
 
 
 def _replica_sources(cuts: Iterable[Cut], replicas: Mapping[int, ReplicaRow], lost_records: int) -> list[SalvageSource]:
-    """Replicas that together hold what is lost, those with the most first; the same records are taken from one only."""
+    """Replicas that together hold the lost records, those with the most first; each record is taken from only one."""
     found: list[SalvageSource] = []
     seen = set()
     taken = 0

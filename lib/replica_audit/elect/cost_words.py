@@ -1,4 +1,4 @@
-"""Clauses on the cost of a choice of leader, shared by plan, headline and steps: losses, damaged files, missing replicas."""
+"""Clauses on the cost of a choice, shared by plan, headline and steps: losses, damaged files, missing replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of each choice of leader: what every other replica keeps and drops, and what no log holds any more (H.1)."""
+"""The cost of each choice of leader: the records that every other replica keeps and drops, and those that no log holds any more (H.1)."""
 
 from __future__ import annotations
 

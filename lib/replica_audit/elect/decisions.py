@@ -54,9 +54,9 @@ _MOVES_BESIDE = (
 def held_back(
     matrix: Matrix, decisions: Iterable[Decision], tails: Mapping[TopicPartition, Sequence[UnseenTail]]
 ) -> dict[TopicPartition, str]:
-    """Partitions that wait for others on their brokers, with the reason: no broker is stopped or started before what moved is
-    collected again, nor before the copies that decide who has the open `tails`. A follower that is started beside a leader that
-    lost them, to serve another partition, is cut to it."""
+    """Partitions that wait for others on their brokers, with the reason: no broker is stopped or started until partitions that moved are
+    collected again, and copies show who has the open `tails`. A follower started to serve another partition is cut to a leader that lost
+    them."""
     moving = {broker for place in matrix.moved for broker in matrix.replicas[place]}
     open_on: dict[int, list[TopicPartition]] = defaultdict(list)
     for place in tails:
@@ -185,11 +185,11 @@ def _stays_without_loss(matrix: Matrix, state: PresentState, place: TopicPartiti
 
 
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
-    """Among equal candidates prefer the one that leads most partitions: with fewer leaders, fewer are stopped for others.
+    """Prefer, among equals, the candidate that leads most partitions: the fewer leaders, the fewer are stopped for others.
 
-    Present leaders stay, and whoever leads by right is not left for an unclean election: as soon as it is up it leads, so that the
-    other would have to come before it, a coordinator of transactions too (H22). Partitions of unknown assignment have no plan, and
-    stop nobody.
+    Present leaders stay, and one that leads by right is not replaced by an unclean election: it leads as soon as it is up, so the other
+    would have to be elected before it, even a transaction coordinator (H22). Partitions of unknown assignment have no plan, and stop
+    nobody.
     """
     leading: Counter[int] = Counter()
     free = []
@@ -216,8 +216,8 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
 
 
 def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Decision:
-    """Prefer the broker that the controller elects in place of a leader that is down, unless it loses more acknowledged
-    records: stopping it for another one would gain nothing."""
+    """Prefer the broker that the controller elects in place of a leader that is down, unless it loses more acknowledged records: to stop
+    it for another would gain nothing."""
     place = place_of(decision)
     leader = state.elected_by_itself(place)
     best = decision.chosen

@@ -1,4 +1,4 @@
-"""Steps that tell the disks of a node apart, where more than one was captured or their directories are named for other nodes."""
+"""Steps that tell a node's disks apart, if several were captured or their directories are named for other nodes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from replica_audit.text import listed
 def check_disks(
     results: Results, matrix: Matrix, decisions: Sequence[Decision], controllers: Collection[int]
 ) -> Iterator[Step]:
-    """A step that says to which node log dirs belong that the snapshot has under the name of another: those of brokers with decided
-    partitions, and of the plan's `controllers`, of which too few would start."""
+    """A step that names the owner of each log dir that the snapshot has under another node's name: for brokers with decided partitions,
+    and for the plan's `controllers`, too few of which would start."""
     named = [row for row in present(results.findings) if row.code == META_FOREIGN_DIR.code]
     misnamed = {item.path for row in named for item in row.evidence}
     if not misnamed:
@@ -50,7 +50,7 @@ def check_disks(
 
 
 def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
-    """Request to put back log dirs whose directory is named for another node; `wrong` has the ids of their nodes, `node` is broker or node."""
+    """Request to put back log dirs whose directory is named for another node; `wrong`: their nodes' ids, `node`: the word broker or node."""
     nodes = sorted({*wrong.values()})
     found = "; ".join(f"{log_dir} in this snapshot is of {node} {one}" for log_dir, one in sorted(wrong.items()))
     several = len(nodes) > 1

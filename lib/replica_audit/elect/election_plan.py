@@ -1,4 +1,4 @@
-"""The plan for a whole cluster: what to save, elect, put back and mend, in this order."""
+"""The plan for a whole cluster: save, elect, restore and mend, in this order."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
 
 
 def _salvaged(results: Results, decisions: Sequence[Decision]) -> list[Decision]:
-    """Planned decisions of which salvage takes records out of copies, or of the given remote store; none unless some of these may have
-    been acknowledged."""
+    """Planned decisions whose lost records salvage takes from copies, or from the given remote store; none unless some may have been
+    acknowledged."""
     topics = results.options.get("topics", ())
     held = [
         one
@@ -255,6 +255,6 @@ class _Everything:
 
 
 def advise(results: Results) -> Plan:
-    """The plan for everything in `results` that needs a decision or an action, as headline, Do first, What to do, page, summary
-    and `elect` show it. Cached; without premises, which only plan.json has."""
+    """The plan for everything in `results` that needs a decision or an action, shown in headline, Do first, What to do, page, summary and
+    `elect`. Cached; without premises, which only plan.json has."""
     return results.once("plan", Plan, lambda: plan_elections(results, premises=False))

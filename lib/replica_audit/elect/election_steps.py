@@ -81,7 +81,7 @@ class PlanAttempt:
         """Partitions of which the steps say that nobody may lead them when a coordinator of transactions begins."""
 
     def _treatment(self, place: TopicPartition) -> Hashable:
-        """Everything that the steps for a partition depend on, besides its registration."""
+        """Everything besides its registration on which the steps for a partition depend."""
         decision = self.decisions.get(place)
         is_forbidden = place[0] in self._forbidden
         if decision is None:
@@ -97,7 +97,7 @@ class PlanAttempt:
         )
 
     def _as_good(self, place: TopicPartition) -> tuple[int, ...]:
-        """The chosen candidate, and those that lose as much and cut nothing off its log that it alone holds."""
+        """The chosen candidate, and those that lose the same and cut no record that only its log holds."""
         decision = self.decisions[place]
         choice = decision.candidate_id
         if not decision.loses_acknowledged:
@@ -150,8 +150,8 @@ class PlanAttempt:
         self._add(self._texts.verify())
 
     def _late(self, choices: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-        """Partitions of transactions that are elected after others: what their coordinators find without a leader gets no marker (H22).
-        Not where whoever leads the others has to be down for their election."""
+        """Transaction partitions that are elected after others, whose markers their coordinators would skip if they had no leader (H22).
+        Not where the leader of the others has to be down for their election."""
         leaders = {*choices.values()}
         late = set()
         for place in self._coordinated.intersection(choices):
@@ -575,7 +575,7 @@ class PlanAttempt:
         return change.right == "unclean" and not change.ordered
 
     def _harm(self, way: Scenario) -> Iterator[tuple[TopicPartition, int, int]]:
-        """Partition, leader, and a follower that is cut and loses the last copy of records, though the choice would keep them."""
+        """Partition, leader, and a follower that is cut and so loses the last copy of records that the choice would keep."""
         for place in self._harmed:
             leader = way.partitions[place].leader_id
             cut = [follower for one, follower in self._harmful[place] if one == leader and follower in way.up]

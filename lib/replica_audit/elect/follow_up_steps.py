@@ -94,7 +94,7 @@ def _remedies(
 ) -> Iterator[Step]:
     """The catalogue's remedies for findings of medium severity or worse, a step for each code, worst first.
 
-    Of partitions that get another leader only `holed` logs are fetched anew: another remedy for a replica may contradict the plan, and
+    In partitions that get another leader only `holed` logs are fetched again: any other remedy for a replica may contradict the plan, and
     another audit follows.
     """
 
@@ -159,7 +159,7 @@ def _waiting(rows: Iterable[FindingRow], undecided: Mapping[FindingPlace, str]) 
 
 
 def _is_loud(row: FindingRow, decided: Collection[TopicPartition]) -> bool:
-    """True if a finding needs a step: it is of medium severity or worse, and the plan has no step of its own for it."""
+    """True if a finding of medium severity or worse has no step of its own in the plan."""
     is_decided = row.code in codes_with("decided") and place_of(row) in decided
     # A replica is not moved away before it is known to be damaged. Some remedies say so, and what to copy first.
     is_open = row.code in codes_with("moved_away") - codes_with("copied_first") and row.confidence == "suspect"
@@ -208,7 +208,7 @@ def _name_place(name: str, brokers: Sequence[int]) -> str:
 
 
 def name_remedy(remedy: str, broker_ids: Iterable[int | None]) -> str:
-    """A remedy of the catalogue as a sentence, with "this broker" and "this replica" replaced by names as far as known."""
+    """A remedy of the catalogue as a sentence, with "this broker" and "this replica" replaced by known names."""
     remedy = re.sub(r"^None\b", "Nothing to do", remedy)
     brokers = sorted({one for one in broker_ids if one is not None})
     one = f"broker {brokers[0]}" if len(brokers) == 1 else "that broker"

@@ -105,7 +105,7 @@ class TransactionPart:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecords:
-    """The records of one replica, as far as replicas may differ in them."""
+    """The records of one replica in which replicas may differ."""
 
     case: Case
     facts: ReplicaFacts

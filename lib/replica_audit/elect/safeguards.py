@@ -1,6 +1,6 @@
-"""The first steps of a plan: copies of logs that may be lost, and brokers that must stay as they are meanwhile.
+"""The first steps of a plan: copies of logs that may be lost, and brokers that must not be touched meanwhile.
 
-Nothing here starts, stops or elects anything; each step only keeps a later one possible.
+None of these starts, stops or elects anything: each only keeps a later step possible.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
 
 
 def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[Step]:
-    """A step for the partitions with lost records that remote storage has, as far as is known without looking into it."""
+    """A step for partitions whose lost records remote storage has, by metadata alone."""
     unseen = [one for one in decisions if one.chosen.remote_unseen]
     if not unseen:
         return
@@ -271,7 +271,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
 
 
 def _bring(results: Results, matrix: Matrix, state: PresentState, about: Container[TopicPartition]) -> Iterator[Step]:
-    """A step for all bytes that evidence lacks and an answer needs, and for what has to be collected again."""
+    """A step for all bytes that an answer needs and the evidence lacks, and for partitions to collect again."""
     places = [place for place in sorted(matrix.wanted) if place in about]
     moved = [place for place in sorted(matrix.moved) if place in about]
     sizes: Counter[int] = Counter()
@@ -303,7 +303,7 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
 
 
 class CopiedAgain(NamedTuple):
-    """Partitions with logs that lost their end or were copied before it was written, and the brokers whose copies tell which."""
+    """Partitions with logs that lost their end or were copied before it was written, and the brokers whose copies show which."""
 
     tails: Mapping[TopicPartition, Sequence[UnseenTail]]
     brokers: tuple[int, ...]
@@ -568,7 +568,7 @@ def _copy(
 
 
 def _find_doubted(results: Results, about: Container[TopicPartition]) -> Iterator[tuple[int, TopicPartition]]:
-    """Brokers and partitions with another history below the files of a log that may go on in remote storage."""
+    """Brokers and partitions with another history below the first file of a log that may go on in remote storage."""
     for place, row in _placed(results, TIER_UNKNOWN, about):
         if row.severity != "info" and row.broker_id is not None:
             yield row.broker_id, place

@@ -1,4 +1,4 @@
-"""Simulated clusters: who leads each partition after each step of a plan, and by which right."""
+"""Simulated clusters: the leader of each partition after each step of a plan, and its right to lead."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ Change = Callable[[Registration], Registration]
 
 
 class Transitions:
-    """Changes of registrations by the name of their event, which stands for one function. Each is worked out once: it depends only
-    on which of the registration's brokers are alive."""
+    """Changes of registrations by the name of their event, one function each. Cached: they depend only on which of the registration's
+    brokers are alive."""
 
     def __init__(self) -> None:
         self._changes: dict[tuple[Hashable, frozenset[int]], Change] = {}
@@ -108,12 +108,12 @@ def _remembered(event: Event, alive: frozenset[int], outcomes: _Outcomes) -> Cha
 
 
 class Kinds:
-    """Partitions grouped by kind: those with equal registration and treatment behave alike, so that one stands for all."""
+    """Partitions grouped by kind: those with equal registration and treatment behave alike, so one represents all."""
 
     def __init__(
         self, state: PresentState, treatment: Callable[[TopicPartition], Hashable], transitions: Transitions
     ) -> None:
-        """`treatment` returns everything else that steps and their judgement depend on for a partition."""
+        """`treatment` returns everything else on which a partition's steps and their judgement depend."""
         self._first: dict[TopicPartition, TopicPartition] = {}
         self._members: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
         first: dict[tuple[int, Hashable], TopicPartition] = {}
@@ -364,8 +364,8 @@ _FEW = 3
 
 
 def _orders(state: PresentState, down: frozenset[int]) -> Iterator[tuple[int, ...]]:
-    """Orders in which the controller may fence the brokers that are down, after those that it has fenced already; a single one if
-    the rest's order decides for no partition who leads or stays in sync."""
+    """Orders in which the controller may fence the brokers that are down, after those already fenced; a single one if the order of the
+    rest changes no partition's leader or ISR."""
     first = tuple(sorted(down & state.fenced))
     gone = down - state.fenced
     rest = sorted(gone)
@@ -402,7 +402,7 @@ def _start(broker_id: int, clean: bool, one: Registration, alive: frozenset[int]
 
 
 def _fence(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:
-    """The registration after the controller fenced a broker; unchanged if it did so before: no leader, and only this broker in sync."""
+    """The registration after the controller fenced a broker; unchanged if that was done before: no leader, and only this broker in sync."""
     is_known = broker_id not in one.isr or (one.leader_id is None and one.isr == {broker_id})
     return one if is_known and one.leader_id != broker_id else stop_broker(one, broker_id, alive)
 

@@ -50,7 +50,7 @@ class SimulatedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepTexts:
-    """The steps of elections, each by itself; `complete` puts them in a row."""
+    """The steps of elections, one by one; `complete` puts them in order."""
 
     _state: PresentState
     _matrix: Matrix
@@ -127,7 +127,7 @@ class StepTexts:
         )
 
     def copy_again(self, broker: int, places: Sequence[TopicPartition], copies: Copies) -> Step:
-        """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
+        """Copy records that producers sent to a leader since the snapshot: they are cut as soon as it follows the new leader."""
         ends = [f"{place} at {self._matrix.replicas[place][broker].log_end_offset}" for place in places]
         copied = tuple(copy_commands(self._matrix, copies, broker, places))
         directory = f"{AFTER_STOP}/broker-{broker}"
@@ -209,7 +209,7 @@ class StepTexts:
         )
 
     def put_aside(self, broker: int, places: Sequence[TopicPartition]) -> Step:
-        """Move away what a broker has of partitions, so that it fetches them anew."""
+        """Move a broker's directories of partitions away, so that it fetches these again."""
         directory = f"put-aside-{broker}"
         futures = sorted(path for place in places for path in self._matrix.future_copies(place, broker))
         # The log of a text or table has no directory here.
@@ -242,7 +242,7 @@ class StepTexts:
         )
 
     def _unfound(self, broker: int, places: Sequence[TopicPartition]) -> Iterator[str]:
-        """Clauses on what no truncation of a broker's logs finds."""
+        """Clauses on differences in a broker's logs that no truncation finds."""
         lacked = {place: records for place in places if (records := self._lacked(broker, place))}
         if lacked:
             leaders = sorted({self._decisions[place].candidate_id for place in lacked})
@@ -316,7 +316,7 @@ class StepTexts:
             )
 
     def repaired(self, broker: int) -> Iterator[str]:
-        """A condition for the start of a broker that cannot read some of its files."""
+        """A condition for starting a broker that cannot read some of its files."""
         if refused := self._state.refused.get(broker):
             codes = sorted({code for code, _ in refused.values()})
             them = "it" if len(refused) == 1 else "them"
@@ -385,7 +385,7 @@ class StepTexts:
             )
 
     def kept_out(self, one: Round) -> Iterator[str]:
-        """A condition for the stop of a candidate that is not elected though it is entitled to lead."""
+        """A condition for stopping a candidate that is not elected though entitled to lead."""
         if places := self._kept_out(one):
             yield (
                 f"Broker {one.candidate_id} does not lead {list_places(places)}, though it is in sync or eligible. If it does, "
@@ -533,7 +533,7 @@ class StepTexts:
         )
 
     def complete(self, steps: Iterable[SimulatedStep]) -> Iterator[Step]:
-        """The steps in a row, numbered, with the leaders after each and the logs that follow the planned leader from then on."""
+        """The steps in order, numbered, each with the leaders after it and the logs that follow the planned leader from then on."""
         planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
         told: set[tuple[TopicPartition, int]] = set()
         reassigned: frozenset[TopicPartition] = frozenset()

@@ -1,1 +1,1 @@
-"""Choosing among copies of the metadata log: what each choice loses, and a plan for the best (docs/semantics.md, part I)."""
+"""Choice among copies of the metadata log: the loss of each, and a plan for the best (docs/semantics.md, part I)."""

@@ -117,7 +117,7 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
 
 
 def may_go_on(held: HeldMetadata) -> bool:
-    """True if, where no log is right, the cluster can go on with one that is here: each is known to its end, and ZooKeeper has no more."""
+    """True if the cluster can go on with a log that is here though none is right: each is known to its end, and ZooKeeper has no more."""
     knows_topics = any(map(held.known_topics, held.copies))
     return knows_topics and not (held.unread or held.unapplied or held.hidden or held.only_in_zookeeper)
 

@@ -1,4 +1,4 @@
-"""The state that a metadata log's records add up to, as far as a choice may lose it: by name, or counted."""
+"""The state after a metadata log's records, as far as a choice may lose it: by name, or counted."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class HeldMetadata:
         return frozenset() if isinstance(state, str) else state.created
 
     def common(self, copy: MetadataCopy, other: MetadataCopy) -> ClusterContents:
-        """The state up to where two copies part; empty where that is unknown."""
+        """The state up to the offset where two copies part; empty if that is unknown."""
         parted = parting(copy, other)
         if parted is None or not parted:
             shorter = min(copy, other, key=lambda one: one.end_offset)
