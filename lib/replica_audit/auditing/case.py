@@ -1,4 +1,4 @@
-"""Input of the rules: all that is known about one partition (F.0)."""
+"""Input of the rules: everything known about one partition (F.0)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """All that the rules know about one partition. What follows from it is worked out once: rules ask repeatedly."""
+    """Everything that the rules know about one partition. Conclusions are cached: rules ask repeatedly."""
 
     evidence: PartitionEvidence
     leadership: Leadership | None
@@ -109,14 +109,13 @@ class Case:
 
     def begin_of(self, facts: ReplicaFacts) -> int:
         """Offset below which nothing is missing from a replica: its log begins there by now, or the reference's, whose records it has
-        below (F.0, "Below the reference's log start"). A follower is cut at its leader's log start, which may lie inside a batch: that
-        goes whole."""
+        below (F.0, "Below the reference's log start"). A follower is cut at its leader's log start; a batch across it is removed whole."""
         item = self.comparison_of(facts)
         is_shared = item is not None and item.unseen_below < 0
         return deleted_end(facts, self.reference.facts) if is_shared else facts.start_by_epoch_file
 
     def missing_of(self, facts: ReplicaFacts) -> Iterator[OffsetRange]:
-        """Yield what may be missing between segments of a replica (`ReplicaFacts.missing`), above `begin_of` it."""
+        """Yield ranges between segments of a replica that may be missing (`ReplicaFacts.missing`), above its `begin_of`."""
         begins = self.begin_of(facts)
         yield from (stretch for stretch in facts.missing if stretch.end_offset > begins)
 
@@ -148,8 +147,8 @@ class Case:
         )
 
     def is_lost_tail(self, item: Comparison) -> bool:
-        """True if the reference once had the records that a copy in `beside` has past its end, and no skew of the two copies
-        explains them."""
+        """True if the reference once had the records that a copy in `beside` has past its end, and skew of the copies does not explain
+        them."""
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
             return self.tail.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
@@ -160,8 +159,8 @@ class Case:
         return not self._is_removed(item.follower) and self.tail.is_lost(item)
 
     def may_be_lost_tail(self, item: Comparison) -> bool:
-        """True if `is_lost_tail` holds only if the reference was down while it was copied, or was copied after the last write to
-        another disk of a broker, which is undecided."""
+        """True if `is_lost_tail` depends on an open question: was the reference down while it was copied, or copied after the last write
+        to another disk of its broker?"""
         if self.is_lost_tail(item) or self._is_removed(item.follower) or not item.ahead:
             return False
         if self.is_copied_from_reference(item):
@@ -169,13 +168,13 @@ class Case:
         return self.tail.may_be_lost(item) or (self._is_of_other_disk(item.follower) and self.tail.is_passed_by(item))
 
     def is_deleted_late(self, item: Comparison) -> bool:
-        """True if a broker may have left a `-delete` directory, which goes past the reference's end, after that was copied."""
+        """True if a broker may have left a `-delete` directory that goes past the reference's end only after the reference was copied."""
         return item.follower.kind == "delete" and not self._is_removed(item.follower) and self.tail.is_passed_by(item)
 
     def _is_of_other_disk(self, facts: ReplicaFacts) -> bool:
         """True if a second copy may be on a disk that its broker no longer uses: neither the replica's own disk, nor one that the broker ran
-        with when it was copied. A leader's epoch on such a disk dates from before the broker led in it; so it does in a stray, which
-        a broker sets aside as it starts."""
+        with when it was copied. Such a disk was left before the broker led; so was a stray directory, which a broker sets aside when it
+        starts."""
         if facts.kind == "stray":
             return True
         reference = self.reference
@@ -185,7 +184,7 @@ class Case:
         return facts.kind == "current" and not leads and not ran and facts.directory.directory_id not in own
 
     def _is_removed(self, facts: ReplicaFacts) -> bool:
-        """True for what a broker removes: `.deleted` segments, and the directories of a deleted topic, which nobody leads any more."""
+        """True for copies that a broker removes: `.deleted` segments, and directories of a deleted topic, which has no leader any more."""
         is_deleted = self.leadership is not None and self.leadership.is_deleted
         return facts.is_about_to_go or (is_deleted and facts.kind == "delete")
 
@@ -199,7 +198,7 @@ class Case:
 
     @cached_property
     def lost_remotely(self) -> OtherHistory:
-        """Ranges in remote storage that belong to another history, and that the leader is known not to have."""
+        """Ranges in remote storage of another history that the leader is known to lack."""
         return self.remote.other if self.is_leaders else OtherHistory()
 
     @cached_property
@@ -207,8 +206,8 @@ class Case:
         return CleanElections.of(self.reference.history)
 
     def may_be_on_leader(self, offset: int, leader_epoch: int | None = None) -> bool:
-        """True if the leader, whose log is not here, or may have been cut since it was copied, may have another history than the reference from
-        `offset` on, that of a follower, whose records there are of `leader_epoch`.
+        """True if the leader may have a follower's history instead of the reference's from `offset` on, where the follower's records have
+        `leader_epoch`: its log is not here, or may have been cut since it was copied.
 
         False if these are `is_left_for_good`, or the reference's records there were committed and every election since was clean
         (`high_watermark_bounds.recorded_marks`). A log start that is later than the log does not show that the log's records below it were.
@@ -220,8 +219,8 @@ class Case:
         return (leader is not None or self.reference.is_replaced) and not is_known
 
     def is_left_for_good(self, offset: int, leader_epoch: int | None) -> bool:
-        """True if no leader can have records of `leader_epoch` at `offset` since an unclean election, after which all were clean: that leaves its
-        winner alone in the ISR, and whoever joins that is cut to the winner's log first, which by a replica has a later epoch there."""
+        """True if no leader can have records of `leader_epoch` at `offset` since an unclean election, after which all were clean: it left
+        its winner alone in the ISR, and joining replicas are first cut to the winner's log, which by a replica has a later epoch there."""
         if self._left_for_good is None or leader_epoch is None:
             return False
         unclean_epoch, start = self._left_for_good
@@ -229,7 +228,7 @@ class Case:
 
     @cached_property
     def _left_for_good(self) -> tuple[int, int] | None:
-        """Epoch of the last unclean election, and the first offset of what was written since; None if nothing was, or not all since were clean."""
+        """Epoch of the last unclean election, and the first offset written since; None if nothing was written, or an election since was not clean."""
         now = self.reference.leader_epoch
         clean = self._clean_elections
         last = max(clean.unclean_epochs, default=None)
@@ -239,8 +238,8 @@ class Case:
         return (last, min(starts)) if starts else None
 
     def why_later(self, item: Comparison, run: DivergentRange) -> str | None:
-        """Clause on why the records of a follower's run, or the checkpoint that proves them committed, may be of a later moment than the
-        logs that are compared, and lost to nobody; None if nothing shows it (C.2, "Files in any order")."""
+        """Clause on why the records of a follower's run, or the checkpoint that proves them committed, may be later than the compared
+        logs, so that nobody lost them; None if nothing shows it (C.2, "Files in any order")."""
         if self.evidence.was_at_rest:
             return None
         end = run.end_offset if run.committed_range is None else run.committed_range.end_offset
@@ -282,9 +281,8 @@ class Case:
         return None
 
     def why_only_likely(self, item: Comparison, run: DivergentRange) -> str | None:
-        """Clause on how committed records of a run may not be lost, though nothing else shows it: the checkpoint that proves them committed,
-        without a proof the follower's, may be later than the log, or they may have been deleted; None if neither can be (C.2, "Files in any
-        order")."""
+        """Clause on why the loss of a run's committed records is only likely: the checkpoint that proves them committed (without a proof,
+        the follower's) may be later than the log, or they may have been deleted; None if neither is possible (C.2, "Files in any order")."""
         return self._why_mark_may_be_later(run, item.follower) or self.why_deleted_since(item, *run.offsets)
 
     def _why_mark_may_be_later(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
@@ -307,8 +305,8 @@ class Case:
         )
 
     def why_others_lost(self, run: DivergentRange) -> str | None:
-        """Clause on how the reference may have the committed records of a run by now, so that others were lost, which it had committed in their
-        place; None if it cannot."""
+        """Clause on why the reference may have a run's committed records by now, so that the lost ones are those it had committed in
+        their place; None if it cannot."""
         leader = self.reference
         if self.evidence.was_at_rest or leader.facts.is_at_rest:
             return None
@@ -323,8 +321,8 @@ class Case:
         )
 
     def why_gone_down(self, facts: ReplicaFacts) -> str | None:
-        """Clause on how a replica's files could be of two moments though its broker is known to have been down; None if they cannot (C.2, "Down
-        when copied")."""
+        """Clause on why a replica's files may be of two moments though its broker is known to have been down; None if they cannot (C.2,
+        "Down when copied")."""
         if self.options.quiesced or facts.is_as_stopped or not self.options.times.may_have_gone_down(facts):
             return None
         return (
@@ -333,8 +331,8 @@ class Case:
         )
 
     def _may_have_followed_since(self, facts: ReplicaFacts, leader_epoch: int | None) -> bool:
-        """False if by the metadata log a replica's broker was fenced before anybody was elected after a leader whose records it has, and its
-        epoch file does not show that it came back: nobody else can have cut them while it was copied."""
+        """False if by the metadata log a replica's broker was fenced before the first election after a leader whose records it has, and
+        its epoch file does not show that it came back: nobody can have cut these while it was copied."""
         now = self.leadership
         fenced_at = None if now is None else now.fenced_since.get(facts.broker_id)
         if now is None or fenced_at is None or leader_epoch is None or entry_of_other(facts, self.replicas):
@@ -344,8 +342,8 @@ class Case:
         )
 
     def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
-        """Clause on how a replica's segments at `offset` may be left from an older copy, over which this one was made; None if none begins in an
-        earlier epoch than the one before ends in, or the manifest tells of the copy (C.2, "A copy over an older one")."""
+        """Clause on why a replica's segments at `offset` may be left from an older copy under this one; None if none begins in an earlier
+        epoch than the last of the segment before it, or the manifest describes the copy (C.2, "A copy over an older one")."""
         begun = [
             item.base_offset
             for _, item in facts.irregularities
@@ -359,10 +357,10 @@ class Case:
         )
 
     def why_deleted_since(self, item: Comparison, start: int, end: int) -> str | None:
-        """Clause on how what differs at [start, end), below records that both logs have, may have been deleted; None if it cannot have been.
+        """Clause on why differing records at [start, end), below records that both logs have, may have been deleted; None if they cannot have been.
 
-        A follower is cut where its leader's log begins, whatever it has below, and goes on from there. With the first fetch its own log, and
-        its epoch file, begin there, too; files of another moment than the log do not show that (C.2, "Files in any order").
+        A follower is cut where its leader's log begins, whatever it has below, and continues there. From its first fetch on its own log
+        and epoch file begin there too; files of another moment than the log do not show that (C.2, "Files in any order").
         """
         for run in sorted(item.runs, key=lambda run: run.start_offset):
             end = run.end_offset if run.start_offset <= end < run.end_offset else end
@@ -445,7 +443,7 @@ class Case:
         return why_not_comparable(self.reference, facts)
 
     def open_question(self, item: Comparison) -> str | None:
-        """Clause on what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
+        """Clause on the question that a comparison leaves open, so no verdict may rest on it; None if there is none."""
         return open_question(item, is_epoch_said=self.tail.is_epoch_said)
 
     def differing_below(self, below: OffsetRange) -> list[tuple[Comparison, OffsetRange, int, int]]:
@@ -482,7 +480,7 @@ class Case:
         """Brokers with a copy whose log end is known, including stray or deleted directories, and directories of another topic id.
 
         `.deleted` segments are only a part of a log, a `-future` copy lags behind one, and a leader, in-sync or eligible broker
-        has another log than the one put aside. What `is_another_log`, or is on a disk that its broker left, is not what its broker had.
+        has another log than the one put aside. A log that `is_another_log`, or is on a disk that its broker left, is not its broker's present one.
         """
         now = self.leadership
         entitled = {now.leader_id, *(now.isr or ()), *now.elr} if now is not None else set()

@@ -47,7 +47,7 @@ class ReplicaGrouping:
 
     @property
     def beside(self) -> tuple[ReplicaFacts, ...]:
-        """Readable copies that neither lead nor follow; they may hold records that no replica has."""
+        """Readable copies that neither lead nor follow, but may hold records that no replica has."""
         return tuple(facts for facts in (*self.duplicates, *self.put_aside) if facts.unread is None)
 
     @property
@@ -138,7 +138,7 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
 
 
 def _from_log_start(facts: ReplicaFacts, log: ReplicaFacts | None) -> ReplicaFacts:
-    """`.deleted` segments without what the log that they are from went past, since retention or DeleteRecords deleted that (F.0).
+    """`.deleted` segments without the records that retention or DeleteRecords removed from their log (F.0).
 
     An epoch has one leader, so a log that goes on with an epoch at its start had all of that epoch below it; a truncation lets it
     go on with another. Earlier epochs count where the files lead up to this one without a break.
@@ -210,8 +210,7 @@ def _is_offline(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
 def _of_each_moment(
     copies: Sequence[ReplicaFacts], times: CaptureTimes
 ) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
-    """Split copies into those that represent replicas and earlier ones, of brokers collected again, with records that may be
-    gone since."""
+    """Split copies into those that represent replicas, and earlier ones, of brokers collected again, whose records may be gone by now."""
     later: list[ReplicaFacts] = []
     before: list[ReplicaFacts] = []
     for facts in copies:

@@ -56,7 +56,7 @@ from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
 class PartitionAudit(NamedTuple):
-    """Outcome of a partition's audit; `case` is None if the snapshot has no comparable replica."""
+    """Result of a partition's audit; `case` is None if the snapshot has no comparable replica."""
 
     evidence: PartitionEvidence
     case: Case | None
@@ -82,13 +82,13 @@ class PartitionAudit(NamedTuple):
 
     @property
     def unread_copies(self) -> tuple[ReplicaDir, ...]:
-        """Copies of the present topic where `case` is None: none of them can be read."""
+        """Copies of the present topic if `case` is None: none can be read."""
         others = {facts.key for facts in self.foreign}
         return tuple(one for one, _ in self.evidence.replicas if (one.broker_id, one.log_dir) not in others)
 
     @property
     def _elsewhere(self) -> frozenset[int]:
-        """Brokers that had another topic of that name when they were copied, and so no replica of the present one."""
+        """Brokers that had another topic of that name when copied, and so no replica of the present one."""
         having = {directory.broker_id for directory in self.unread_copies} | self.evidence.orphaned
         return frozenset(facts.broker_id for facts in self.foreign) - having
 
@@ -253,7 +253,7 @@ def _state_for_store(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, state: CopiedState
 ) -> CopiedState:
     """State of the reference for the comparison with remote storage: `state` if its log must reach as far as its leader copied there,
-    else up, since its end may be missing, or the copy of it older."""
+    else up, since its end may be missing or its copy older."""
     facts = reference.facts
     leadership = evidence.leadership
     captured = {one.broker_id for one in grouping.compared}

@@ -149,7 +149,7 @@ def doubted(found: Finding, item: Comparison) -> Finding:
 
 
 def likely(found: Finding, why: str | None) -> Finding:
-    """Return a proven finding as likely for the reason `why`, a clause; as it is without one, and if it is less than proven."""
+    """Return a proven finding as likely, with the reason `why`, a clause; unchanged without a reason, or if less than proven."""
     if why is None or found.confidence != "proven":
         return found
     return found._replace(confidence="likely", message=f"{found.message}; {why}")
@@ -182,7 +182,7 @@ def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | No
 
 
 def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:
-    """Return `found` as undecided for the reason `why`, a clause; as it is without one."""
+    """Return `found` as undecided, with the reason `why`, a clause; unchanged without one."""
     if why is None:
         return found
     text = f"{found.message}; {why}"
@@ -196,7 +196,7 @@ def copy_again(*copies: ReplicaFacts) -> str:
 
 
 def tell_image(case: Case, facts: ReplicaFacts) -> str:
-    """Clause on what decides about files that may be those of an image of a disk."""
+    """Clause on the evidence that decides whether files are from an image of a disk."""
     who = f"broker {facts.broker_id}"
     if case.options.times.is_image(facts):
         return f"this is an image of the disk of {who}; copy the log directory from the broker"
@@ -209,8 +209,8 @@ def tell_image(case: Case, facts: ReplicaFacts) -> str:
 
 
 def why_perhaps_image(case: Case, facts: ReplicaFacts, offset: int) -> str | None:
-    """Clause on how what a replica's log lacks from `offset` on may have been unwritten when an image of its disk was made, though the manifest
-    does not call the copy one; None if that cannot be."""
+    """Clause on why the records that a log lacks from `offset` on may not have reached its disk when an image of that was made, though
+    the manifest does not call the copy an image; None if that cannot be."""
     if offset < facts.flushed_end or not case.options.times.may_be_untold_image(facts):
         return None
     return (
@@ -220,8 +220,8 @@ def why_perhaps_image(case: Case, facts: ReplicaFacts, offset: int) -> str | Non
 
 
 def unless_unwritten(case: Case, facts: ReplicaFacts, found: Finding) -> Finding:
-    """Return `found`, a finding on damage, as undecided, or likely, if its broker may have these records whole: they were not on its disk yet
-    when an image of that was made (C.2, "Images of a disk")."""
+    """Return `found`, a finding on damage, as undecided, or likely, if its broker may have these records whole: they had not reached its
+    disk when an image of that was made (C.2, "Images of a disk")."""
     start = found.start_offset or 0
     if found.verdict is None or start < facts.flushed_end:
         return found
@@ -233,7 +233,7 @@ def unless_unwritten(case: Case, facts: ReplicaFacts, found: Finding) -> Finding
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings of the same code, broker, start offset and replica epoch, which share an id.
 
-    The worst of them is kept, the first of equals, with the evidence of all and the greatest end.
+    The worst is kept (the first of equals), with the evidence of all and the greatest end.
     """
     places: dict[tuple, list[Finding]] = {}
     for item in findings:
@@ -423,7 +423,7 @@ class UnseenTail(NamedTuple):
 
 
 def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool = False) -> Evidence:
-    """Evidence that a log lacks what a finding is about, and from `held_to` on may have had records that no other copy has; `is_doubted`
+    """Evidence that a log lacks the subject of a finding, and from `held_to` on may have had records that no other copy has; `is_doubted`
     as in `UnseenTail`."""
     text = "from this offset on it may have, or have had, what no replica here has"
     path = MANIFEST if is_doubted else None
@@ -456,9 +456,9 @@ def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTa
 
 def open_tails(tails: Collection[UnseenTail], leader: tuple[int, int] | None) -> list[UnseenTail]:
     """Tails that leave open what a choice of leader loses: no replica has the end of them, or the chosen one leads
-    already, so that what it lacks counts as written after it was copied. `leader`: its broker id and log end then.
+    already, so records that it lacks count as written after it was copied. `leader`: its broker id and log end then.
 
-    What a leader lacks whose own tail is unseen counts as possibly lost.
+    Records that a leader with an unseen tail of its own lacks are possibly lost.
     """
     stays = leader is not None and all(one.broker_id != leader[0] for one in tails)
     found = []
@@ -585,7 +585,7 @@ def recorded(election: Election) -> Evidence:
 
 
 def told_by_history(run: DivergentRange) -> list[Evidence]:
-    """Evidence from the leadership history: the elections that left a run behind, and its loss counted in three ways."""
+    """Evidence from the leadership history: the elections that left a run behind, and its loss by three counts."""
     cause = run.cause
     if cause is None:
         return [considered("whether the election was clean is not known: the leadership given has no history")]

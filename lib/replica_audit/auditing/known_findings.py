@@ -1,4 +1,4 @@
-"""Findings compared with what was known before: those of an earlier audit (`--baseline`), or accepted ones."""
+"""Findings compared with known ones: those of an earlier audit (`--baseline`), or accepted ones."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class PackedFindings:
         return chain.from_iterable(unpack_rows(part, FindingRow) for part in self.parts)
 
     def around(self, places: Sequence[TopicPartition]) -> PackedFindings:
-        """The parts that may have findings of `places`, which are sorted."""
+        """The parts that may have findings of the sorted `places`."""
         found = (
             (part, ends)
             for part, ends in zip(self.parts, self.ends, strict=True)

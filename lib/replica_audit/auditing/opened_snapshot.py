@@ -1,4 +1,4 @@
-"""A snapshot opened for an audit: what covers several partitions is read once, segments partition by partition."""
+"""A snapshot opened for an audit: shared input is read once, segments partition by partition."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class _Placed:
 
     @property
     def is_evident(self) -> bool:
-        """True if anything but unusable input is known of the partition."""
+        """True if more than unusable input is known of the partition."""
         return bool(self.directories or self.orphans or self.states or self.observed is not None)
 
 
 @dataclass(slots=True)
 class OpenedSnapshot:
-    """A snapshot with everything that was read beforehand; `examine` scans the segments of one partition."""
+    """A snapshot with all input read beforehand; `examine` scans the segments of one partition."""
 
     snapshot: Snapshot
     inventory: Inventory
@@ -240,7 +240,7 @@ def plan_of(
     side: SideEvidence,
     options: AuditOptions,
 ) -> ComparisonPlan:
-    """Plan of one partition's audit from what was read of it; if the options say so, segments in the remote store are read now.
+    """Plan of one partition's audit from its input; if the options say so, segments in the remote store are read now.
 
     `summaries` are those of the segments in each of `directories`.
     """

@@ -1,1 +1,1 @@
-"""Comparison of two replicas: chunks, batches, records, keys, and the divergent ranges that they come to."""
+"""Comparison of two replicas: chunks, batches, records, keys, and the resulting divergent ranges."""
