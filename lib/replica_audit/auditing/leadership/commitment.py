@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -18,6 +18,9 @@ from replica_audit.snapshot.log_dir_names import HIGH_WATERMARKS
 from replica_audit.text import render_time
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -49,7 +52,9 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm]) ->
         if run.conflicting and run.committed_end is not None and run.proof is not None
     ]
     comparisons = [
-        item._replace(runs=tuple(_furthest(item, run, proven) for run in item.runs)) if proven else item
+        item._replace(runs=tuple(map(partial(_furthest, item, proven, _outside_runs(item)), item.runs)))
+        if proven
+        else item
         for item in comparisons
     ]
     guesses = [term for term in terms if not term.proven]
@@ -84,19 +89,21 @@ def _with_proof(
     return item._replace(runs=tuple(map(extended, item.runs)))
 
 
-def _furthest(item: Comparison, run: DivergentRange, proven: Sequence[_Proven]) -> DivergentRange:
+def _furthest(
+    item: Comparison, proven: Sequence[_Proven], outside: NDArray[np.int64], run: DivergentRange
+) -> DivergentRange:
     best = run
     for other in proven:
         if not run.conflicting or other.run is run:
             continue
-        end = _committed_by(item, run, other)
+        end = _committed_by(item, run, other, outside)
         if end > max(run.start_offset, best.committed_end or 0):
             proof = other.proof if other.item is item else _of_other(other.proof)
             best = proven_to(best, end, proof)
     return best
 
 
-def _committed_by(item: Comparison, run: DivergentRange, other: _Proven) -> int:
+def _committed_by(item: Comparison, run: DivergentRange, other: _Proven, outside: NDArray[np.int64]) -> int:
     """Offset up to which the records of `run` are committed because those of `other` are; -1 for none.
 
     An offset in a leader epoch identifies a record as long as the two logs do not diverge before, and everything below a
@@ -107,7 +114,9 @@ def _committed_by(item: Comparison, run: DivergentRange, other: _Proven) -> int:
     if run.replica_epoch == other.run.replica_epoch:
         return min(run.end_offset, other.end_offset, _parting(item, other.item))
     follows = other.item is item and run.end_offset <= other.run.start_offset
-    return run.end_offset if follows and _is_one_history(item, run, other.run) else -1
+    # A batch between that the reference has too may separate two histories.
+    first, after = outside.searchsorted((run.end_offset, other.run.start_offset))
+    return run.end_offset if follows and first == after else -1
 
 
 def _parting(one: Comparison, other: Comparison) -> int:
@@ -133,14 +142,14 @@ def _conflicting(item: Comparison) -> list[Batch]:
     return [batch for run in item.runs if run.conflicting for batch in (*run.batches, *run.written_again)]
 
 
-def _is_one_history(item: Comparison, run: DivergentRange, later: DivergentRange) -> bool:
-    """True if the follower has no batch between two of its runs; a batch there that the reference has too may separate two histories."""
-    starts = item.alignment.own.starts
-    between = starts[(run.end_offset <= starts) & (starts < later.start_offset)]
+def _outside_runs(item: Comparison) -> NDArray[np.int64]:
+    """Base offsets of the follower's batches outside its conflicting runs, in order."""
+    starts = item.alignment.own.starts.copy()
+    starts.sort()
     for one in item.runs:
         if one.conflicting:
-            between = between[(between < one.start_offset) | (between >= one.end_offset)]
-    return not len(between)
+            starts = starts[(starts < one.start_offset) | (starts >= one.end_offset)]
+    return starts
 
 
 def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
