@@ -6,7 +6,7 @@ four generations of `replica_audit.literals.PROTOCOLS`. Deterministic: all chanc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.property.replica import Batch, Replica
 from tests.support.encoder import TIMESTAMP_MS, encode_batch
@@ -58,6 +58,7 @@ class Cluster:
     """Number of the first state since a broker went down, by its id."""
     killed: set[int] = field(default_factory=set)
     """Brokers that came back from a crash since the last state."""
+    clock_ms: int = TIMESTAMP_MS
 
     def __post_init__(self) -> None:
         self.replicas = {broker_id: Replica(broker_id) for broker_id in range(self.replica_count)}
@@ -175,6 +176,24 @@ class Cluster:
         self.lost_tails += any(batch.content in self.committed for batch in lost)
         self._leave(broker_id, f"crashes, ends at {replica.log_end}")
 
+    def is_cut_next(self, broker_id: int) -> bool:
+        """True if the next round of a follower is a truncation."""
+        follower = self.replicas[broker_id]
+        return self._truncates(replace(follower, batches=list(follower.batches), cache=list(follower.cache)))
+
+    def kill_truncating(self, broker_id: int, is_file_cut: bool) -> None:
+        """A broker is killed after it cut its log, if that is due, and before it wrote the smaller recovery point (`LogManager.truncateTo`).
+
+        The epoch file is written before that, or by a thread of its own (3.8).
+        """
+        replica = self.replicas[broker_id]
+        recovery_point, cache = replica.recovery_point, list(replica.cache)
+        self._truncates(replica)
+        replica.recovery_point = recovery_point
+        if not is_file_cut:
+            replica.cache = cache
+        self.crash(broker_id, 0)
+
     def fail_disk(self, broker_id: int) -> None:
         """A broker's log directory fails: the broker runs on, and the replica is offline until it starts again with the directory."""
         replica = self.replicas[broker_id]
@@ -260,7 +279,7 @@ class Cluster:
         fields = {"leader_id": self.leader_id, "leader_epoch": self.leader_epoch, **leader}
         self.history.append(
             PartitionState(
-                time_ms=TIMESTAMP_MS + number,
+                time_ms=self.clock_ms + number,
                 metadata_offset=number,
                 occasion=occasion,
                 partition_epoch=number,

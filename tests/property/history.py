@@ -41,6 +41,7 @@ def play(
     failed_disks: bool = False,
     anew: bool = False,
     eligible: bool = False,
+    kills: bool = False,
     watch: Callable[[Cluster], object] | None = None,
 ) -> Cluster:
     """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge.
@@ -66,6 +67,8 @@ def play(
         weights["create_anew"] = 1
     if eligible:
         weights["stop"] = 3
+    if kills:
+        weights["kill_truncating"] = 12
     length = chance.randint(20, 120)
     opening = chance.choice((None, None, _divide, _alternate)) if unclean else None
     if opening is not None:
@@ -217,6 +220,13 @@ def _crash_follower(cluster: Cluster, chance: random.Random, lost_tails: bool) -
         cluster.crash(chance.choice(followers), _lost(chance, lost_tails))
 
 
+def _kill_truncating(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """A follower is killed as it is cut."""
+    due = [one for one in _living_followers(cluster) if cluster.is_cut_next(one)]
+    if due:
+        cluster.kill_truncating(chance.choice(due), chance.random() < 0.5)
+
+
 def _stop(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
     """A broker stops in order: a follower, or the leader, whom a member of the ISR follows if there is one."""
     living = [replica.broker_id for replica in cluster.replicas.values() if replica.alive]
@@ -288,6 +298,7 @@ _HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
     "unclean_fail_over": _unclean_fail_over,
     "move_leader": _move_leader,
     "crash_follower": _crash_follower,
+    "kill_truncating": _kill_truncating,
     "stop": _stop,
     "restart": _restart,
     "retention": _retention,

@@ -15,6 +15,7 @@ from tests.property.capture import leadership_of, to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate, play
 from tests.property.replica import Replica
+from tests.support.encoder import TIMESTAMP_MS
 
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import PartitionAudit, conclude
@@ -24,7 +25,7 @@ from replica_audit.snapshot.inventory import CopiedLogDir
 #: How many events before the end the copying begins.
 _SPANS = (3, 10, 30, 120)
 #: Between two moments.
-_MOMENT_MS = 10_000
+_MOMENT_MS = 60_000
 _SOURCES = ("metadata_log", "topics_describe", "user", "metadata_log")
 
 
@@ -80,11 +81,16 @@ def copy_live(
             of = chance.choices(range(first, len(moments)), k=6)
         if images:
             of = [of[0]] * 6
-        marks, log, epochs, metadata, flushed, starts = (moments[one].replicas[broker_id] for one in of)
+        marks, log, epochs, metadata, flushed = (moments[one].replicas[broker_id] for one in of[:5])
         if images and log.alive:
             log = _as_flushed(log, chance)
         # In the order of C.2 it is copied first; nobody starts a broker while it is copied.
         flags = moments[of[0] : of[3] + 1] if timed and not any_order else moments[-1:]
+        # A clean stop writes the log starts, too; else that is done every minute.
+        of[5] = max(
+            (one for one in range(of[5], of[0] + 1) if moments[one].replicas[broker_id].clean_shutdown), default=of[5]
+        )
+        starts = moments[of[5]].replicas[broker_id]
         mixed.replicas[broker_id] = replace(
             log,
             checkpoint=marks.checkpoint,
@@ -96,7 +102,8 @@ def copy_live(
             clean_shutdown=flagged and all(one.replicas[broker_id].clean_shutdown for one in flags),
         )
         times.append(f"broker {broker_id} at {of}")
-        copied.append(CopiedLogDir(broker_id, f"broker-{broker_id}", _MOMENT_MS * of[0], _MOMENT_MS * of[3], None))
+        begin, end = (TIMESTAMP_MS + _MOMENT_MS * one + _MOMENT_MS // 2 for one in (of[0], of[3]))
+        copied.append(CopiedLogDir(broker_id, f"broker-{broker_id}", begin, end, None))
         last = max(last, of[2])
         if not metadata.alive and not metadata.offline:
             down.append((broker_id, of[3], of[0]))
@@ -133,6 +140,7 @@ def _as_now(cluster: Cluster) -> Cluster:
     now.committed, now.lost = dict(cluster.committed), dict(cluster.lost)
     now.killed, now.fenced_since = set(cluster.killed), dict(cluster.fenced_since)
     cluster.events.append(f"-- {len(cluster.events)}")
+    cluster.clock_ms += _MOMENT_MS
     return now
 
 

@@ -162,3 +162,4 @@ class Replica:
         self.log_end = self.disk_end
         self.cache = [(epoch, start) for epoch, start in self.cache if start < self.log_end]
         self.high_watermark = max(self.log_start, min(self.checkpoint, self.log_end))
+        self.recovery_point = min(self.recovery_point, self.log_end)

@@ -8,13 +8,21 @@ import pytest
 from tests.property.history import HISTORIES
 from tests.property.live_copies import LiveCopy, copy_live
 
+from replica_audit.auditing.finding import Finding
+
 COUNT = max(1, HISTORIES // 2)
 #: What a clean history never has, whatever the moments of its copies.
 ALARMS = ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE")
+#: What a broker that lost nothing of its own does not have.
+DAMAGE = ("HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO", "EPO-FILE-CORRUPT", "EPO-CACHE-MISSING")
 
 
 def _clean(seed: int, **how: bool) -> LiveCopy:
     return copy_live(seed, unclean=False, lost_tails=False, **how)
+
+
+def _damage(found: LiveCopy) -> list[Finding]:
+    return [one for one in found.audit.findings if one.code in DAMAGE and one.severity != "info"]
 
 
 @pytest.mark.parametrize(
@@ -77,6 +85,46 @@ def test_a_log_that_an_unclean_election_cut_while_it_was_copied_in_order_has_no_
     told = [one for one in found.audit.findings if one.code in codes and one.severity != "info"]
     assert {one.code for one in told} == codes, found.story
     assert {(one.severity, one.confidence) for one in told} == {told_as}, found.story
+
+
+@pytest.mark.parametrize(
+    ("seed", "why", "told_as"),
+    [
+        (201382, "no log has the epochs of which the log had records up to 15", ("medium", "suspect")),
+        (200003, "a clean stop has written its log start", None),
+    ],
+)
+def test_a_log_whose_own_records_of_later_epochs_were_cut_has_no_proven_damage(
+    seed: int, why: str, told_as: tuple[str, str] | None
+):
+    found = copy_live(seed, timed=True, eligible=True, lost_tails=False)
+    told = {(one.severity, one.confidence) for one in _damage(found)}
+    assert told == ({told_as} if told_as else set()), f"{why}\n{found.story}"
+
+
+@pytest.mark.parametrize("seed", [300083, 300675])
+def test_a_broker_that_was_killed_as_it_cut_its_log_has_no_proven_damage(seed: int):
+    """The recovery point is written after that: HWM-RP-ABOVE-LEO, proven. One that was stopped cleanly has written it."""
+    found = _clean(seed, timed=True, kills=True)
+    (told,) = _damage(found)
+    assert (told.code, told.severity, told.confidence) == ("HWM-RP-ABOVE-LEO", "high", "likely"), found.story
+    assert "killed as it cut its log, before it wrote a smaller recovery point" in told.message
+
+
+@pytest.mark.parametrize("seed", [60004, 300155])
+def test_checkpoints_that_were_copied_before_the_topic_was_created_anew_prove_nothing_of_its_log(seed: int):
+    """They name no topic id: HWM-CP-ABOVE-LEO and HWM-RP-ABOVE-LEO, proven."""
+    found = _clean(seed, timed=True, anew=True, failed_disks=True)
+    told = _damage(found)
+    assert {one.code for one in told} == {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}, found.story
+    assert all((one.severity, one.verdict) == ("medium", "INCONCLUSIVE") for one in told), found.story
+    assert all("copied before that, of an earlier topic" in one.message for one in told)
+
+
+def test_a_log_that_was_cut_where_the_log_start_of_all_has_moved_past_lost_nothing_of_its_own():
+    """Nobody leads any more, and the epoch of an unclean election begins at 9 in both files of the last leader: HWM-CP-ABOVE-LEO, proven."""
+    found = copy_live(310116, timed=True, kills=True, lost_tails=False)
+    assert not _damage(found), found.story
 
 
 def test_no_running_broker_that_was_copied_in_order_has_damage_for_sure():

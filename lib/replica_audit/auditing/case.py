@@ -24,7 +24,7 @@ from replica_audit.model import OffsetRange
 from replica_audit.protocol.election import CleanElections, elections
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import keeps_committed
-from replica_audit.text import name_source
+from replica_audit.text import name_source, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.candidates import Candidates
@@ -295,6 +295,8 @@ class Case:
         marked = self._apart(marker)
         if marked is None:
             gone = next((one for one in self.replicas if one.broker_id == marker), None)
+            if gone is not None and (why := self.why_of_earlier_topic(gone)):
+                return f"likely, not proven: {why}"
             is_past_end = proof is not None and proof.kind == "lost_tail"
             if gone is None or not (is_past_end or self._may_have_followed_since(gone, run.replica_epoch)):
                 return None
@@ -328,6 +330,18 @@ class Case:
         return (
             f"likely, not proven: broker {facts.broker_id} may have gone down while it was copied; give the kind of its copy, or begin and end, "
             "in manifest.json"
+        )
+
+    def why_of_earlier_topic(self, facts: ReplicaFacts) -> str | None:
+        """Clause on how the checkpoints of a running broker, which name no topic id, may be of an earlier topic of that name: the partition was
+        created after its copy began; None if no history shows that."""
+        copied = self.options.times.of(facts)
+        created = next((one.time_ms for one in self.reference.history if one.occasion == "created"), None)
+        if facts.in_any_order or self.were_at_rest(facts) or copied is None or created is None or created < copied[0]:
+            return None
+        return (
+            f"the partition was created at {render_time(created, 'seconds')}, and the checkpoints of broker {facts.broker_id} may have been "
+            "copied before that, of an earlier topic"
         )
 
     def _may_have_followed_since(self, facts: ReplicaFacts, leader_epoch: int | None) -> bool:

@@ -96,12 +96,12 @@ def test_without_an_epoch_file_records_of_a_lineage_that_the_leader_has_left_are
     ("epochs", "held", "text"),
     [
         (((0, 0),), ((0, 0),), ""),
-        (((0, 0), (2, 30)), ((0, 0), (2, 30)), ""),
-        (((0, 0), (2, 35)), ((0, 0), (2, 35)), ""),
-        (((0, 0), (2, 40)), ((0, 0),), ""),
-        (((0, 0), (2, 35)), ((0, 0),), "; no replica here has the records from 35 on"),
-        (((0, 0),), ((0, 0), (2, 35)), "; no replica here has the records from 35 on"),
-        (((0, 0), (2, 30)), ((0, 0),), "; no replica here has the records between"),
+        (((0, 0), (1, 30)), ((0, 0), (1, 30)), ""),
+        (((0, 0), (1, 35)), ((0, 0), (1, 35)), ""),
+        (((0, 0), (1, 40)), ((0, 0),), ""),
+        (((0, 0), (1, 35)), ((0, 0),), "; no replica here has the records from 35 on"),
+        (((0, 0),), ((0, 0), (1, 35)), "; no replica here has the records from 35 on"),
+        (((0, 0), (1, 30)), ((0, 0),), "; no replica here has the records between"),
         (((0, 0),), ((0, 0), (1, 20)), "; no replica here has the records between"),
     ],
 )

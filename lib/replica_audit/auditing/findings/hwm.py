@@ -401,10 +401,16 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if max(checkpoint or 0, recovery_point or 0) <= end:
         return
     told = None
-    is_apart = not (facts.in_any_order or _gains_nothing(case, facts))
-    cut = cut_since_marks(case.reference, case.replicas, facts) if is_apart else None
+    is_down = case.were_at_rest(facts)
+    may_be_cut = not facts.in_any_order and (is_down or not _gains_nothing(case, facts))
+    cut = cut_since_marks(case.reference, case.replicas, facts) if may_be_cut else None
     again = f"copy broker {facts.broker_id} again"
-    by_unclean = f"likely, not proven: an unclean election may have cut it after its checkpoints were copied; {again}"
+    by_cut = None
+    earlier = case.why_of_earlier_topic(facts)
+    if is_down and cut and (recovery_point or 0) > end:
+        by_cut = "likely, not proven: the broker may have been killed as it cut its log, before it wrote a smaller recovery point"
+    elif cut == "unclean" and not is_down:
+        by_cut = f"likely, not proven: an unclean election may have cut it after its checkpoints were copied; {again}"
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         left = _held_nowhere(case, facts, checkpoint, case.copies)
         unseen = sorted(
@@ -435,7 +441,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered(f"a truncation just before the copy: {_say_cut(case, facts, checkpoint)}"),
             ],
         )
-        told = likely(_unless_older(case, facts, found, checkpoint), by_unclean if cut == "unclean" else None)
+        told = undecided(likely(_unless_older(case, facts, found, checkpoint), by_cut), earlier, "medium")
         yield told
     # A log that ends below its own start restarts there (A.9).
     if recovery_point is not None and recovery_point > max(end, facts.log_start_offset):
@@ -454,17 +460,17 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                     value=str(recovery_point),
                 ),
                 considered(
-                    "a truncation: perhaps, after this file was copied"
+                    f"a truncation: perhaps, {'before a smaller one was written' if is_down else 'after this file was copied'}"
                     if cut is not None
                     else "a truncation: no, it would have written a smaller recovery point at once"
                 ),
             ],
         )
-        if cut == "harmless":
+        if cut is not None and by_cut is None:
             yield undecided(found, f"it lost them, or was cut after its recovery point was copied; {again}", "medium")
             return
-        if cut == "unclean":
-            yield likely(found, by_unclean)
+        if by_cut is not None or earlier is not None:
+            yield undecided(likely(found, by_cut), earlier, "medium")
             return
         why = f"it lost them, or was copied before they were written, as with its high watermark of {checkpoint}"
         is_told = told is not None and told.verdict == "INCONCLUSIVE"

@@ -77,13 +77,13 @@ def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fact
     if found is not None and any(start > end for _, start in found):
         return False
     last = or_absent(facts.last_leader_epoch)
-    own = reference.facts.epoch_entries
+    own = [tuple(reference.facts.lineage), reference.facts.file_entries]
     if reference.leader_id is not None:
-        own = tuple(reference.complete(reference.facts.lineage))
+        own = [tuple(reference.complete(reference.facts.lineage))]
     if not _knows_leaders_since(reference, facts):
-        return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
+        return any(epoch > last and _may_begin_at(end, epoch, own) for entries in own for epoch, _ in entries)
     others = list(others)
-    lineages = [own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
+    lineages = [*own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
     return any(
         epoch > last and _may_begin_at(end, epoch, lineages) and not _goes_below(reference, others, facts, epoch)
         for epoch in _followed(reference, facts.broker_id)
@@ -94,18 +94,22 @@ def cut_since_marks(
     reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts
 ) -> Literal["harmless", "unclean"] | None:
     """Kind of the truncation between the copies of its checkpoints and of its log that may explain a recovery point or high watermark past a
-    replica's log end, though the files are in order; None if none may.
+    replica's log end, though the files are in order, or during which its broker may have been killed; None if none may.
 
+    A smaller recovery point is written after a log was cut (`LogManager.truncateTo`), and at a clean stop.
     A log is cut where an epoch of another leader begins, or without epochs at the high watermark; then it may have fetched some records.
     No clean election cuts it below the high watermark, so that flushed records above it need not be committed: harmless. An unclean one may,
     and one whose winner had been down, and may have lost the end of its own log.
     """
-    if facts.is_at_rest or facts.found_end_offset > facts.log_end_offset:
+    is_stopped = facts.is_at_rest and facts.directory.clean_shutdown
+    if is_stopped or facts.found_end_offset > facts.log_end_offset:
         return None
     mark = facts.directory.high_watermark_checkpoint or 0
     end = facts.log_end_offset
     begins = {(epoch, start) for one in replicas for epoch, start in (*one.lineage, *one.file_entries) if epoch > 0}
-    if any(mark <= start <= end for _, start in begins) if facts.has_epochs else mark <= end:
+    # A broker that was killed as it cut its log has fetched nothing since.
+    least = max(mark, end) if facts.is_at_rest else mark
+    if any(least <= start <= end for _, start in begins) if facts.has_epochs else mark <= end:
         return "harmless"
     last = or_absent(facts.last_leader_epoch)
     led = {(state.leader_id, state.leader_epoch) for state in reference.history if state.leader_id is not None}
@@ -142,7 +146,8 @@ def _may_be_cut_uncleanly(
         own.add(max((epoch for epoch, _ in (*entries, *facts.epoch_entries)), default=0))
     cuts = [(last, epoch) for epoch in unseen]
     for epoch, start in entries:
-        follows = facts.lineage.epoch_for_offset(start) == epoch if start < end else start == end and epoch > last
+        goes_on = not facts.is_at_rest and facts.lineage.epoch_for_offset(start) == epoch
+        follows = goes_on if start < end else start == end and epoch > last
         if follows and epoch not in {0, *own}:
             cuts.append((or_absent(facts.lineage.epoch_for_offset(start - 1)), epoch))
     doubtful = [one.leader_epoch for one in elections(reference.history) if one.came_back or not one.clean]
