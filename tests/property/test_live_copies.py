@@ -355,6 +355,13 @@ def test_histories_whose_files_in_any_order_were_once_said_to_have_lost_records(
     assert not [one for one in found.audit.findings if one.severity == "critical"], f"{was}\n{found.story}"
 
 
+def test_a_checkpoint_may_be_later_than_the_metadata_log_by_which_a_broker_that_is_down_is_eligible():
+    """Others have come in sync since, and committed up to it: HWM-ABOVE-ISR-PREFIX, proven."""
+    found = _clean(1001184, any_order=True, eligible=True)
+    assert found.audit.verdict not in ALARMS, found.story
+    assert {(one.broker_id, one.start_offset) for one in found.audit.findings if one.code == "CAP-SKEW"} == {(3, 21)}
+
+
 def test_a_log_start_that_is_later_than_the_log_shows_nothing_of_the_records_below_it():
     """The leader's log was copied before it was cut, and what it got in place of its records was deleted since: HWM-LOSS."""
     found = copy_live(5787, any_order=True)

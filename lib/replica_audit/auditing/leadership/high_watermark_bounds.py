@@ -181,6 +181,8 @@ class RecordedHighWatermark(NamedTuple):
     reached: int
     """The recorded value; past `offset` if the reference lacks what was committed in its own epoch."""
     text: str
+    may_be_later: bool = False
+    """True if its replica's files are of moments in any order: it may be later than what says who is in sync."""
 
 
 def recorded_marks(
@@ -242,7 +244,8 @@ def recorded_marks(
             passes = offset == leader.log_end_offset and not _lies_within(stretches, value) and is_current
             text = f"{name} {value} of broker {facts.broker_id}"
             text += "" if offset == value else f", which proves everything below {offset}"
-            found.append(RecordedHighWatermark(offset, value if passes else offset, text))
+            reached = value if passes else offset
+            found.append(RecordedHighWatermark(offset, reached, text, may_be_later=facts.in_any_order))
     if stable is not None and not is_outdone:
         offset, segment = stable
         span = name_offsets(*segment.offsets)
@@ -358,7 +361,7 @@ class HighWatermark(NamedTuple):
     lowest_suffix: tuple[int, int] | None = None
     """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
     earlier_suffix: tuple[int, int] | None = None
-    """Such a suffix on a replica whose copy may be older than the cut after which it came in sync."""
+    """Such a suffix on a replica whose copy may be older than the cut after which it came in sync, or that may not be in sync any more."""
     bounding_brokers: frozenset[int] = frozenset()
     """Brokers whose log ends bound it if they are as they were (`bounding_ends`)."""
 
@@ -416,7 +419,10 @@ def bound_high_watermark(
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
     down = () if one_moment or leadership is None else leadership.fenced or ()
-    suffix, earlier_suffix = _lowest_suffixes(reference, comparisons, lower, one_moment=one_moment, down=down)
+    settled = max((one.offset for one in proofs if not one.may_be_later), default=0)
+    suffix, earlier_suffix = _lowest_suffixes(
+        reference, comparisons, lower, one_moment=one_moment, down=down, settled=settled
+    )
     short = [end for end in ends if end.offset < lower]
     open_above = HighWatermark(
         hw_lower=lower,
@@ -462,13 +468,14 @@ def _lowest_suffixes(
     *,
     one_moment: bool,
     down: Collection[int],
+    settled: int,
 ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
     """(`HighWatermark.lowest_suffix`, `earlier_suffix`): of in-sync replicas that provably cannot serve up to `lower`, as they conflict
     there, or their ends are unreadable.
 
     None if the reference may have been cut since it was copied: who is in sync since may have been cut to it meanwhile. So may one that does not
-    know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`:
-    of these is the second.
+    know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`, and
+    differs below `settled`, which was committed while it counted as in sync: of these is the second.
     """
     sure: list[tuple[int, int]] = []
     earlier: list[tuple[int, int]] = []
@@ -481,7 +488,7 @@ def _lowest_suffixes(
         suffix = item.diverging_suffix
         start = lower if suffix is None else max(suffix.start_offset, deleted_end(reference.facts, member))
         if start < lower:
-            is_final = one_moment or (member.was_down and member.broker_id in down)
+            is_final = one_moment or (member.was_down and member.broker_id in down and start < settled)
             is_old = not is_final and (
                 _latest_known_epoch(member) < (reference.leader_epoch or 0) or later_entry(member, replicas) is not None
             )
