@@ -71,6 +71,54 @@ def test_a_follower_that_was_cut_at_a_log_start_inside_its_batch_has_nothing_mis
     assert audit(tmp_path / "not", brokers, in_order=in_order).verdict != "CONSISTENT"
 
 
+@pytest.mark.parametrize(("start", "told"), [(30, True), (31, False), (32, True)])
+def test_a_log_that_ends_below_its_own_start_was_cut_at_that_where_a_later_epoch_begins(
+    tmp_path: Path, start: int, told: bool
+) -> None:
+    """The batch across offset 31 went whole. From there on the log goes on, as one that was cut at its end does."""
+    leader = log(60, 60, ((0, 0), (1, 31)))
+    cut = Replica(leader.batches[:30], epochs=(), high_watermark=40, recovery_point=0, log_start=start)
+    answer = audit(tmp_path, {1: leader, 2: cut}, isr=(1,), quiesced=True)
+    assert bool(answer.found("HWM-CP-ABOVE-LEO", 2)) is told, answer
+
+
+@pytest.mark.parametrize(
+    ("batches", "told"),
+    [
+        (written(0, 40, 0, "old ", step=5), []),
+        # The log was cut where that batch ends, or had it and lost it.
+        (written(0, 40, 0, "old ", step=2), ["proven"]),
+        # Records of another leader were never in that log.
+        (written(0, 40, 1, "old ", step=5), ["likely"]),
+        ([], ["likely"]),
+        # What lies between the end and that batch is missing, too.
+        ([*written(0, 31, 0, "old ", step=31), *written(31, 40, 0, "old ")], ["proven"]),
+    ],
+    ids=[
+        "across the mark",
+        "up to the mark",
+        "of another epoch",
+        "nobody has any",
+        "across the mark, from above the end",
+    ],
+)
+def test_a_log_that_was_cut_inside_a_batch_below_a_log_start_is_not_damaged(
+    tmp_path: Path, batches: list[bytes], told: list[str]
+) -> None:
+    """All of that batch goes, but the log ends at the cut, and its broker writes that as both marks when it stops (A.9)."""
+    leader = Replica(written(32, 60, 5), epochs=((5, 32),), high_watermark=60, first_base_offset=32)
+    marks = {"high_watermark": 32, "recovery_point": 32, "clean_shutdown": True}
+    brokers = {1: leader, 2: Replica(written(0, 30, 0, "old ", step=5), **marks), 3: Replica(batches)}
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True)
+    for code in ("HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"):
+        found = answer.found(code, 2)
+        assert [one["confidence"] for one in found if one["severity"] != "info"] == told, answer
+    (tmp_path / "kept").mkdir()
+    leader = Replica(written(0, 60, 5), high_watermark=60)
+    kept = audit(tmp_path / "kept", brokers | {1: leader}, isr=(1,), quiesced=True)
+    assert kept.found("HWM-RP-ABOVE-LEO", 2)[0]["severity"] == "high", kept
+
+
 @pytest.mark.parametrize(
     ("epoch", "tail", "is_missing"),
     [(3, [], True), (0, written(30, 40, 1, "old "), True), (0, written(30, 40, 2), False)],

@@ -127,6 +127,12 @@ def test_a_log_that_was_cut_where_the_log_start_of_all_has_moved_past_lost_nothi
     assert not _damage(found), found.story
 
 
+def test_a_cut_inside_a_batch_whose_records_are_deleted_since_is_no_damage():
+    """The file ends where that batch began: HWM-CP-ABOVE-LEO and HWM-RP-ABOVE-LEO, proven."""
+    assert not _damage(copy_live(1000635, timed=True, lost_tails=False, failed_disks=True))
+    assert not _damage(copy_live(725778, timed=True, lost_tails=False, eligible=True))
+
+
 def test_no_running_broker_that_was_copied_in_order_has_damage_for_sure():
     """All that differs is of elections, unclean ones too; in its own log no broker has lost anything."""
     told = Counter()

@@ -462,7 +462,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered(
                     f"a truncation: perhaps, {'before a smaller one was written' if is_down else 'after this file was copied'}"
                     if cut is not None
-                    else "a truncation: no, it would have written a smaller recovery point at once"
+                    else f"a truncation at {end}: no, it would have written a smaller recovery point at once"
                 ),
             ],
         )
@@ -536,17 +536,22 @@ def _unless_older(
 
     | the log | finding |
     |---|---|
-    | is of no earlier moment than the checkpoint | as it is; likely if its broker may have gone down while it was copied, or be an image |
-    | lacks what the reference has deleted since | info: nothing depends on it |
+    | lacks what the reference has deleted since, and may be older, or ends where it `was_cut_inside` a batch | info: nothing depends on it |
+    | is of no earlier moment than the checkpoint | as it is; likely if its broker went down meanwhile, it is an image or was so cut, perhaps |
     | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
     | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
 
     A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
-    if not facts.in_any_order:
-        return likely(found, case.why_gone_down(facts) or why_perhaps_image(case, facts, facts.log_end_offset))
-    if _deleted_since(case.reference.facts, mark):
+    is_deleted = bool(_deleted_since(case.reference.facts, mark))
+    is_split = not facts.in_any_order and is_deleted and case.was_cut_inside(facts, mark)
+    if is_deleted and (facts.in_any_order or is_split):
         return found._replace(severity="info", verdict=None, confidence="suspect")
+    if not facts.in_any_order:
+        why = case.why_gone_down(facts) or why_perhaps_image(case, facts, facts.log_end_offset)
+        if is_split is None:
+            why = why or "likely, not proven: a log that was cut inside a batch ends where that began"
+        return likely(found, why)
     left = _held_nowhere(case, facts, mark, case.copies)
     times = case.options.times
     is_doubted = times.is_doubted(facts)

@@ -70,7 +70,8 @@ def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fact
     """True if a truncation explains a checkpoint past the log end: it also lowers the recovery point and removes later entries
     of the epoch file, and ends where an epoch of another leader starts, or may start."""
     recovery_point = facts.directory.recovery_point_checkpoint
-    end = facts.log_end_offset
+    # A cut inside a batch removes all of it, but the log ends at the cut, where it then begins, too.
+    end = max(facts.log_end_offset, facts.log_start_offset)
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
         return False
     found = facts.sound_file_lineage
