@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.made_cases import case, compared, divergent
+from tests.support.made_cases import log as facts_of
 from tests.support.scenario import audit, written
 from tests.support.scenes import log
 from tests.support.snapshots import Replica
+from tests.support.step_count import count_steps
 
 
 @pytest.mark.parametrize(("leader", "other"), [(1, 2), (2, 1)])
@@ -117,6 +120,16 @@ def test_a_log_that_was_cut_inside_a_batch_below_a_log_start_is_not_damaged(
     leader = Replica(written(0, 60, 5), high_watermark=60)
     kept = audit(tmp_path / "kept", brokers | {1: leader}, isr=(1,), quiesced=True)
     assert kept.found("HWM-RP-ABOVE-LEO", 2)[0]["severity"] == "high", kept
+
+
+def test_twice_the_runs_of_records_are_looked_up_among_twice_the_runs_in_twice_the_steps() -> None:
+    def steps(count: int) -> int:
+        runs = [divergent()._replace(start_offset=at, end_offset=at + 3) for at in range(0, 5 * count, 5)]
+        made = case(facts_of(1, (2, 0)), compared(facts_of(2, (1, 0)), *runs))
+        (item,) = made.comparisons
+        return count_steps(lambda: [made.why_only_likely(item, run) for run in runs]).total()
+
+    assert 1.5 < steps(400) / steps(200) < 2.3
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from replica_audit.auditing.replicas.offset_ranges import deleted_end
 from replica_audit.auditing.replicas.reference import led_with_another_log
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
-from replica_audit.model import OffsetRange
+from replica_audit.model import OffsetRange, joined
 from replica_audit.protocol.election import CleanElections, elections
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import keeps_committed
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
     from replica_audit.auditing.leadership.leader_tail import LeaderTail
     from replica_audit.auditing.replicas.reference import Reference
-    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
     from replica_audit.literals import Need
     from replica_audit.model import Leadership, TopicPartition, TransactionState
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
@@ -300,7 +301,7 @@ class Case:
     def why_only_likely(self, item: Comparison, run: DivergentRange) -> str | None:
         """Clause on why the loss of a run's committed records is only likely: the checkpoint that proves them committed (without a proof,
         the follower's) may be later than the log, or they may have been deleted; None if neither is possible (C.2, "Files in any order")."""
-        return self._why_mark_may_be_later(run, item.follower) or self.why_deleted_since(item, *run.offsets)
+        return self._why_mark_may_be_later(run, item.follower) or self.why_deleted_since(item, run.end_offset)
 
     def _why_mark_may_be_later(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
         proof = run.proof
@@ -387,14 +388,22 @@ class Case:
             "was made; copy its log directory again, into an empty one"
         )
 
-    def why_deleted_since(self, item: Comparison, start: int, end: int) -> str | None:
-        """Clause on why differing records at [start, end), below records that both logs have, may have been deleted; None if they cannot have been.
+    @cached_property
+    def _stretches_of_runs(self) -> dict[CopyKey, tuple[OffsetRange, ...]]:
+        """Offsets of the runs of each follower, by its key; those that touch are joined."""
+        return {
+            item.follower.key: joined(run.offsets for run in item.runs) for item in (*self.comparisons, *self.beside)
+        }
+
+    def why_deleted_since(self, item: Comparison, end: int) -> str | None:
+        """Clause on why differing records up to `end`, below records that both logs have, may have been deleted; None if they cannot have been.
 
         A follower is cut where its leader's log begins, whatever it has below, and continues there. From its first fetch on its own log
         and epoch file begin there too; files of another moment than the log do not show that (C.2, "Files in any order").
         """
-        for run in sorted(item.runs, key=lambda run: run.start_offset):
-            end = run.end_offset if run.start_offset <= end < run.end_offset else end
+        stretches = self._stretches_of_runs[item.follower.key]
+        at = bisect_right(stretches, end, key=lambda part: part.start_offset)
+        end = max(end, stretches[at - 1].end_offset) if at else end
         for facts, other in ((item.follower, self.reference.facts), (self.reference.facts, item.follower)):
             # The epoch file may be later than the log, which then ended before it went on.
             entries = (*facts.lineage, *facts.file_entries[:1])

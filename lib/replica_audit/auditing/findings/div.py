@@ -99,7 +99,7 @@ def _records(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             found = likely(_run(case, item, run), case.why_of_older_copy(item.follower, run.start_offset))
             if found.code == DIV_HIDDEN.code:
-                found = likely(found, case.why_deleted_since(item, *run.offsets))
+                found = likely(found, case.why_deleted_since(item, run.end_offset))
             yield doubted(found, item)
         yield from _never_committed(case, item)
         for pair in item.alignment.corrupt:

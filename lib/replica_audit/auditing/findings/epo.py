@@ -410,7 +410,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
                 considered("retention: no, both starts lie inside both logs"),
             ],
         )
-        yield likely(found, case.why_deleted_since(item, low, high))
+        yield likely(found, case.why_deleted_since(item, high))
 
 
 def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:

@@ -223,7 +223,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         )
         found = likely(found, case.why_of_older_copy(follower, prefix))
         last = max((run.end_offset for run in item.runs if run.survives), default=prefix)
-        yield likely(found, case.why_deleted_since(item, prefix, last))
+        yield likely(found, case.why_deleted_since(item, last))
         return
     # Of what both logs have by their epochs the leader may have lost the end.
     prefix = min(prefix, case.reference.facts.log_end_offset)
