@@ -368,6 +368,21 @@ def test_a_checkpoint_may_be_later_than_the_metadata_log_by_which_a_broker_that_
     assert {(one.broker_id, one.start_offset) for one in found.audit.findings if one.code == "CAP-SKEW"} == {(3, 21)}
 
 
+@pytest.mark.parametrize(
+    ("seed", "how", "why"),
+    [
+        # A loss leaves the same files: in the ISR there is also who has not been cut yet after a clean election that lost records.
+        (1000365, {"any_order": True, "eligible": True, "unclean": False}, "nothing shows in which order"),
+        # Of the two records at offset 1 both were committed; the reference still has the one that was lost, below its log start.
+        (1000021, {"timed": True, "stopped": True}, "the log may begin at 2 by now"),
+    ],
+)
+def test_what_may_be_a_loss_by_the_files_is_likely_and_never_proven(seed: int, how: dict[str, bool], why: str):
+    found = copy_live(seed, lost_tails=False, **how)
+    told = [one for one in found.audit.findings if one.verdict == "COMMITTED_LOSS"]
+    assert told and all(one.confidence == "likely" and why in one.message for one in told), found.story
+
+
 def test_a_log_start_that_is_later_than_the_log_shows_nothing_of_the_records_below_it():
     """The leader's log was copied before it was cut, and what it got in place of its records was deleted since: HWM-LOSS."""
     found = copy_live(5787, any_order=True)
