@@ -159,12 +159,6 @@ def likely(found: Finding, why: str | None) -> Finding:
 COPIED_BEFORE = "was copied before it led, or before it was cut"
 
 
-def unless_leaders(case: Case, found: Finding, *, is_known: bool) -> Finding:
-    """Return `found`, a finding on records of another history than the reference's, as undecided unless `is_known` that the
-    leader lacks them."""
-    return undecided(found, None if is_known else why_leaders(case))
-
-
 def why_leaders(case: Case) -> str:
     """Clause on why the leader may have records that the reference lacks."""
     leader = case.reference.leader_id
@@ -177,8 +171,12 @@ def why_leaders(case: Case) -> str:
 
 def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
     """Clause on why the committed records of a run may not be lost; None if they are."""
-    may_have = case.may_be_on_leader(run.start_offset, run.replica_epoch)
-    return case.why_later(item, run) or (why_leaders(case) if may_have else None)
+    return case.why_later(item, run) or why_on_leader(case, run.start_offset, run.replica_epoch)
+
+
+def why_on_leader(case: Case, offset: int, leader_epoch: int | None = None) -> str | None:
+    """Clause on why the leader may have records of `leader_epoch` at `offset` that the reference lacks; None if it cannot."""
+    return why_leaders(case) if case.may_be_on_leader(offset, leader_epoch) else None
 
 
 def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:

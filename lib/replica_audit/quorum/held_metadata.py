@@ -27,9 +27,9 @@ from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_momen
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import DUAL_WRITE, ZK_MIGRATION, Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, is_complete
-from replica_audit.snapshot.metadata.producer_blocks import next_id, read_blocks
+from replica_audit.snapshot.metadata.producer_blocks import next_id
 from replica_audit.snapshot.metadata.proven_end import Proven
-from replica_audit.snapshot.metadata.quorum import newest_copy, parting, weigh_copies
+from replica_audit.snapshot.metadata.quorum import newest_copy, parting
 from replica_audit.snapshot.metadata.stale_copies import first_change
 from replica_audit.snapshot.producer_snapshots import SeenProducer, greatest_producer
 from replica_audit.snapshot.replica_dirs import stray_copies
@@ -245,9 +245,7 @@ class HeldMetadata:
     @cached_property
     def next_producer_id(self) -> int | None:
         """The first producer id that controllers have not given out by the newest copy; None if unknown, or ids may be ZooKeeper's."""
-        copies = self.found.groups[0]
-        blocks = read_blocks(self.snapshot, copies, weigh_copies(copies, None))
-        return None if blocks is None else next_id(blocks)
+        return next_id(self.snapshot, self.found.groups[0])
 
     @cached_property
     def unknown_producer(self) -> SeenProducer | None:

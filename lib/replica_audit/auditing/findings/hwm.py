@@ -22,8 +22,8 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     tell_image,
     undecided,
-    unless_leaders,
     unseen_above,
+    why_on_leader,
     why_perhaps_image,
 )
 from replica_audit.auditing.findings.cap import skew
@@ -95,9 +95,7 @@ def _losses(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
                 found = undecided(_loss(case, item, run, committed.end_offset, proof), case.why_later(item, run))
-                found = unless_leaders(
-                    case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch)
-                )
+                found = undecided(found, why_on_leader(case, run.start_offset, run.replica_epoch))
                 if found.confidence == "proven" and (others := case.why_others_lost(run)):
                     found = found._replace(message=f"{found.message}; {others}")
                 yield doubted(likely(found, case.why_only_likely(item, run)), item)
@@ -105,14 +103,12 @@ def _losses(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
                 found = _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
-                found = unless_leaders(
-                    case, found, is_known=not case.may_be_on_leader(run.start_offset, run.replica_epoch)
-                )
+                found = undecided(found, why_on_leader(case, run.start_offset, run.replica_epoch))
                 yield likely(found, case.why_only_likely(item, run))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
     for mark in case.orphaned_marks:
-        yield unless_leaders(case, _orphaned(case, mark), is_known=not case.may_be_on_leader(mark.start_offset))
+        yield undecided(_orphaned(case, mark), why_on_leader(case, mark.start_offset))
     yield from _gone(case)
 
 
@@ -481,13 +477,8 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 def may_lack_committed_everywhere(case: Case) -> bool:
     """True if a replica's checkpointed high watermark lies past the end of its log, and no copy has all the records between."""
-    marks = ((one, one.directory.high_watermark_checkpoint) for one in case.replicas if not one.end_is_open)
-    return any(
-        mark is not None
-        and is_tail_lost(case.reference, case.replicas, one)
-        and bool(_held_nowhere(case, one, mark, case.copies))
-        for one, mark in marks
-    )
+    lost = (one for one in case.replicas if is_tail_lost(case.reference, case.replicas, one))
+    return any(_held_nowhere(case, one, one.directory.high_watermark_checkpoint or 0, case.copies) for one in lost)
 
 
 def _gains_nothing(case: Case, facts: ReplicaFacts) -> bool:

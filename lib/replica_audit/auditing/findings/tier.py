@@ -13,7 +13,8 @@ from replica_audit.auditing.finding import (
     finding,
     name_holder,
     remote_segment,
-    unless_leaders,
+    undecided,
+    why_leaders,
 )
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence
@@ -77,7 +78,7 @@ def _of_other_history(case: Case, code: Code, orphan: RemoteOrphan, text: str, *
             *more,
         ],
     )
-    return unless_leaders(case, found, is_known=case.is_leaders)
+    return undecided(found, None if case.is_leaders else why_leaders(case))
 
 
 def _say_basis(case: Case, segment_ids: Sequence[str]) -> str:

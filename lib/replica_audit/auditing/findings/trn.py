@@ -16,7 +16,7 @@ from replica_audit.auditing.finding import (
     marked,
     replay_evidence,
     undecided,
-    unless_leaders,
+    why_on_leader,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
@@ -82,7 +82,8 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "
             "it had them"
         )
-    is_known = later is None and not any(case.may_be_on_leader(cut, run.replica_epoch) for run in at_stake)
+    why = later or next(filter(None, (why_on_leader(case, cut, run.replica_epoch) for run in at_stake)), None)
+    is_known = why is None
     is_outside = _is_outside(case, follower)
     goes, go = ("goes", "go") if is_known and not is_outside else ("would go", "would go")
     lost_runs = [run for run in cut_runs if later is not None or run.start_offset not in doubts]
@@ -106,7 +107,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
     )
-    found = unless_leaders(case, undecided(found, later), is_known=is_known or later is not None)
+    found = undecided(found, why)
     marks = [case.why_others_lost(run) or case.why_only_likely(item, run) for run in at_stake]
     yield doubted(likely(found, None if None in marks else marks[0]), item)
 

@@ -13,7 +13,7 @@ from replica_audit.auditing.finding import (
     finding,
     likely,
     name_holder,
-    why_leaders,
+    why_on_leader,
 )
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
@@ -237,7 +237,7 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
         ],
     )
     # The copy that is compared may be of before the leader had the same.
-    return doubted(likely(found, why_leaders(case) if case.may_be_on_leader(marker.base_offset) else None), item)
+    return doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from replica_audit.batch_header import ABSENT, or_absent
-from replica_audit.protocol.election import elections, first_known_epoch
+from replica_audit.protocol.election import CleanElections, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -40,22 +40,16 @@ def lost_to(reference: Reference, replicas: Collection[ReplicaFacts], facts: Rep
     """Checkpointed high watermark of a replica that `is_tail_lost`, and whether it is certain that nothing cut its log; None of any other,
     and where the checkpoint may be the later file.
 
-    It is certain where its recovery point is past the end, its broker was stopped cleanly, or the complete history has no leader that
-    may have truncated it; of a broker that ran, unless it may have been cut between the copies of the two (`cut_since_marks`).
+    It is certain where its files rule it out, or the complete history has no leader that may have truncated it; of a broker that ran,
+    unless it may have been cut between the copies of the two (`cut_since_marks`).
     """
     checkpoint = _mark_past_end(facts)
-    recovery_point = facts.directory.recovery_point_checkpoint
-    if checkpoint is None or facts.in_any_order:
-        return None
-    flushed = recovery_point is not None and recovery_point > facts.log_end_offset
-    is_left = cut_since_marks(reference, replicas, facts) is None
-    if flushed or facts.directory.clean_shutdown:
-        return checkpoint, is_left
-    if not is_tail_lost(reference, replicas, facts):
+    if checkpoint is None or facts.in_any_order or not is_tail_lost(reference, replicas, facts):
         return None
     others = [other for other in replicas if other is not facts]
-    is_known = _knows_leaders_since(reference, facts) and not may_have_been_cut(reference, others, facts)
-    return checkpoint, is_known and is_left
+    is_known = _rules_out_cut(facts) or _knows_leaders_since(reference, facts)
+    is_whole = is_known and not may_have_been_cut(reference, others, facts)
+    return checkpoint, is_whole and cut_since_marks(reference, replicas, facts) is None
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
@@ -66,13 +60,18 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
     return checkpoint
 
 
+def _rules_out_cut(facts: ReplicaFacts) -> bool:
+    """True if a broker was stopped cleanly, or its recovery point is past the end of its log: a truncation lowers it."""
+    end = max(facts.log_end_offset, facts.log_start_offset)
+    return facts.directory.clean_shutdown is True or (facts.directory.recovery_point_checkpoint or 0) > end
+
+
 def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """True if a truncation explains a checkpoint past the log end: it also lowers the recovery point and removes later entries
-    of the epoch file, and ends where an epoch of another leader starts, or may start."""
-    recovery_point = facts.directory.recovery_point_checkpoint
+    """True if a truncation explains a checkpoint past the log end: unless files rule it out, it removes later entries of the epoch file,
+    and ends where an epoch of another leader starts, or may start."""
     # A cut inside a batch removes all of it, but the log ends at the cut, where it then begins, too.
     end = max(facts.log_end_offset, facts.log_start_offset)
-    if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
+    if _rules_out_cut(facts):
         return False
     found = facts.sound_file_lineage
     if found is not None and any(start > end for _, start in found):
@@ -140,7 +139,6 @@ def _may_be_cut_uncleanly(
     """
     end = facts.log_end_offset
     last = or_absent(facts.last_leader_epoch)
-    known_from = first_known_epoch(reference.history)
     entries = {entry for one in others for entry in (*one.lineage, *one.file_entries)}
     own = {state.leader_epoch for state in reference.history if state.leader_id == facts.broker_id}
     if reference.leader_id == facts.broker_id:
@@ -151,11 +149,9 @@ def _may_be_cut_uncleanly(
         follows = goes_on if start < end else start == end and epoch > last
         if follows and epoch not in {0, *own}:
             cuts.append((or_absent(facts.lineage.epoch_for_offset(start - 1)), epoch))
-    doubtful = [one.leader_epoch for one in elections(reference.history) if one.came_back or not one.clean]
-    return any(
-        known_from is None or before < known_from or any(before < one <= epoch for one in doubtful)
-        for before, epoch in cuts
-    )
+    doubtful = (one.leader_epoch for one in elections(reference.history) if one.came_back or not one.clean)
+    sound = CleanElections(first_known_epoch(reference.history), tuple(doubtful))
+    return any(not sound.between(before, epoch) for before, epoch in cuts)
 
 
 def _followed(reference: Reference, broker_id: int) -> set[int]:

@@ -18,7 +18,7 @@ from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.producer_blocks import next_id, read_blocks
+from replica_audit.snapshot.metadata.producer_blocks import next_id
 from replica_audit.snapshot.metadata.quorum import (
     CLOCKS_DIFFER_MS,
     epoch_at,
@@ -157,8 +157,7 @@ def find_histories(
     copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
     several = groups if len(groups) > 1 else ()
-    blocks = [read_blocks(snapshot, group, weigh_copies(group, voters)) for group in several]
-    next_ids = [None if one is None else next_id(one) for one in blocks] or [None]
+    next_ids = [next_id(snapshot, group, voters) for group in several] or [None]
     ends = [one for one in next_ids if one is not None]
     seen = producer() if len(set(ends)) > 1 else None
     # Two histories may have given out one block, each for itself: then its ids prove neither.

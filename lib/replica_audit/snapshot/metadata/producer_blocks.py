@@ -13,10 +13,11 @@ from replica_audit.snapshot.metadata.kraft_records import (
     PRODUCER_IDS,
     ZK_MIGRATION,
     KeyedRecord,
+    Voters,
     parse_any,
 )
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, MetadataEntry, SnapshotEnd
-from replica_audit.snapshot.metadata.quorum import Quorum
+from replica_audit.snapshot.metadata.quorum import Quorum, weigh_copies
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -68,6 +69,9 @@ def read_blocks(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quor
     return None if blocks.was_migrated else blocks.found
 
 
-def next_id(blocks: Sequence[ProducerBlock]) -> int:
-    """The first id after these blocks."""
+def next_id(snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None = None) -> int | None:
+    """The first id after a history's blocks; None if these are unknown."""
+    blocks = read_blocks(snapshot, copies, weigh_copies(copies, voters))
+    if blocks is None:
+        return None
     return blocks[-1].next_id if blocks else 0

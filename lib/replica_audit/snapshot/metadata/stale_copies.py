@@ -240,9 +240,10 @@ def find_given_out(
     if not _has_blocks(snapshot, quorum.newest, above):
         return None
     blocks = read_blocks(snapshot, copies, quorum)
-    seen = producer() if blocks else None
-    block = None if seen is None else next((one for one in blocks or () if one.next_id > seen.producer_id), None)
-    if seen is None or block is None or block.end_offset <= above:
+    if not blocks or (seen := producer()) is None:
+        return None
+    block = next((one for one in blocks if one.next_id > seen.producer_id), None)
+    if block is None or block.end_offset <= above:
         return None
     return Applied(block.end_offset, block.time_ms, f"{tell_producer(seen)}, of the block of record {block.offset}")
 
