@@ -226,45 +226,34 @@ class PlanAttempt:
         disk: tuple[str, ...] = ()
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         is_simple = self._is_simple(one)
-        if is_simple:
-            text = f"Start broker {candidate} and nothing else: the controller elects it"
-            is_quorum_new = self._start_voters({candidate}, one.places)
-            self._start(
-                candidate,
-                text,
-                [*([] if self._as_controllers else [self._controllers_lead]), *self._texts.disk_back(one)],
-                leads=True,
-            )
-            self.procedures.update(dict.fromkeys(one.places, "start"))
-            self._look_for_quorum(one.places)
-            if is_quorum_new:
-                self._add(self._texts.check_quorum(sorted(self._as_controllers), fences=True))
-        else:
+        uncut: list[str] = []
+        if not is_simple:
             uncut = self._still_uncut(candidate, one.places)
             rivals = self._rivals(one, taken)
             if candidate in (self._now.up & self._state.up).difference(rivals):
                 disk = tuple(self._texts.disk_in_use(one))
             if rivals:
                 self._stop(rivals, one, [*uncut, *(self._texts.kept_out(one) if candidate in rivals else ())])
-            is_quorum_new = self._start_voters({candidate}, one.places)
-            if candidate not in self._now.up:
-                unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
-                before = [
-                    *self._before_start(one, taken),
-                    *uncut,
-                    *self._texts.disk_back(one),
-                ]
-                self._start(candidate, f"Start broker {candidate}{unless} and no other", before, leads=True)
-            self._look_for_quorum(one.places)
-            if is_quorum_new:
-                self._add(self._texts.check_quorum(sorted(self._as_controllers), fences=True))
-            kinds = self._kinds.one_of_each(one.places)
-            if not all(self._now.is_led_by(place, candidate) for place in kinds):
-                by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
-                led = self._led_coordinated()
-                self._now = self._now.after(lambda way: way.elected(one.places))
-                self._look()
-                self._add(self._texts.elect(one, self._without_markers(led), by_itself=by_itself))
+        is_quorum_new = self._start_voters({candidate}, one.places)
+        if is_simple:
+            text = f"Start broker {candidate} and nothing else: the controller elects it"
+            before = [] if self._as_controllers else [self._controllers_lead]
+            self._start(candidate, text, [*before, *self._texts.disk_back(one)], leads=True)
+            self.procedures.update(dict.fromkeys(one.places, "start"))
+        elif candidate not in self._now.up:
+            unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
+            before = [*self._before_start(one, taken), *uncut, *self._texts.disk_back(one)]
+            self._start(candidate, f"Start broker {candidate}{unless} and no other", before, leads=True)
+        self._look_for_quorum(one.places)
+        if is_quorum_new:
+            self._add(self._texts.check_quorum(sorted(self._as_controllers), fences=True))
+        kinds = self._kinds.one_of_each(one.places)
+        if not is_simple and not all(self._now.is_led_by(place, candidate) for place in kinds):
+            by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
+            led = self._led_coordinated()
+            self._now = self._now.after(lambda way: way.elected(one.places))
+            self._look()
+            self._add(self._texts.elect(one, self._without_markers(led), by_itself=by_itself))
         self._done |= set(one.places)
         self._add(self._texts.check(one, is_elected=not is_simple))
         if disk:
@@ -328,9 +317,8 @@ class PlanAttempt:
             for broker in self._state.partitions[place].replicas:
                 on[broker].append(place)
         for place in places:
-            if beside := sorted(
-                {one for broker in self._state.partitions[place].replicas for one in on.get(broker, ())}
-            ):
+            replicas = self._state.partitions[place].replicas
+            if beside := sorted({one for broker in replicas for one in on.get(broker, ())}):
                 self._give_up(
                     place,
                     f"its brokers also have {list_places(beside)}, which {verb(len(beside), 'waits', 'wait')} for a majority of the "

@@ -155,8 +155,7 @@ class Search:
         if way == CONTROLLER and not self._state.controllers_lead_alone:
             if self._state.unknown:
                 return BROKER
-            voters = self._state.controllers.voters
-            return way if 2 * len(voters.difference(self._state.controllers.voteless)) > len(voters) else None
+            return way if self._state.controllers.lost is None else None
         return way
 
     def _instead(self, decision: Decision, candidate: int, why: str) -> Decision:

@@ -54,6 +54,7 @@ _ELECT_FIRST = "You have made the copies that elect asks for, and elect does not
 _NO_ARCHIVE = (
     "No archive with these names exists yet: an earlier one may be the only copy of something that is gone now"
 )
+_LOG_DIR_OF_N = "LOG_DIR_OF_N means here the log directory that has what the command names"
 _GET_ZOOKEEPER = "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
 _ZOOKEEPER = (
     "this cluster is migrating from ZooKeeper, and the first controller that leads overwrites the states there with those of its log, and "
@@ -270,6 +271,24 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
     )
 
 
+def _copy_of(replicas: Sequence[ReplicaDir], name: str, why: str) -> Step:
+    """Copies, called `name`, of partitions that nobody may have afterwards; `why` continues "the partitions"."""
+    in_log_dir: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
+    for one in replicas:
+        in_log_dir[one.broker_id, one.log_dir].append(one.topic_partition)
+    copies = Copies(name)
+    commands = [copies.of_partitions(broker, sorted(places)) for (broker, _), places in sorted(in_log_dir.items())]
+    return Step(
+        action="copy",
+        text=f"Copy the partitions {why}. {_LOG_DIR_OF_N}",
+        brokers=tuple(sorted({broker for broker, _ in in_log_dir})),
+        partitions=tuple(sorted({one.topic_partition for one in replicas})),
+        commands=tuple(commands),
+        files=copies.files_of(commands),
+        before=("Their brokers are stopped, and their producers are too", _NO_ARCHIVE),
+    )
+
+
 class _Plan:
     """Steps after the copies that carry out a restoration."""
 
@@ -350,54 +369,25 @@ class _Plan:
 
     def _copy_given_up(self) -> Iterator[Step]:
         """Copy partitions that the chosen log does not assign to their brokers, before these rename the directories."""
-        given_up = {(one.broker_id, one.topic, one.partition) for one in self._to.given_up}
-        in_log_dir: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
-        for one in self._to.held.inventory.replicas:
-            if place_on(one) in given_up:
-                in_log_dir[one.broker_id, one.log_dir].append(one.topic_partition)
-        if not in_log_dir:
-            return
-        copies = Copies("given-up")
-        commands = [copies.of_partitions(broker, sorted(places)) for (broker, _), places in sorted(in_log_dir.items())]
+        places = {(one.broker_id, one.topic, one.partition) for one in self._to.given_up}
+        given_up = [one for one in self._to.held.inventory.replicas if place_on(one) in places]
         records = sum(one.records for one in self._to.given_up)
-        yield Step(
-            action="copy",
-            text=f"Copy the partitions that the chosen log does not know, or not on these brokers: {self._fate()}, no cluster serves "
-            f"their {count(records, 'record')} any more, and these copies are where they can be had from. LOG_DIR_OF_N is here the log "
-            "directory that has what the command names",
-            brokers=tuple(self._to.bereft),
-            partitions=tuple(sorted({place for places in in_log_dir.values() for place in places})),
-            commands=tuple(commands),
-            files=copies.files_of(commands),
-            before=(
-                f"{_named(self._to.bereft)} {verb(len(self._to.bereft), 'is', 'are')} stopped, and their producers are too",
-                _NO_ARCHIVE,
-            ),
-        )
+        if given_up:
+            yield _copy_of(
+                given_up,
+                "given-up",
+                f"that the chosen log does not know, or not on these brokers: {self._fate()}, no cluster serves their "
+                f"{count(records, 'record')} any more, and these copies are where they can be had from",
+            )
 
     def _copy_ahead(self) -> Iterator[Step]:
         """Copy partitions whose leader epochs the chosen log gives out again: whoever leads first may cut the others."""
-        if not self._to.ahead:
-            return
-        in_log_dir: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
-        for one in self._to.ahead:
-            in_log_dir[one.broker_id, one.log_dir].append(one.topic_partition)
-        copies = Copies("ahead")
-        commands = [copies.of_partitions(broker, sorted(places)) for (broker, _), places in sorted(in_log_dir.items())]
-        yield Step(
-            action="copy",
-            text="Copy the partitions whose logs have later leader epochs than the chosen log: which replica leads first decides what is kept "
-            "of them. LOG_DIR_OF_N means here the log directory that has what the command names",
-            brokers=tuple(sorted({broker for broker, _ in in_log_dir})),
-            partitions=self._partitions_ahead,
-            commands=tuple(commands),
-            files=copies.files_of(commands),
-            before=("Their brokers are stopped, and their producers are too", _NO_ARCHIVE),
-        )
-
-    @property
-    def _partitions_ahead(self) -> tuple[TopicPartition, ...]:
-        return tuple(sorted({one.topic_partition for one in self._to.ahead}))
+        if self._to.ahead:
+            yield _copy_of(
+                self._to.ahead,
+                "ahead",
+                "whose logs have later leader epochs than the chosen log: which replica leads first decides what is kept of them",
+            )
 
     def _order_ahead(self) -> Step:
         """Raise leader epochs above those of the logs: a follower takes no records of later epochs than the leader's (KAFKA-18723)."""
@@ -413,7 +403,7 @@ class _Plan:
             "and all others stay out of sync. Then stop it, put back that file of each from the copy that this plan made, where it has one, "
             "and start it once more: it lost entries while it led, and without them followers are cut to where these begin, again and again. "
             "Then start the others: they are cut where they differ from it, so what another broker has beyond the leader is only in its copy",
-            partitions=self._partitions_ahead,
+            partitions=tuple(sorted({one.topic_partition for one in self._to.ahead})),
             commands=("replica-audit elect AFTER",),
             before=(f"Producers stay stopped until all replicas are in sync again{forgotten}",),
         )
@@ -598,7 +588,7 @@ class _Plan:
             yield Step(
                 action="put_back",
                 text=f"Give broker {broker} back the directories that it set aside as -stray: the chosen log knows their topics, and the "
-                "broker would begin them empty. LOG_DIR_OF_N means here the log directory that has what the command names first",
+                f"broker would begin them empty. {_LOG_DIR_OF_N} first",
                 brokers=(broker,),
                 partitions=tuple(sorted(one.topic_partition for one in found)),
                 commands=tuple(
