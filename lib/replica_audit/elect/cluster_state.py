@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.finding import Code
 from replica_audit.auditing.findings.txn import TXN_PENDING
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
@@ -111,6 +112,12 @@ def _found(results: Results, trait: str) -> list[FindingRow]:
     """Present findings whose codes have a trait."""
     codes = codes_with(trait)
     return [row for row in present(results.findings) if row.code in codes]
+
+
+def placed(results: Results, code: Code, about: Container[TopicPartition]) -> list[tuple[TopicPartition, FindingRow]]:
+    """Present findings of a code, each with its partition, on the partitions that the plan is `about`."""
+    found = with_places(row for row in present(results.findings) if row.code == code.code)
+    return [(place, row) for place, row in found if place in about]
 
 
 def _cut_short(results: Results) -> set[int | None]:

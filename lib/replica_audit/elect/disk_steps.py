@@ -15,7 +15,7 @@ from replica_audit.elect.step_list import list_names
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of, present
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
-from replica_audit.text import listed
+from replica_audit.text import name_ids
 
 
 def check_disks(
@@ -53,12 +53,11 @@ def tell_swapped(wrong: Mapping[str, int], node: str) -> str:
     """Request to put back log dirs whose directory is named for another node; `wrong`: their nodes' ids, `node`: the word broker or node."""
     nodes = sorted({*wrong.values()})
     found = "; ".join(f"{log_dir} in this snapshot is of {node} {one}" for log_dir, one in sorted(wrong.items()))
-    several = len(nodes) > 1
+    have = "has its own disk" if len(nodes) == 1 else "have their own disks"
     return (
-        f"Before anything else, check that {node}{'s' if several else ''} {listed(nodes)} "
-        f"{'have their own disks' if several else 'has its own disk'}, and put swapped disks back: by meta.properties, {found}. "
-        f"A {node} does not start with the disk of another, and "
-        f"LOG_DIR_OF_{nodes[0]} means here the log directory that is {node} {nodes[0]}'s by that file, wherever it is mounted"
+        f"Before anything else, check that {name_ids(node, nodes)} {have}, and put swapped disks back: by meta.properties, {found}. "
+        f"A {node} does not start with the disk of another, and LOG_DIR_OF_{nodes[0]} means here the log directory that is {node} "
+        f"{nodes[0]}'s by that file, wherever it is mounted"
     )
 
 

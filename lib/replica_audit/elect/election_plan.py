@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from replica_audit import __version__
 from replica_audit.elect.cluster_state import present_state
+from replica_audit.elect.copied_again import CopiedAgain
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.decisions import decide, held_back
@@ -18,7 +19,8 @@ from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step, is_salvaged
 from replica_audit.elect.premises import rests_on
-from replica_audit.elect.safeguards import CopiedAgain, copy_of_outrun, safeguard_steps, unread_records
+from replica_audit.elect.remote_steps import unread_records
+from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of

@@ -9,28 +9,21 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from replica_audit.auditing.finding import Code, UnseenTail
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
-from replica_audit.auditing.findings.tier import TIER_ORPHAN, TIER_UNKNOWN
-from replica_audit.elect.cluster_state import (
-    METADATA_IN_DOUBT,
-    WITHIN_QUORUM,
-    PresentState,
-    newest_states,
-    tell_voteless,
-)
+from replica_audit.auditing.findings.tier import TIER_UNKNOWN
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, WITHIN_QUORUM, PresentState, placed, tell_voteless
+from replica_audit.elect.copied_again import CopiedAgain
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.cost_words import hold_until_brought, name_unseen, say_uncaptured, say_unread, say_unseen_tails
-from replica_audit.elect.kafka_commands import Copies, Tools, for_names
+from replica_audit.elect.cost_words import hold_until_brought, say_uncaptured
+from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
+from replica_audit.elect.remote_steps import check_remote, copy_remote, keep_remote
 from replica_audit.elect.step_list import copy_commands, list_names, list_places
-from replica_audit.literals import CaptureKind
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import keeps_strays
-from replica_audit.results import COPIED_AGAIN, Results, place_of, present, with_places
-from replica_audit.schema import FindingRow
+from replica_audit.results import Results, place_of
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
-from replica_audit.text import count, listed, name_brokers, name_source, verb
+from replica_audit.text import count, name_brokers, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 
@@ -122,10 +115,10 @@ def safeguard_steps(
     planned = [one for one in decisions if one.procedure != "unplanned"]
     waiting = [one for one in planned if not one.is_deleting]
     # First what is being deleted, whose copy shows whether it is there; a look into the store comes before the rest is relied on.
-    yield from _copy_remote([one for one in planned if one.is_deleting])
-    yield from _keep_remote(results, state, decisions, tools, about)
-    yield from _check_remote(results, waiting)
-    yield from _copy_remote(waiting)
+    yield from copy_remote([one for one in planned if one.is_deleting])
+    yield from keep_remote(results, state, decisions, tools, about)
+    yield from check_remote(results, waiting)
+    yield from copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
     # Some of it goes within a minute, and whole brokers take longer.
@@ -135,117 +128,6 @@ def safeguard_steps(
     yield from _capture(matrix, state, copies, about, candidate_id)
     yield from _copy(results, matrix, state, decisions, copies, about, again.brokers)
     yield from _keep_up(results, state, about)
-
-
-def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
-    """A step for the partitions whose records in remote storage Kafka deletes as soon as the plan's leader leads (J4)."""
-    leaving = [one for one in decisions if one.chosen.remote_deleted]
-    if not leaving:
-        return
-    places = tuple(map(place_of, leaving))
-    records = sum(one.chosen.remote_deleted for one in leaving)
-    leaders = name_brokers(sorted({one.candidate_id for one in leaving}))
-    several = "" if leaders.startswith("brokers") else "s"
-    when = f"now: {leaders} lead{several}, and" if leaving[0].is_deleting else f"before {leaders} lead{several}: then"
-    unread, encrypted = unread_records(leaving)
-    ways = "Or take them out with salvage and --remote"
-    if unread:
-        ways = f"Salvage cannot take all of them out: {say_unread(unread, encrypted)}"
-    yield Step(
-        action="keep_remote",
-        text=f"Copy the segments of {list_places(places)} out of the remote store's bucket {when} Kafka deletes "
-        f"{count(records, 'record')} there within a minute, whatever retention is: their epochs are before the "
-        f"leader's first. {ways}",
-        partitions=places,
-    )
-
-
-def _check_remote(results: Results, decisions: Sequence[Decision]) -> Iterator[Step]:
-    """A step for partitions whose lost records remote storage has, by metadata alone."""
-    unseen = [one for one in decisions if one.chosen.remote_unseen]
-    if not unseen:
-        return
-    places = tuple(map(place_of, unseen))
-    records = sum(one.chosen.remote_unseen for one in unseen)
-    is_given = results.remote_store is not None
-    more = "" if results.reads_store else "; with --verify-remote it reads the segments, too"
-    untold = sum(share.records for one in unseen for share in one.chosen.remote_basis if share.basis == "log")
-    if untold:
-        more += (
-            f". For {untold} no segment is known either: first copy __remote_log_metadata of the brokers into the snapshot, since "
-            "only it says which objects have them"
-        )
-    yield Step(
-        action="check_remote",
-        text=f"Look into the remote store before you rely on it: no object was seen for {count(records, 'record')} of "
-        f"{list_places(places)} that the log of the present or planned leader lacks. This lists the store"
-        f"{' again' if is_given else ' at URI'} and makes the plan again{more}",
-        partitions=places,
-        commands=(results.command("elect", *([] if is_given else ["--remote", "URI"])),),
-    )
-
-
-def _keep_remote(
-    results: Results, state: PresentState, decisions: Sequence[Decision], tools: Tools, about: Container[TopicPartition]
-) -> Iterator[Step]:
-    """A step for the topics with records in remote storage that no log has, or none will have under the plan's leader: they are
-    deleted once the log start has passed them."""
-    orphans = _placed(results, TIER_ORPHAN, about)
-    found = {place for place, _ in orphans}
-    found |= {
-        place_of(one)
-        for one in decisions
-        if one.procedure != "unplanned" and one.chosen.remote_records > one.chosen.remote_deleted
-    }
-    places = [place for place in sorted(found) if place in about and place not in state.deleted]
-    if not places:
-        return
-    about_them = [one for one in decisions if place_of(one) in places]
-    unread, encrypted = unread_records(about_them)
-    known = ", as far as is known," if any(one.chosen.remote_unseen for one in about_them) else ""
-    # Any leader may have them, and nothing is salvaged before that is known.
-    unsure = {place for place, row in orphans if row.confidence == "suspect"} & set(places)
-    ends = []
-    until = ""
-    if unread:
-        until = f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. "
-        ends.append("they are safe elsewhere")
-    if unsure:
-        ends.append("an audit of the leader's log shows which of them it lacks")
-    if not ends:
-        ends.append(
-            "salvage has taken them out of its segments, and has named none that it cannot read: then set retention back to what it was"
-        )
-    until += f"Retention stays off until {', and until '.join(ends)}"
-    if not unread and results.remote_store is None:
-        until += "; whether they are encrypted was not checked: only the brokers' plugin can read encrypted ones"
-    lacks = "does not have"
-    if unsure:
-        lacks = "may not have" if unsure == set(places) else "does not have, or may not have"
-    topics = sorted({topic for topic, _ in places})
-    way = tools.way_to_configure(is_any_up=state.is_any_up)
-    commands, files = for_names(topics, "keep-remote.txt", lambda topic: tools.keep_remote(topic, way))
-    yield Step(
-        action="keep_remote",
-        text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
-        f"remote storage{known} has committed records of {list_places(places)} that the log of the present or planned leader {lacks}. "
-        "Kafka deletes them once retention or DeleteRecords has moved the leader's log start past them, or once the leader's first epoch "
-        f"is later. {until}",
-        partitions=tuple(places),
-        commands=tuple(commands),
-        files=files,
-        before=(
-            "The brokers' disks have room: local files are kept as long, unless local.retention.ms and local.retention.bytes are set",
-            "Meanwhile nobody runs kafka-delete-records on them, and no other leader is elected uncleanly",
-        ),
-    )
-
-
-def unread_records(decisions: Iterable[Decision]) -> tuple[int, int]:
-    """Numbers of records in remote storage that salvage cannot extract from the given store, and of those among them that are
-    encrypted."""
-    chosen = [one.chosen for one in decisions]
-    return sum(one.remote_unread for one in chosen), sum(one.remote_encrypted for one in chosen)
 
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
@@ -300,96 +182,6 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
             partitions=tuple(sorted({*places, *moved})),
             commands=results.bring(brokers),
         )
-
-
-class CopiedAgain(NamedTuple):
-    """Partitions with logs that lost their end or were copied before it was written, and the brokers whose copies show which."""
-
-    tails: Mapping[TopicPartition, Sequence[UnseenTail]]
-    brokers: tuple[int, ...]
-    """In the order in which they are to be copied: who leads most of these partitions comes last (C.2)."""
-    options: tuple[str, ...]
-    """Options of the `elect` command that makes the plan from them."""
-    partitions: tuple[str, ...]
-    """Partitions that the plan is made for; empty: all that need a decision."""
-
-    @classmethod
-    def of(
-        cls,
-        matrix: Matrix,
-        state: PresentState,
-        tails: Mapping[TopicPartition, Sequence[UnseenTail]],
-        waiting: Iterable[TopicPartition],
-        options: Iterable[str],
-        partitions: Iterable[str],
-    ) -> CopiedAgain:
-        """Partitions with open `tails`, and those `waiting` for them: the next plan needs all copies of these, too."""
-        places = {*tails, *waiting}
-        led = Counter(map(state.registered_leader, places))
-        brokers = {broker for place in places for broker in matrix.replicas[place]}
-        in_order = tuple(sorted(brokers, key=lambda broker: (led[broker], broker)))
-        return cls(tails, in_order, tuple(options), tuple(partitions))
-
-    def step(self, results: Results, state: PresentState) -> Step:
-        """Copies of the brokers, and the plan made from them."""
-        lost = {place: [one for one in some if one.instead is None] for place, some in self.tails.items()}
-        named = [f"{name_unseen(some)} of {place}" for place, some in lost.items() if some]
-        question = say_unseen_tails(
-            [one for some in self.tails.values() for one in some], list_names(named), len(named)
-        )
-        kinds: dict[int, CaptureKind] = {
-            one: "stopped" if one in state.clean else "killed" for one in self.brokers if one in state.down
-        }
-        leaders = self._ask_leaders(results)
-        return Step(
-            action="capture",
-            text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
-            f"copies the checkpoints first, and records in manifest.json when it copied and who was down{self._ask_kinds(state, kinds)}. "
-            f"Until then start, stop and elect no broker of {list_places(self.tails)}{leaders}{self._ask_recovered()}{self._ask_disks()}",
-            brokers=tuple(sorted(self.brokers)),
-            partitions=tuple(self.tails),
-            commands=results.copy_again(self.brokers, kinds, self.options, self.partitions, at_once=not leaders),
-        )
-
-    def _ask_recovered(self) -> str:
-        """A sentence on brokers that may not have recovered their logs when they were copied; "" without one."""
-        doubted = sorted({one.broker_id for some in self.tails.values() for one in some if one.is_doubted})
-        if not doubted:
-            return ""
-        their, they = ("its", "it was") if len(doubted) == 1 else ("their", "they were")
-        return (
-            f". If {name_brokers(doubted)} had not recovered {their} logs yet when {they} copied (see server.log), a later copy shows no "
-            "loss: instead set the kind in the present manifest.json to killed, or to image for an image of the disk, and audit again"
-        )
-
-    def _ask_disks(self) -> str:
-        """Sentences on brokers that may run with an empty log dir in place of the one that is here; "" without one."""
-        instead = sorted({one.broker_id for some in self.tails.values() for one in some if one.instead is not None})
-        return "".join(
-            f". LOG_DIR_OF_{broker} means here what broker {broker} runs with. If that is not the disk that was copied, stop the broker first "
-            "all the same: its followers are cut to what it has there. Then put the present copy into "
-            f"{COPIED_AGAIN}, too, in a log directory of its own"
-            for broker in instead
-        )
-
-    def _ask_leaders(self, results: Results) -> str:
-        """A sentence on sources of leadership that are on no broker; "" without one."""
-        newest = newest_states(results)
-        sources = {newest[place].source for place in self.tails if place in newest} - {"metadata_log", "inferred"}
-        told = listed(["zookeeper.json" if one == "zookeeper" else name_source(one) for one in sorted(sources)])
-        return f". Put {told} into {COPIED_AGAIN}, too: it is not on any broker" if sources else ""
-
-    def _ask_kinds(self, state: PresentState, kinds: Mapping[int, CaptureKind]) -> str:
-        """Clause on what the user has to add to the command: of a broker that runs a log counts as older than what others have past its
-        end (C.2)."""
-        unsure = sorted(set(self.brokers) - state.up - state.down)
-        if unsure:
-            each = f"each of {name_brokers(unsure)}" if len(unsure) > 1 else name_brokers(unsure)
-            that = "that is down" if len(unsure) > 1 else "if it is down"
-            return f": add --kind ID=killed for {each} {that}, or ID=stopped if it was stopped cleanly"
-        if "killed" in kinds.values():
-            return ": write stopped instead of killed for a broker that was stopped cleanly"
-        return ""
 
 
 def _capture(
@@ -569,7 +361,7 @@ def _copy(
 
 def _find_doubted(results: Results, about: Container[TopicPartition]) -> Iterator[tuple[int, TopicPartition]]:
     """Brokers and partitions with another history below the first file of a log that may go on in remote storage."""
-    for place, row in _placed(results, TIER_UNKNOWN, about):
+    for place, row in placed(results, TIER_UNKNOWN, about):
         if row.severity != "info" and row.broker_id is not None:
             yield row.broker_id, place
 
@@ -659,7 +451,7 @@ def _find_holdings(matrix: Matrix, about: Container[TopicPartition]) -> dict[int
 def _keep_up(results: Results, state: PresentState, about: Container[TopicPartition]) -> Iterator[Step]:
     """Steps to keep leaders up while a member of the ISR, which would lead next, lacks committed records."""
     members: dict[tuple[int, int], list[TopicPartition]] = defaultdict(list)
-    for place, row in _placed(results, REP_ISR_SHORT, about):
+    for place, row in placed(results, REP_ISR_SHORT, about):
         leader = state.registered_leader(place)
         if row.broker_id is not None and leader is not None and leader not in state.down:
             members[leader, row.broker_id].append(place)
@@ -671,12 +463,6 @@ def _keep_up(results: Results, state: PresentState, about: Container[TopicPartit
             brokers=(leader,),
             partitions=tuple(places),
         )
-
-
-def _placed(results: Results, code: Code, about: Container[TopicPartition]) -> list[tuple[TopicPartition, FindingRow]]:
-    """Present findings of a code, each with its partition, on the partitions that the plan is `about`."""
-    found = with_places(row for row in present(results.findings) if row.code == code.code)
-    return [(place, row) for place, row in found if place in about]
 
 
 def _hold(brokers: Sequence[int], state: PresentState) -> str:

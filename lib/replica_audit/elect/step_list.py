@@ -28,7 +28,7 @@ from replica_audit.protocol.versions import Version, empties_unrecovered, has_lo
 from replica_audit.results import place_of
 from replica_audit.snapshot.log_dir_names import PARTITION_METADATA
 from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
-from replica_audit.text import count, listed, name_brokers, verb
+from replica_audit.text import count, listed, name_brokers, name_ids, verb
 
 #: Name of the copies of leaders that were stopped, and the columns that show where their logs end.
 AFTER_STOP = "after-its-stop"
@@ -151,7 +151,6 @@ class StepTexts:
     def start_controllers(self, *, are_enough: bool) -> Iterator[Step]:
         """Start the controllers, without which nobody is elected; `are_enough`: they are a majority without any broker."""
         nodes = self._state.controllers.not_up
-        several = len(nodes) > 1
         able = [node for node in nodes if node not in self._state.controllers.voteless]
         before = []
         if self._state.controllers.lost is not None:
@@ -165,7 +164,7 @@ class StepTexts:
                 )
         yield Step(
             action="start",
-            text=f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",
+            text=f"Start {name_ids('controller', nodes)}, {'each ' if len(nodes) > 1 else ''}unless it is up",
             controllers=nodes,
             commands=tuple(map(self._tools.start, nodes)),
             before=(*before, *room_for_metadata(able, self._state.kafka_version, "controller")),
@@ -178,7 +177,7 @@ class StepTexts:
         they = "they vote" if len(nodes) > 1 else "it votes"
         return Step(
             action="start",
-            text=f"Start node{'s' if len(nodes) > 1 else ''} {listed(nodes)} as {verb(len(nodes), 'a controller', 'controllers')} only: {they} for a "
+            text=f"Start {name_ids('node', nodes)} as {verb(len(nodes), 'a controller', 'controllers')} only: {they} for a "
             f"controller, without which nobody is elected, and cannot lead a partition meanwhile. {LISTENERS}",
             controllers=tuple(nodes),
             commands=tuple(map(self._tools.start_as_controller, nodes)),
@@ -584,9 +583,8 @@ def room_for_metadata(nodes: Sequence[int], version: Version | None, kind: str =
     """A condition for the start of voters, which recover their whole metadata log then, however they were stopped (H20)."""
     if nodes and empties_unrecovered(version) is not False:
         since = "" if version else ", since Kafka 4.0,"
-        several = len(nodes) > 1
         yield (
-            f"There is room on the disk with the metadata log of {kind}{'s' if several else ''} {listed(nodes)}: a node recovers this log at "
+            f"There is room on the disk with the metadata log of {name_ids(kind, nodes)}: a node recovers this log at "
             f"every start, and on a full disk it empties the log{since} and votes for a node that lacks committed records"
         )
 

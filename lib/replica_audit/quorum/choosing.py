@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from replica_audit.elect.step_list import list_names
 from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
@@ -26,8 +27,6 @@ _MIGRATION = "No copy knows of any topic: if this cluster is being moved from Zo
 
 #: Reason why a voter that lost its partitions is not started as a broker at once (D7).
 EMPTY_LEADS = "where an empty replica leads, the others cut their logs to nothing"
-#: Topics and partitions named in a sentence before the rest is counted.
-_NAMED_TOPICS = 4
 #: Longest time that copying all nodes one after the other may take.
 _LONGEST_COPY_MS = 3_600_000
 
@@ -146,10 +145,22 @@ def _unapplied_text(held: HeldMetadata) -> str:
     )
 
 
+def _stuck(held: HeldMetadata) -> set[int | None]:
+    return {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}
+
+
+def _loading_damaged(held: HeldMetadata) -> set[int | None]:
+    return {copy.node_id for copy in held.copies if held.loads_damaged(copy)}
+
+
+def _are_needed(held: HeldMetadata, nodes: Collection[int | None], able: Sequence[int]) -> bool:
+    """True if there are such `nodes`, and the other `able` voters do not make a majority."""
+    return bool(nodes) and len(able) - len(nodes) <= len(held.voters.ids) // 2
+
+
 def _stuck_text(held: HeldMetadata) -> str:
     """Nodes that cannot start with their quorum-state; empty without such nodes."""
-    nodes = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}
-    if not nodes:
+    if not (nodes := _stuck(held)):
         return ""
     whose, fetched = ("its log", "it fetches") if len(nodes) == 1 else ("their logs", "they fetch")
     return (
@@ -168,8 +179,7 @@ def _say_damaged(nodes: Collection[int | None]) -> str:
 
 def _damaged_text(held: HeldMetadata) -> str:
     """Nodes that would load a damaged snapshot; empty without such."""
-    nodes = {copy.node_id for copy in held.copies if held.loads_damaged(copy)}
-    if not nodes:
+    if not (nodes := _loading_damaged(held)):
         return ""
     whose, fetched = ("its log", "it fetches") if len(nodes) == 1 else ("their logs", "they fetch")
     return f"{_say_damaged(nodes)}. Start the others first and, once they have a leader, put {whose} aside: {fetched} all from there"
@@ -419,9 +429,9 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
 
 def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
     """Report that too few voters with the log can start to make a majority; None if enough can."""
-    stuck = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}.intersection(able)
-    damaged = {copy.node_id for copy in held.copies if held.loads_damaged(copy)}.intersection(able)
-    if not stuck | damaged or len(able) - len(stuck | damaged) > len(held.voters.ids) // 2:
+    stuck = _stuck(held).intersection(able)
+    damaged = _loading_damaged(held).intersection(able)
+    if not _are_needed(held, stuck | damaged, able):
         return None
     if damaged:
         them = "it" if len(damaged) == 1 else "them"
@@ -433,7 +443,7 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
 def _damaged_logs(held: HeldMetadata, able: Sequence[int]) -> str | None:
     """Report that too few voters have an undamaged log to make a majority, and no readable copy goes as far; None otherwise."""
     damaged = {copy.node_id for copy in held.unread if copy.problems}.intersection(able)
-    if not damaged or len(able) - len(damaged) > len(held.voters.ids) // 2:
+    if not _are_needed(held, damaged, able):
         return None
     whose, it = ("log", "it") if len(damaged) == 1 else ("logs", "them")
     return f"The {whose} of {name_nodes(damaged)} {verb(len(damaged), 'is', 'are')} damaged, and without {it} there is no majority"
@@ -480,11 +490,10 @@ def _stray_text(held: HeldMetadata) -> str:
     lost = [*topics, *added]
     nodes = name_nodes(one.broker_id for one in lost)
     names = sorted({one.topic for one in topics} | {f"{one.topic}-{one.partition}" for one in added})
-    named = [*names[:_NAMED_TOPICS], *([f"{len(names) - _NAMED_TOPICS} more"] if len(names) > _NAMED_TOPICS else [])]
     gone = f"unless {verb(len(names), 'this topic was', 'these topics were')} deleted, " if topics else ""
     return (
         f"{nodes} {'has' if len({one.broker_id for one in lost}) == 1 else 'have'} set {count(len(lost), 'directory', 'directories')} of "
-        f"{listed(named)} aside as -stray, which no log here knows: {gone}the voters forgot it, and an older disk of a controller or a "
+        f"{list_names(names)} aside as -stray, which no log here knows: {gone}the voters forgot it, and an older disk of a controller or a "
         "broker may still know. Delete no such directory before that is clear"
     )
 
@@ -521,12 +530,11 @@ def _bare_text(held: HeldMetadata) -> str:
 
 def _zookeeper_text(held: HeldMetadata) -> str:
     """Metadata that ZooKeeper has and no log here, on the way from ZooKeeper (Q9)."""
-    found = held.only_in_zookeeper
-    named = [*found[:_NAMED_TOPICS], *([f"{len(found) - _NAMED_TOPICS} more"] if len(found) > _NAMED_TOPICS else [])]
     skew = "" if held.moments.at_rest else ", unless it was written after these logs were copied"
     return (
-        f"ZooKeeper has {listed(named)}, which no log here has{skew}, though controllers write to their log first: the first controller that "
-        "leads with one of these writes its older states over those in ZooKeeper, and deletes topics there that it does not know"
+        f"ZooKeeper has {list_names(held.only_in_zookeeper)}, which no log here has{skew}, though controllers write to their log first: "
+        "the first controller that leads with one of these writes its older states over those in ZooKeeper, and deletes topics there that "
+        "it does not know"
     )
 
 
