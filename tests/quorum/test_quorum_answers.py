@@ -815,7 +815,7 @@ def test_logs_of_a_majority_that_are_damaged_in_one_place_are_not_passed_over(da
     cut = LATE[:-3] + b"xxx" if damage == "checksum" else b""
     damaged = BEGIN + cut + moved(5)
     found = written(tmp_path / "1", dict.fromkeys((*VOTERS, 1), damaged), {1: APPLIED_T}, clean=(1,))
-    assert found.verdict == "none" and "logs of nodes 100, 101 and 102 are damaged" in found.reason
+    assert found.verdict == "none" and "log of nodes 100, 101 and 102 is damaged" in found.reason
     assert actions(found) == ["copy"] and "cannot be read" in found.no_plan
     one = written(tmp_path / "2", {100: damaged, 101: BEGIN, 102: BEGIN, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
     assert one.verdict == "agree" and "goes further" in one.reason
@@ -1252,7 +1252,7 @@ def test_the_only_voter_is_looked_for_by_no_other(tmp_path: Path) -> None:
     assert "Voter: 100, known by its directory; node 100 has no log here." in render_quorum(found)
     barred = next(one for copy in found.copies for one in copy.breaks if "cannot vote" in one)
     assert (
-        "without it no majority can elect a leader. The directory.id that it votes from has to be put into its"
+        "no majority can elect a leader as it is. Such a voter's meta.properties has to get the directory.id that it"
         in barred
     )
 

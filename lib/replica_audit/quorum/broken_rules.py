@@ -9,7 +9,7 @@ from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import find_barred, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
-from replica_audit.text import count
+from replica_audit.text import count, verb
 
 #: Partitions named in a sentence before the rest is counted.
 _NAMED = 3
@@ -70,13 +70,12 @@ def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
         parted = [parting(copy, one) for one in ahead]
         end = min(copy.end_offset if one is None else one for one in parted)
         nodes = name_nodes(one.node_id for one in ahead)
-        one = len(ahead) == 1
-        dying = f"{'a broker that is' if one else 'brokers that are'} up {'dies' if one else 'die'} as soon as a leader asks to truncate them"
+        dying = "a broker that is up dies as soon as a leader asks to truncate them"
         if any(held.proven[held.found.history_of(other) or 0].end_offset > end for other in ahead):
             yield f"{nodes} applied records from offset {end} on that it does not have: {dying}"
         else:
             # A broker has records before they are committed, and cuts these without a harm.
-            yield f"{nodes} {'has' if one else 'have'} records from offset {end} on that it does not have: if these were committed, {dying}"
+            yield f"{nodes} {verb(len(ahead), 'has', 'have')} records from offset {end} on that it does not have: if these were committed, {dying}"
 
 
 def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy, known: int) -> Iterator[str]:
@@ -111,11 +110,8 @@ def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
 def _cut_controllers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
     longer = [one for one in held.copies if one not in _of_brokers(held) and goes_on(one, copy)]
     if longer:
-        one = len(longer) == 1
-        yield (
-            f"{name_nodes(copy.node_id for copy in longer)} {'cuts its' if one else 'cut their'} own records to it without a warning: copy "
-            f"{'it before it is' if one else 'them before they are'} started"
-        )
+        nodes = name_nodes(copy.node_id for copy in longer)
+        yield f"the log of {nodes} is cut to it without a warning: copy that before the node is started"
 
 
 def _of_brokers(held: HeldMetadata) -> list[MetadataCopy]:

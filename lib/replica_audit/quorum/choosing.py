@@ -162,18 +162,16 @@ def _stuck_text(held: HeldMetadata) -> str:
     """Nodes that cannot start with their quorum-state; empty without such nodes."""
     if not (nodes := _stuck(held)):
         return ""
-    whose, fetched = ("its log", "it fetches") if len(nodes) == 1 else ("their logs", "they fetch")
     return (
         f"quorum-state of {name_nodes(nodes)} cannot be read, and no node starts with such a one: once the others have a leader, put "
-        f"{whose} aside with it, and {fetched} all from there"
+        "the log aside with it, and the node fetches all from there"
     )
 
 
 def _say_damaged(nodes: Collection[int | None]) -> str:
     return (
-        f"the newest .checkpoint of {name_nodes(nodes)} is damaged, which {verb(len(nodes), 'it loads', 'they load')} when "
-        f"{verb(len(nodes), 'it starts', 'they start')}: {verb(len(nodes), 'it ends', 'they end')}, or {verb(len(nodes), 'goes', 'go')} on with "
-        "part of the metadata, and no log line tells of it"
+        f"the newest .checkpoint of {name_nodes(nodes)} is damaged: a node loads it when it starts, and ends, or goes on with part of the "
+        "metadata, and no log line tells of it"
     )
 
 
@@ -181,8 +179,7 @@ def _damaged_text(held: HeldMetadata) -> str:
     """Nodes that would load a damaged snapshot; empty without such."""
     if not (nodes := _loading_damaged(held)):
         return ""
-    whose, fetched = ("its log", "it fetches") if len(nodes) == 1 else ("their logs", "they fetch")
-    return f"{_say_damaged(nodes)}. Start the others first and, once they have a leader, put {whose} aside: {fetched} all from there"
+    return f"{_say_damaged(nodes)}. Start the others first and, once they have a leader, put the log aside: the node fetches all from there"
 
 
 def _misled_text(held: HeldMetadata) -> str:
@@ -434,10 +431,8 @@ def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
     if not _are_needed(held, stuck | damaged, able):
         return None
     if damaged:
-        them = "it" if len(damaged) == 1 else "them"
-        return f"{capitalise(_say_damaged(damaged))}: without {them} there is no majority"
-    whose, them = ("quorum-state", "it") if len(stuck) == 1 else ("quorum-states", "them")
-    return f"The {whose} of {name_nodes(stuck)} cannot be read: no node starts with that, and without {them} there is no majority"
+        return f"{capitalise(_say_damaged(damaged))}. Without {name_nodes(damaged)} there is no majority"
+    return f"The quorum-state of {name_nodes(stuck)} cannot be read: no node starts with that, and without it there is no majority"
 
 
 def _damaged_logs(held: HeldMetadata, able: Sequence[int]) -> str | None:
@@ -445,8 +440,7 @@ def _damaged_logs(held: HeldMetadata, able: Sequence[int]) -> str | None:
     damaged = {copy.node_id for copy in held.unread if copy.problems}.intersection(able)
     if not _are_needed(held, damaged, able):
         return None
-    whose, it = ("log", "it") if len(damaged) == 1 else ("logs", "them")
-    return f"The {whose} of {name_nodes(damaged)} {verb(len(damaged), 'is', 'are')} damaged, and without {it} there is no majority"
+    return f"The log of {name_nodes(damaged)} is damaged, and without it there is no majority"
 
 
 def _ahead_of_voters(held: HeldMetadata) -> str:

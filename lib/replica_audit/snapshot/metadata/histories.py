@@ -99,16 +99,15 @@ def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[Metadata
     if not barred:
         return
     listed = ", ".join(f"{node} votes from {expected[node]}, and has {found[node]}" for node in barred)
-    one = len(barred) == 1
     if len(voters.ids) - len(barred) > len(voters.ids) // 2:
-        whom = "it" if one else "each"
-        remedy = f"remove {whom} from the voters and add it again (kafka-metadata-quorum.sh remove-controller, then add-controller)"
+        remedy = (
+            "remove such a voter and add it again (kafka-metadata-quorum.sh remove-controller, then add-controller)"
+        )
     else:
         # Started before it, a blank voter may elect itself, or another blank one.
         remedy = (
-            f"without {'it' if one else 'them'} no majority can elect a leader. The directory.id that {'it votes' if one else 'they vote'} from has "
-            f"to be put into {'its' if one else 'their'} meta.properties, and the right log has to be there, or to be up with another voter, before "
-            f"{'it is' if one else 'they are'} started"
+            "no majority can elect a leader as it is. Such a voter's meta.properties has to get the directory.id that it votes from, and the "
+            "right log has to be there, or to be up with another voter, before it is started"
         )
     yield f"By the log of node {log.node_id} {name_nodes(barred)} cannot vote (directory.id: {listed}): {remedy}."
 
