@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.scenario import audit, written
+from tests.support.encoder import flip
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.scenes import change, log, scene
 from tests.support.snapshots import TOPIC_ID, Replica, write_manifest
 
@@ -231,6 +232,23 @@ def test_a_recovery_point_that_was_copied_before_the_log_was_cut_is_no_damage(tm
     assert answer.verdict == ("INCONCLUSIVE" if told[0] == "medium" else "LATENT_CORRUPTION"), answer
     is_proven = told[1] == "proven"
     assert ("copy broker 2 again" in answer.found("HWM-RP-ABOVE-LEO", 2)[0]["message"]) is not is_proven, answer
+
+
+def test_a_log_without_epochs_may_have_been_cut_at_its_high_watermark(tmp_path):
+    brokers = {
+        1: Replica(written_legacy(0, 60), high_watermark=20),
+        2: Replica(written_legacy(0, 30), high_watermark=20, recovery_point=35),
+    }
+    answer = audit(tmp_path, brokers, in_order=True)
+    assert answer.one("HWM-RP-ABOVE-LEO", 2) == ("medium", "suspect", 30, 35), answer
+
+
+def test_a_log_that_goes_on_with_a_damaged_batch_was_not_cut_there(tmp_path):
+    leader = Replica([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=20)
+    damaged = [flip(one) for one in written(30, 31, 3)]
+    follower = Replica([*written(0, 20, 0), *written(20, 30, 3), *damaged], high_watermark=20, recovery_point=35)
+    answer = audit(tmp_path, {1: leader, 2: follower}, in_order=True)
+    assert answer.one("HWM-RP-ABOVE-LEO", 2) == ("high", "proven", 30, 35), answer
 
 
 @pytest.mark.parametrize(("is_clean", "confidence"), [(True, "proven"), (False, "likely")])
