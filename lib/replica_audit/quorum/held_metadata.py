@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -17,12 +18,7 @@ from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.digests import count_records
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
-from replica_audit.snapshot.metadata.compared_copies import (
-    AppliedEvidence,
-    ComparedCopies,
-    MetadataComparison,
-    compare_copies,
-)
+from replica_audit.snapshot.metadata.compared_copies import ComparedCopies, MetadataComparison, compare_copies
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments, copy_moments
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import DUAL_WRITE, ZK_MIGRATION, Voters
@@ -30,7 +26,7 @@ from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCo
 from replica_audit.snapshot.metadata.producer_blocks import next_id
 from replica_audit.snapshot.metadata.proven_end import Proven
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
-from replica_audit.snapshot.metadata.stale_copies import first_change
+from replica_audit.snapshot.metadata.stale_copies import AppliedEvidence, first_change
 from replica_audit.snapshot.producer_snapshots import SeenProducer, greatest_producer
 from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
@@ -51,7 +47,8 @@ class HeldMetadata:
         }
         self.stray = tuple(stray_copies((*inventory.put_aside, *inventory.unplaced)))
         """Directories that brokers renamed to -stray."""
-        evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.stray, self.moments)
+        self._producer = cache(partial(greatest_producer, snapshot, inventory.replicas))
+        evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.stray, self.moments, self._producer)
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
         self._damaged: dict[str, bool] = {}
@@ -115,9 +112,8 @@ class HeldMetadata:
     def histories(self) -> tuple[QuorumHistory, ...]:
         """Groups of copies that do not contradict each other, newest first."""
         found = self.found
-        return found.histories or find_histories(
-            self.snapshot, found.groups, found.quorum.voters, self.inventory.replicas, self.stray
-        )
+        evidence = AppliedEvidence(directories=self.inventory.replicas, stray=self.stray)
+        return found.histories or find_histories(self.snapshot, found.groups, found.quorum.voters, evidence)
 
     def history_of(self, copy: MetadataCopy) -> int | None:
         """Index of a copy's history in `histories`; None for a copy that holds nothing or cannot be read."""
@@ -252,7 +248,7 @@ class HeldMetadata:
         """The greatest producer id in brokers' files, where no copy knows of it though nothing ran while all were copied: brokers have ids
         from controllers only. None without such."""
         free = self.next_producer_id if self.moments.at_rest else None
-        seen = None if free is None else greatest_producer(self.snapshot, self.inventory.replicas)
+        seen = None if free is None else self._producer()
         return None if seen is None or free is None or seen.producer_id < free else seen
 
     @property

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, chain
 
 from replica_audit.bronze_tables import OffsetCheckpointRow
@@ -49,11 +49,12 @@ from replica_audit.snapshot.manifest import (
     with_log_dirs,
     with_own_names,
 )
-from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.copy_moments import copy_moments
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
+from replica_audit.snapshot.metadata.stale_copies import AppliedEvidence
 from replica_audit.snapshot.observed import OBSERVED, parse_observation, with_observation
 from replica_audit.snapshot.packed_replicas import HeldReplica, SpreadReplicas
+from replica_audit.snapshot.producer_snapshots import greatest_producer
 from replica_audit.snapshot.remote_store import is_listing
 from replica_audit.snapshot.replica_dirs import (
     OffsetFile,
@@ -180,7 +181,9 @@ class _Discovery:
         held = AllReplicas(tuple(sorted(self._replicas, key=replica_key)), self._spread)
         applied = held if self._spread else tuple(self._replicas)
         stray = stray_copies(one.replica for one in self._put_aside)
-        evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs, applied))
+        producer = cache(partial(greatest_producer, self._snapshot, applied))
+        moments = copy_moments(manifest, log_dirs, applied)
+        evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), moments, producer)
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
         self._quarantine += registered_elsewhere((one for one in log_dirs if one not in foreign), metadata.online)
         manifest = with_ends_of_metadata(manifest, metadata.ends)

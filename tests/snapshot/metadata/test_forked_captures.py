@@ -20,6 +20,7 @@ from replica_audit.report.show_text import render_summary
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, group_copies
 from replica_audit.snapshot.metadata.log_copies import read_copy
+from replica_audit.snapshot.metadata.stale_copies import AppliedEvidence
 from replica_audit.snapshot.storage import Snapshot
 
 CLASS = "13-forked-metadata"
@@ -52,7 +53,7 @@ def histories(capture: str, nodes: tuple[int, ...]) -> tuple[QuorumHistory, ...]
     snapshot = Snapshot.open(str(ATTACKS / CLASS / capture))
     inventory = discover(snapshot)
     copies = [read_copy(snapshot, log, None) for log in inventory.metadata_logs if log.node_id in nodes]
-    return find_histories(snapshot, group_copies(copies), None, inventory.replicas)
+    return find_histories(snapshot, group_copies(copies), None, AppliedEvidence(directories=inventory.replicas))
 
 
 def subsets() -> list[tuple[str, tuple[int, ...]]]:

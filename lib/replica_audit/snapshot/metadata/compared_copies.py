@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
@@ -12,7 +11,7 @@ from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.copy_moments import CopyMoments, mark_down_when_copied, mark_perhaps_down
+from replica_audit.snapshot.metadata.copy_moments import mark_down_when_copied, mark_perhaps_down
 from replica_audit.snapshot.metadata.histories import (
     QuorumHistory,
     find_histories,
@@ -24,8 +23,9 @@ from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, QuorumState, read_copy, read_quorum_state
 from replica_audit.snapshot.metadata.proven_end import Proven, ProvenBy, prove_ends
 from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, parting, weigh_copies
-from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
+from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, mark_sole_isr
 from replica_audit.snapshot.metadata.stale_copies import (
+    AppliedEvidence,
     Stale,
     find_applied,
     find_given_out,
@@ -33,20 +33,7 @@ from replica_audit.snapshot.metadata.stale_copies import (
     mark_lacking,
     settle,
 )
-from replica_audit.snapshot.producer_snapshots import greatest_producer
 from replica_audit.snapshot.storage import Snapshot
-
-
-class AppliedEvidence(NamedTuple):
-    """Evidence of the metadata that brokers had applied, and of when copies were made."""
-
-    epochs: EpochFiles | None = None
-    """Entries of the brokers' leader-epoch-checkpoint files."""
-    directories: Iterable[ReplicaDir] = ()
-    """The brokers' partition directories; iterated several times."""
-    stray: Sequence[ReplicaDir] = ()
-    """Directories that brokers have renamed to -stray."""
-    moments: CopyMoments = CopyMoments()
 
 
 class MetadataComparison(NamedTuple):
@@ -119,11 +106,7 @@ def _read(
     quorum = weigh_copies(copies, voters)
     parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
     groups = group_copies(copies) if parted else (copies,)
-    directories, epochs = evidence.directories, evidence.epochs
-    producer = cache(partial(greatest_producer, snapshot, directories))
-    found_histories = (
-        find_histories(snapshot, groups, voters, directories, evidence.stray, epochs, producer) if parted else ()
-    )
+    found_histories = find_histories(snapshot, groups, voters, evidence) if parted else ()
     if parted and not quorum.forks:
         quorum = quorum._replace(forks=_committed_elsewhere(quorum, found_histories))
     histories = found_histories if quorum.forks else ()
@@ -133,25 +116,26 @@ def _read(
         voters = newest_copy(kept).voters(snapshot)
         quorum = weigh_copies(kept, voters)._replace(forks=quorum.forks)
     aside = tuple(copy for copy in copies if copy not in kept)
-    settled, stale = settle(snapshot, quorum, kept, epochs, evidence.moments, producer)
+    settled, stale = settle(snapshot, quorum, kept, evidence)
     image = replay(snapshot, kept, settled)
-    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)
+    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
     found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept, evidence.moments)
     found = mark_perhaps_down(found, kept, evidence.moments)
     found = mark_lacking(found, stale) if stale else found
-    left_over = _left_over(image, found, directories)
+    left_over = _left_over(image, found, evidence.directories)
     may_prove = [ProvenBy(one.copies, (one.applied, one.held), one.forgotten is not None) for one in found_histories]
     if not may_prove:
         # Everything below a snapshot's end needs no other proof.
         above = settled.snapshots[-1].end_offset if settled.snapshots else 0
-        shown = [find_applied(found, epochs, above)]
+        shown = [find_applied(found, evidence.epochs, above)]
         if evidence.moments.at_rest:
             shown.append(find_held_with_leader(snapshot, copies, copies, voters))
-            shown.append(find_given_out(snapshot, settled, copies, producer, max(above, settled.committed_end or 0)))
+            above = max(above, settled.committed_end or 0)
+            shown.append(find_given_out(snapshot, settled, copies, evidence, above))
         may_prove = [ProvenBy(tuple(copies), shown)]
     proven = prove_ends(may_prove, copies, settled.voters, stale)
     named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
-    unknown = tell_unknown_topics(image, directories) if evidence.moments.at_rest else ()
+    unknown = tell_unknown_topics(image, evidence.directories) if evidence.moments.at_rest else ()
     return MetadataComparison(
         settled,
         (*found, *left_over),

@@ -6,7 +6,7 @@ A history is refused if it lacks committed metadata: what a broker has applied (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
@@ -31,9 +31,9 @@ from replica_audit.snapshot.metadata.quorum import (
     votes,
     weigh_copies,
 )
-from replica_audit.snapshot.metadata.sole_isr import EpochFiles
 from replica_audit.snapshot.metadata.stale_copies import (
     Applied,
+    AppliedEvidence,
     find_applied,
     find_given_out,
     find_held_with_leader,
@@ -140,17 +140,9 @@ class QuorumHistory(NamedTuple):
 
 
 def find_histories(
-    snapshot: Snapshot,
-    groups: Sequence[Sequence[MetadataCopy]],
-    voters: Voters | None,
-    directories: Iterable[ReplicaDir],
-    stray: Sequence[ReplicaDir] = (),
-    epochs: EpochFiles | None = None,
-    producer: Callable[[], SeenProducer | None] = lambda: None,
+    snapshot: Snapshot, groups: Sequence[Sequence[MetadataCopy]], voters: Voters | None, evidence: AppliedEvidence
 ) -> tuple[QuorumHistory, ...]:
-    """The histories of `groups` (from `group_copies`), and why some cannot be right.
-
-    `directories` are the brokers' partitions, which show what was applied; of `stray` directories only those count whose
+    """The histories of `groups` (from `group_copies`), and why some cannot be right. Of -stray directories only those count whose
     partition a history here knows.
     """
     copies = [copy for group in groups for copy in group]
@@ -158,14 +150,14 @@ def find_histories(
     several = groups if len(groups) > 1 else ()
     next_ids = [next_id(snapshot, group, voters) for group in several] or [None]
     ends = [one for one in next_ids if one is not None]
-    seen = producer() if len(set(ends)) > 1 else None
+    seen = evidence.producer() if len(set(ends)) > 1 else None
     # Two histories may have given out one block, each for itself: then its ids prove neither.
     is_of_one = seen is not None and None not in next_ids and sum(one > seen.producer_id for one in ends) == 1
     known = {
         (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
     }
     topics = {topic_id for topic_id, _ in known}
-    known_stray = [one for one in stray if (one.topic_id, one.partition) in known]
+    known_stray = [one for one in evidence.stray if (one.topic_id, one.partition) in known]
     found = []
     for number, (group, image) in enumerate(zip(groups, images, strict=True)):
         spliced = list(_splices(snapshot, group, groups, copies))
@@ -173,10 +165,10 @@ def find_histories(
         if isinstance(image, str):
             refused.append(image)
         else:
-            refused += _not_applied(image, chain(directories, known_stray), topics)
-            shown = [find_applied(image.leaderships(), epochs)]
+            refused += _not_applied(image, chain(evidence.directories, known_stray), topics)
+            shown = [find_applied(image.leaderships(), evidence.epochs)]
             if is_of_one:
-                shown.append(find_given_out(snapshot, weigh_copies(group, voters), group, lambda: seen))
+                shown.append(find_given_out(snapshot, weigh_copies(group, voters), group, evidence))
             applied = latest_applied(shown)
             refused += _not_given_out(next_ids[number], max(ends, default=0), seen)
         refused += _below_snapshots(group, groups)

@@ -11,15 +11,11 @@ from replica_audit.literals import CaptureState
 from replica_audit.model import Leadership
 from replica_audit.schema import MetadataLogRow, QuarantineRow, VoterCopy
 from replica_audit.snapshot.inventory import LogDir, MetadataLog
-from replica_audit.snapshot.metadata.compared_copies import (
-    AppliedEvidence,
-    compare_copies,
-    copy_rows,
-)
+from replica_audit.snapshot.metadata.compared_copies import compare_copies, copy_rows
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_conditions, say_histories
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import Fork
-from replica_audit.snapshot.metadata.stale_copies import outdated_row, stale_rows
+from replica_audit.snapshot.metadata.stale_copies import AppliedEvidence, outdated_row, stale_rows
 from replica_audit.snapshot.storage import Snapshot
 
 _NO_EVIDENCE = AppliedEvidence()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.model import Leadership, PartitionState, ReplicaDir
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.copy_moments import CopyMoments
@@ -48,6 +48,20 @@ _COPIED_EARLIER = (
 )
 
 
+class AppliedEvidence(NamedTuple):
+    """Evidence of the metadata that brokers had applied, and of when copies were made."""
+
+    epochs: EpochFiles | None = None
+    """Entries of the brokers' leader-epoch-checkpoint files."""
+    directories: Iterable[ReplicaDir] = ()
+    """The brokers' partition directories; iterated several times."""
+    stray: Sequence[ReplicaDir] = ()
+    """Directories that brokers have renamed to -stray."""
+    moments: CopyMoments = CopyMoments()
+    producer: Callable[[], SeenProducer | None] = lambda: None
+    """Reads the greatest producer id in the brokers' files."""
+
+
 class Applied(NamedTuple):
     """Evidence that metadata was committed: an action of a broker that happens only then, or who held it."""
 
@@ -86,19 +100,14 @@ def _of_voters(quorum: Quorum, copies: Sequence[MetadataCopy]) -> list[MetadataC
 
 
 def settle(
-    snapshot: Snapshot,
-    quorum: Quorum,
-    copies: Sequence[MetadataCopy],
-    epochs: EpochFiles | None,
-    moments: CopyMoments,
-    producer: Callable[[], SeenProducer | None],
+    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], evidence: AppliedEvidence
 ) -> tuple[Quorum, Stale | None]:
     """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
     A single voter behind a majority is not stale, unless it was the only one, nor are copies of a running cluster made before a record
     was written.
     """
-    applied = _find_doubted(snapshot, quorum, copies, epochs, moments, producer)
+    applied, moments = _find_doubted(snapshot, quorum, copies, evidence), evidence.moments
     settled = quorum
     if applied is not None and quorum.committed_end is not None:
         settled = quorum._replace(committed_end=applied.end_offset)
@@ -107,12 +116,7 @@ def settle(
 
 
 def _find_doubted(
-    snapshot: Snapshot,
-    quorum: Quorum,
-    copies: Sequence[MetadataCopy],
-    epochs: EpochFiles | None,
-    moments: CopyMoments,
-    producer: Callable[[], SeenProducer | None],
+    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], evidence: AppliedEvidence
 ) -> Applied | None:
     """Metadata committed beyond what enough voters hold."""
     voted = _doubted_from(quorum, copies)
@@ -120,9 +124,10 @@ def _find_doubted(
         return None
     everything = replay(snapshot, copies, quorum._replace(committed_end=None))
     shown = (
-        find_applied(everything.leaderships(), epochs, voted),
-        find_given_out(snapshot, quorum, copies, producer, voted),
+        find_applied(everything.leaderships(), evidence.epochs, voted),
+        find_given_out(snapshot, quorum, copies, evidence, voted),
     )
+    moments = evidence.moments
     found = latest_applied(shown) or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
     # While controllers run, one that was copied first has less than those that were copied after it.
     held = find_held_with_leader(snapshot, copies, copies, quorum.voters) if moments.at_rest else None
@@ -230,17 +235,13 @@ def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles | None, a
 
 
 def find_given_out(
-    snapshot: Snapshot,
-    quorum: Quorum,
-    copies: Sequence[MetadataCopy],
-    producer: Callable[[], SeenProducer | None],
-    above: int = 0,
+    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], evidence: AppliedEvidence, above: int = 0
 ) -> Applied | None:
     """The record above an offset of the block that a broker's greatest producer id is of: brokers have ids from controllers only."""
     if not _has_blocks(snapshot, quorum.newest, above):
         return None
     blocks = read_blocks(snapshot, copies, quorum)
-    if not blocks or (seen := producer()) is None:
+    if not blocks or (seen := evidence.producer()) is None:
         return None
     block = next((one for one in blocks if one.next_id > seen.producer_id), None)
     if block is None or block.end_offset <= above:
