@@ -309,7 +309,7 @@ def _with_case(row: PartitionRow, case: Case, shorter: Collection[int]) -> Parti
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
         dropped_records=sum(item.drops[item.protocol].record_count for item in everything),
-        committed_dropped=sum(_committed_dropped(case, item, item.protocol, shorter) for item in case.comparisons),
+        committed_dropped=sum(_committed_dropped(item, item.protocol, shorter) for item in case.comparisons),
         promised_dropped=_promised_dropped(case),
     )
 
@@ -450,7 +450,7 @@ def _divergence_rows(case: Case, comparison: Comparison, *, is_counted: bool) ->
         )
 
 
-def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Collection[int]) -> int:
+def _committed_dropped(item: Comparison, protocol: str, shorter: Collection[int]) -> int:
     """Number of dropped records that are proven committed, including the records of brokers in `shorter` past the reference's
     end: the reference had and lost these."""
     dropped = item.committed_drops[protocol]
@@ -480,7 +480,7 @@ def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int
             dropped_records=tally.record_count,
             dropped_bytes=tally.size_bytes,
             common_prefix_end=comparison.common_prefix_end,
-            committed_dropped=_committed_dropped(case, comparison, protocol, shorter),
+            committed_dropped=_committed_dropped(comparison, protocol, shorter),
             first_timestamp_ms=tally.first_timestamp_ms,
             last_timestamp_ms=tally.last_timestamp_ms,
         )

@@ -401,6 +401,8 @@ class Case:
         A follower is cut where its leader's log begins, whatever it has below, and continues there. From its first fetch on its own log
         and epoch file begin there too; files of another moment than the log do not show that (C.2, "Files in any order").
         """
+        if self.evidence.was_at_rest:
+            return None
         stretches = self._stretches_of_runs[item.follower.key]
         at = bisect_right(stretches, end, key=lambda part: part.start_offset)
         end = max(end, stretches[at - 1].end_offset) if at else end
@@ -413,7 +415,7 @@ class Case:
             )
             is_shared = begins < other.log_end_offset and other.lineage.epoch_for_offset(begins) == epoch
             is_begun = is_shared or begins <= facts.start_by_epoch_file
-            if epoch is None or not (goes_on and is_begun) or self.evidence.was_at_rest:
+            if epoch is None or not (goes_on and is_begun):
                 continue
             since = f"the log may begin at {begins} by now, above these records"
             if facts.in_any_order:

@@ -318,16 +318,11 @@ class _Plan:
         files = self._quorum_state(node)
         put = [put_quorum_state(node, name) for name in files]
         commands = [*self._identify(node), *(put if own else put_metadata_aside(node, unpack_metadata(node), *put))]
-        text = (
-            f"Give node {node} the chosen log" if not own else f"Let node {node}, which has the chosen log, vote again"
-        )
-        irreversible = None
+        forgets = f"Node {node} forgets whom it voted for"
+        text, irreversible = f"Let node {node}, which has the chosen log, vote again", forgets if files else None
         if not own:
-            irreversible = (
-                f"Node {node} forgets whom it voted for, and what its own log had is in put-aside-{node} only"
-            )
-        elif files:
-            irreversible = f"Node {node} forgets whom it voted for"
+            text = f"Give node {node} the chosen log"
+            irreversible = f"{forgets}, and what its own log had is in put-aside-{node} only"
         return Step(
             action="seed",
             text=f"{text}{self._told_identity(node)}{self._told_epoch(node)}",

@@ -463,8 +463,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             ],
         )
         if cut is not None and by_cut is None:
-            yield undecided(found, f"it lost them, or was cut after its recovery point was copied; {again}", "medium")
-            return
+            earlier = f"it lost them, or was cut after its recovery point was copied; {again}"
         if by_cut is not None or earlier is not None:
             yield undecided(likely(found, by_cut), earlier, "medium")
             return

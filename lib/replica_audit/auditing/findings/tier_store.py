@@ -43,7 +43,7 @@ def judge(case: Case) -> Iterator[Finding]:
     for (certainty, why), found in undecided.items():
         yield _undecided(why, found, is_doubtful=certainty == "doubtful")
     for resized in case.store.resized:
-        yield _resized(case, resized)
+        yield _resized(resized)
     for leaked in case.store.leaked:
         yield _leaked(leaked)
     encoded: dict[str, list[ContentDeviation]] = {}
@@ -118,7 +118,7 @@ def _holders(case: Case, needed: tuple[OffsetRange, ...]) -> list[int]:
     )
 
 
-def _resized(case: Case, found: ResizedObject) -> Finding:
+def _resized(found: ResizedObject) -> Finding:
     segment, stored = found.segment, found.stored
     size_bytes = stored.segment_bytes or 0
     is_shorter = size_bytes < segment.size_bytes
