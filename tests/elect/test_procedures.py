@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replica_audit.elect.cluster_state import Controllers, MetadataHolders, PresentState
+from replica_audit.elect.cluster_state import Controllers, PresentState
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.order_search import sort_out
 from replica_audit.elect.plan_model import Candidate, Decision
@@ -45,7 +45,7 @@ def decision(choice: int, *, standing: str = "isr", depends_on: tuple[int, ...] 
     ("present", "chosen", "procedure", "reason"),
     [
         (
-            state(controllers=Controllers(doubted=MetadataHolders((1,), (9,)))),
+            state(controllers=Controllers(holders=((1,), (9,)), is_doubted=True)),
             decision(1),
             "unplanned",
             "copies of the metadata log are stale",

@@ -135,23 +135,17 @@ def find_clean(results: Results) -> dict[int, bool]:
     return clean
 
 
-class MetadataHolders(NamedTuple):
-    """Nodes that hold the metadata log, captured or not."""
-
-    brokers: tuple[int, ...]
-    controllers: tuple[int, ...]
-    """Voters that are not brokers too."""
-
-
 class Controllers(NamedTuple):
     """The controllers, a quorum of nodes."""
 
     voters: frozenset[int] = frozenset()
     """All of them; empty if unknown."""
-    doubted: MetadataHolders | None = None
-    """Nodes whose metadata log may be the right one, if copies are stale or contradict each other; else None."""
-    lost: MetadataHolders | None = None
-    """Nodes that hold the metadata log, if too few voters have one that they can vote with; else None."""
+    holders: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    """Nodes that hold the metadata log, captured or not: brokers, then controllers that are not brokers too."""
+    is_doubted: bool = False
+    """True if copies of the metadata log are stale or contradict each other."""
+    is_lost: bool = False
+    """True if too few voters have a metadata log that they can vote with."""
     voteless: tuple[int, ...] = ()
     """Voters whose directory is here without a log that they can vote with."""
     not_up: tuple[int, ...] = ()
@@ -475,12 +469,12 @@ def _controllers(
     voters = frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
     brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     controllers = sorted((voters | {node for node in accused if node is not None}) - brokers)
-    holders = MetadataHolders(tuple(sorted(brokers)), tuple(controllers))
     not_up = [node for node in controllers if node in voters and not found_up.get(node) and node not in is_up]
     return Controllers(
         voters=voters,
-        doubted=holders if accused else None,
-        lost=holders if find_lost_quorum(results) else None,
+        holders=(tuple(sorted(brokers)), tuple(controllers)),
+        is_doubted=bool(accused),
+        is_lost=bool(find_lost_quorum(results)),
         voteless=_voteless(results),
         not_up=tuple(not_up),
         are_down=any(found_up.get(node) is False for node in not_up),

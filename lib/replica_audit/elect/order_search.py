@@ -155,7 +155,7 @@ class Search:
         if way == CONTROLLER and not self._state.controllers_lead_alone:
             if self._state.unknown:
                 return BROKER
-            return way if self._state.controllers.lost is None else None
+            return None if self._state.controllers.is_lost else way
         return way
 
     def _instead(self, decision: Decision, candidate: int, why: str) -> Decision:
@@ -225,7 +225,7 @@ def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Dec
 
 def _why_nothing(state: PresentState, decision: Decision, registration: Registration | None) -> str | None:
     """Clause on why a partition must be left alone; None if its brokers may be started, stopped and elected."""
-    if state.controllers.doubted is not None:
+    if state.controllers.is_doubted:
         return _NO_METADATA
     if place_of(decision) in state.overtaken:
         return _OVERTAKEN

@@ -133,11 +133,10 @@ def safeguard_steps(
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     """Copy the metadata logs if they contradict each other or too few can vote: a controller that starts may cut the only good one."""
     known = state.controllers
-    holders = known.doubted or known.lost
-    if holders is None:
+    if not (known.is_doubted or known.is_lost):
         return
-    brokers, controllers = holders
-    why = METADATA_IN_DOUBT if known.doubted is not None else tell_voteless(known.voteless)
+    brokers, controllers = known.holders
+    why = METADATA_IN_DOUBT if known.is_doubted else tell_voteless(known.voteless)
     yield Step(
         action="copy",
         text=f"Start no controller and no broker until __cluster_metadata-0 of every one of them is copied: "

@@ -153,7 +153,7 @@ class StepTexts:
         nodes = self._state.controllers.not_up
         able = [node for node in nodes if node not in self._state.controllers.voteless]
         before = []
-        if self._state.controllers.lost is not None:
+        if self._state.controllers.is_lost:
             carried_out = "The plan of replica-audit quorum BEFORE is carried out up to the step that starts brokers"
             before.append(f"{carried_out}: {tell_voteless(self._state.controllers.voteless)}")
         for node in able:
