@@ -12,7 +12,7 @@ from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of
-from replica_audit.text import count, name_brokers
+from replica_audit.text import count, name_brokers, verb
 
 
 def copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
@@ -22,9 +22,9 @@ def copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
         return
     places = tuple(map(place_of, leaving))
     records = sum(one.chosen.remote_deleted for one in leaving)
-    leaders = name_brokers(sorted({one.candidate_id for one in leaving}))
-    several = "" if leaders.startswith("brokers") else "s"
-    when = f"now: {leaders} lead{several}, and" if leaving[0].is_deleting else f"before {leaders} lead{several}: then"
+    leaders = sorted({one.candidate_id for one in leaving})
+    lead = f"{name_brokers(leaders)} {verb(len(leaders), 'leads', 'lead')}"
+    when = f"now: {lead}, and" if leaving[0].is_deleting else f"before {lead}: then"
     unread, encrypted = unread_records(leaving)
     ways = "Or take them out with salvage and --remote"
     if unread:
