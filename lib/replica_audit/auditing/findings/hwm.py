@@ -25,6 +25,7 @@ from replica_audit.auditing.finding import (
     unseen_above,
     why_on_leader,
     why_perhaps_image,
+    why_undecided,
 )
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
@@ -94,8 +95,7 @@ def _losses(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
-                found = undecided(_loss(case, item, run, committed.end_offset, proof), case.why_later(item, run))
-                found = undecided(found, why_on_leader(case, run.start_offset, run.replica_epoch))
+                found = undecided(_loss(case, item, run, committed.end_offset, proof), why_undecided(case, item, run))
                 if found.confidence == "proven" and (others := case.why_others_lost(run)):
                     found = found._replace(message=f"{found.message}; {others}")
                 yield doubted(likely(found, case.why_only_likely(item, run)), item)
