@@ -251,6 +251,34 @@ def test_a_log_that_goes_on_with_a_damaged_batch_was_not_cut_there(tmp_path):
     assert answer.one("HWM-RP-ABOVE-LEO", 2) == ("high", "proven", 30, 35), answer
 
 
+def test_an_epoch_in_which_nobody_led_cut_nothing(tmp_path):
+    brokers = {1: log(70, 20, ((0, 0), (2, 60))), 2: log(30, 20, recovery_point=35)}
+    answer = scene(tmp_path, brokers, change(leader=-1), change(leader=1), in_order=True)
+    assert answer.one("HWM-RP-ABOVE-LEO", 2) == ("high", "proven", 30, 35), answer
+
+
+def test_an_unclean_election_whose_epoch_no_copy_has_may_have_cut_anywhere(tmp_path):
+    brokers = {1: log(70, 20, ((0, 0), (2, 60))), 2: log(40, 50, recovery_point=50)}
+    moves = (change(leader=3, isr=(3,), recovering=True), change(leader=1, isr=(1,), recovering=True))
+    answer = scene(tmp_path, brokers, *moves, replicas=(1, 2, 3), in_order=True)
+    told = answer.found("HWM-CP-ABOVE-LEO", 2) + answer.found("HWM-RP-ABOVE-LEO", 2)
+    assert told and all("an unclean election may have cut it" in one["message"] for one in told), answer
+
+
+@pytest.mark.parametrize("had_been_down", [True, False])
+def test_a_leader_that_had_been_down_may_have_cut_what_it_lost(tmp_path, had_been_down):
+    epoch = 2 if had_been_down else 1
+    brokers = {
+        1: log(30, 30),
+        2: log(40, 50, ((0, 0), (epoch, 30)), recovery_point=50),
+        3: log(70, 20, ((0, 0), (epoch, 30))),
+    }
+    moves = (change(leader=-1), change(leader=3)) if had_been_down else (change(leader=3),)
+    answer = scene(tmp_path, brokers, *moves, replicas=(1, 2, 3), in_order=True)
+    (told,) = answer.found("HWM-RP-ABOVE-LEO", 2)
+    assert told["confidence"] == ("likely" if had_been_down else "proven"), answer
+
+
 @pytest.mark.parametrize(("is_clean", "confidence"), [(True, "proven"), (False, "likely")])
 def test_only_an_unclean_election_may_have_cut_what_was_committed_since_the_checkpoints_were_copied(
     tmp_path, is_clean, confidence
