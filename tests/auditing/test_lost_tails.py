@@ -117,6 +117,20 @@ def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: P
     assert not is_lost(scene(tmp_path, brokers, *moves))
 
 
+@pytest.mark.parametrize(("is_clean", "confidence"), [(False, "likely"), (True, "proven")])
+def test_a_mark_past_the_end_proves_what_others_have_where_nothing_cut_that_log(
+    tmp_path: Path, is_clean: bool, confidence: str
+) -> None:
+    """A listing does not show who led meanwhile; a clean stop, which writes new checkpoints, shows that nobody cut the log."""
+    brokers = {
+        1: log(35, 45, recovery_point=35, clean_shutdown=is_clean),
+        2: log(60, 30, ((0, 0), (1, 30))),
+        3: log(50, 30),
+    }
+    answer = audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True)
+    assert answer.one("HWM-LOSS", 3)[1] == confidence, answer
+
+
 @pytest.mark.parametrize("between", [2, 3])
 def test_a_leader_that_had_begun_below_cut_nothing_above_in_a_later_epoch(tmp_path: Path, between: int) -> None:
     """Broker 2 leads in epoch 3, of which no record is here, and has epoch 1 from 60 on; it alone, or broker 3 between."""
