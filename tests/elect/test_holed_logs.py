@@ -13,6 +13,7 @@ from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.config import Settings
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
 from replica_audit.model import TopicPartition
@@ -145,11 +146,15 @@ def test_a_follower_that_would_keep_deleted_keys_is_started_without_its_director
     cleaned = [batch(0, *begun[:1], *begun[2:]), batch(5, (5, "f"), (9, "g"))]
     brokers = {1: Replica([batch(0, *begun)]), 2: Replica(cleaned)}
     audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True, configs={"cleanup.policy": "compact"})
-    plan = plan_elections(audit_all(str(tmp_path), Settings(kafka_version="4.3.1")), up=up)
+    results = audit_all(str(tmp_path), Settings(kafka_version="4.3.1"))
+    plan = plan_elections(results, up=up)
     assert _actions(plan)[-2:] == [("put_aside", (1,)), ("start", (1,))]
     (aside,) = [step for step in plan.steps if step.action == "put_aside"]
     assert "it has 1 key that broker 2 has deleted, and the tombstone is gone too" in aside.text
     assert "Nothing needs to be done" not in tell_decision(plan.decisions[0], None)
+    other = plan_elections(results, up=up, candidate_id=1).decisions[0]
+    assert other.keeps_deleted == ()
+    assert Matrix(results).instead(other, 2, "it leads").keeps_deleted == (1,)
 
 
 FUTURE = f"orders-0.{'ab' * 16}-future"

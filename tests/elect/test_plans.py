@@ -643,7 +643,7 @@ def test_of_equal_candidates_it_says_that_neither_loses_anything() -> None:
     plan = plan_of(Part("t", (0, 1), 0, (0, 1), 0), up=(0, 1))
     lossless = replace(plan.decisions[0].chosen, lost_records=0, lost_committed=0)
     decision = replace(plan.decisions[0], candidates=(lossless, replace(lossless, candidate_id=1)))
-    assert decision.instead(1, (), "it leads").reason == "broker 1 loses nothing; neither would broker 0. It leads"
+    assert decision.instead(1, (), (), "it leads").reason == "broker 1 loses nothing; neither would broker 0. It leads"
 
 
 def test_an_equal_candidate_loses_what_it_lacks_itself() -> None:

@@ -393,6 +393,13 @@ class Matrix:
         """Followers that keep keys which a leader has deleted."""
         return tuple(sorted(one for one, kept in self.kept_keys.get(place, {}).items() if kept.leader_id == leader_id))
 
+    def instead(self, decision: Decision, candidate_id: int, why: str) -> Decision:
+        """The decision with another candidate, for the reason `why`."""
+        place = place_of(decision)
+        return decision.instead(
+            candidate_id, self.sources(place, candidate_id), self.keeping_deleted(place, candidate_id), why
+        )
+
     def cut_logs(self, place: TopicPartition, candidate_id: int) -> list[int]:
         """Brokers whose log is cut under a candidate."""
         ends = {broker: row.log_end_offset for broker, row in self.replicas[place].items()}

@@ -209,9 +209,8 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
         choice = max((own, *equals), key=lambda one: leading[one])
         leading[choice] += 1
         if choice != decision.candidate_id:
-            salvage = matrix.sources(place_of(decision), choice)
             why = f"broker {choice} leads other partitions of this plan too"
-            instead[id(decision)] = decision.instead(choice, salvage, why)
+            instead[id(decision)] = matrix.instead(decision, choice, why)
     return [instead.get(id(decision), decision) for decision in decisions]
 
 
@@ -227,7 +226,7 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
     why = f"the controller elects broker {leader}, since the registered leader, broker {decision.present_leader_id}, is down"
     if own.damage:
         why = f"{why}. {say_damage(own.candidate_id, own.damage, matrix.perhaps_damaged.get(place, ()))}"
-    return decision.instead(own.candidate_id, matrix.sources(place, own.candidate_id), why)
+    return matrix.instead(decision, own.candidate_id, why)
 
 
 def _decision(

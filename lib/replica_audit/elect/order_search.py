@@ -62,7 +62,7 @@ class Search:
             if self._is_over or not best.interrupted:
                 break
             others = [
-                self._instead(one, candidate, "fewer leaders have to be stopped for it")
+                self._matrix.instead(one, candidate, "fewer leaders have to be stopped for it")
                 if place_of(one) in places
                 else one
                 for one in best.decisions
@@ -94,7 +94,7 @@ class Search:
             decisions = [
                 one
                 if (equal := others.get(place_of(one))) is None
-                else self._instead(one, equal, f"for broker {equal} there is an order of steps")
+                else self._matrix.instead(one, equal, f"for broker {equal} there is an order of steps")
                 for one in decisions
             ]
 
@@ -157,9 +157,6 @@ class Search:
                 return BROKER
             return None if self._state.controllers.is_lost else way
         return way
-
-    def _instead(self, decision: Decision, candidate: int, why: str) -> Decision:
-        return decision.instead(candidate, self._matrix.sources(place_of(decision), candidate), why)
 
 
 def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[TopicPartition]]:

@@ -158,8 +158,10 @@ class Decision:
         """The decision with this procedure."""
         return self if self.procedure == procedure else replace(self, procedure=procedure)
 
-    def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
-        """The decision with another candidate, the sources of what it loses, and the reason."""
+    def instead(
+        self, candidate_id: int, salvage: tuple[SalvageSource, ...], keeps_deleted: tuple[int, ...], why: str
+    ) -> Decision:
+        """The decision with another candidate, what follows from its costs, and the reason."""
         own = next(one for one in self.candidates if one.candidate_id == candidate_id)
         loses = say_loss(own)
         before = say_loss(self.chosen)
@@ -169,7 +171,7 @@ class Decision:
         if loses != before:
             other = f"broker {self.candidate_id} would lose {before}"
         reason = f"broker {candidate_id} loses {loses}; {other}. {capitalise(why)}"
-        return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason, keeps_deleted=())
+        return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason, keeps_deleted=keeps_deleted)
 
 
 @dataclass(frozen=True, slots=True)
