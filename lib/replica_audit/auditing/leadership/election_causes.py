@@ -25,6 +25,8 @@ class PastElections(NamedTuple):
     elections: tuple[Election, ...]
     known_from: int
     """Epoch above which the history has every election."""
+    states: tuple[PartitionState, ...]
+    """Committed states of the history, oldest first."""
     lineages: tuple[Lineage, ...]
 
     def start_of(self, leader_epoch: int) -> int | None:
@@ -47,11 +49,10 @@ class PastElections(NamedTuple):
 
 def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | None) -> PastElections | None:
     """Elections of the history, None without one. Epoch files count as found, since a leader writes its epoch there at once."""
-    known_from = first_known_epoch(leadership.history) if leadership else None
-    if leadership is None or known_from is None:
+    if leadership is None or (known_from := first_known_epoch(leadership.history)) is None:
         return None
     lineages = (lineage for facts in replicas for lineage in (facts.lineage, facts.sound_file_lineage) if lineage)
-    return PastElections(elections(leadership.history), known_from, tuple(lineages))
+    return PastElections(elections(leadership.history), known_from, leadership.committed, tuple(lineages))
 
 
 def with_causes(
@@ -65,14 +66,12 @@ def with_causes(
     for facts in (reference.facts, *(item.follower for item in comparisons)):
         logs.setdefault(facts.broker_id, facts)
     past = past_elections(tuple(logs.values()), leadership)
-    if past is None or leadership is None:
+    if past is None:
         return tuple(comparisons)
-    return tuple(
-        item._replace(runs=tuple(_with_cause(run, past, leadership) for run in item.runs)) for item in comparisons
-    )
+    return tuple(item._replace(runs=tuple(_with_cause(run, past) for run in item.runs)) for item in comparisons)
 
 
-def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership) -> DivergentRange:
+def _with_cause(run: DivergentRange, past: PastElections) -> DivergentRange:
     epoch = run.replica_epoch
     if not run.conflicting or epoch is None or epoch < 0:
         return run
@@ -81,8 +80,8 @@ def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership
     clean = _is_clean(run, epoch, suspects, past)
     named = tuple(next((one for one in group if not one.clean), group[-1]) for group in groups)
     parted = next((one for one in named if clean is not False or not one.clean), None)
-    promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
-    chosen = named[-1] if clean and named else parted
+    promised = _promised(run, epoch, suspects if clean is not None else (), past)
+    chosen = named[-1] if clean else parted
     of = next((group for group in groups if chosen in group), ())
     # Who led before, and leads again with nobody in between, had them.
     leads_again = bool(suspects) and suspects[0].leader_id == suspects[0].previous_leader_id
@@ -124,10 +123,11 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
     """
     if not all(one.clean for one in suspects):
         return False
-    later = [one for one in past.elections if one.leader_epoch > epoch]
-    had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in later]
+    had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in past.elections]
     after = (
-        (one, answer) for one, answer in zip(later, had) if suspects and one.leader_epoch > suspects[-1].leader_epoch
+        (one, answer)
+        for one, answer in zip(past.elections, had)
+        if suspects and one.leader_epoch > suspects[-1].leader_epoch
     )
     # A later leader with the records lost them in a crash, or the reference would have them.
     revived = any(
@@ -138,19 +138,15 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
     return True
 
 
-def _promised(
-    run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections, leadership: Leadership
-) -> int | None:
+def _promised(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> int | None:
     """Upper bound of the run's records that were acknowledged with acks=all; None if unknown.
 
     It is 0 if, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or included the
     broker that was elected without the records, so that these never were on all of them. This assumes that the broker had not
     lost its log's end in a crash; records proven committed by a checkpoint count in any case.
     """
-    if past.known_from > epoch:
-        return None
     end = suspects[-1].metadata_offset if suspects else None
-    led = [state for state in leadership.committed if state.leader_id is not None and state.leader_epoch >= epoch]
+    led = [state for state in past.states if state.leader_id is not None and state.leader_epoch >= epoch]
     states = [state for state in led if end is None or state.metadata_offset < end]
     if not states or states[0].leader_epoch != epoch:
         return None
@@ -159,20 +155,20 @@ def _promised(
     without: set[int] = set()
     if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
-        if without & _crashed(leadership.history, states[0].metadata_offset, end):
+        if without & _crashed(past.states, states[0].metadata_offset, suspects[0].metadata_offset):
             without = set()
     if any(not without & set(state.isr) for state in enough):
         return run.data_records
     return run.committed_records if enough else 0
 
 
-def _crashed(history: Sequence[PartitionState], start: int, end: int | None) -> set[int]:
+def _crashed(history: Sequence[PartitionState], start: int, end: int) -> set[int]:
     """Replicas that returned from an unclean shutdown between two offsets of the metadata log, `end` included.
 
     One that stays eligible returned with its clean-shutdown flag (KIP-966). One that rejoined the ISR as a follower has since
     fetched everything that was committed.
     """
-    known = [one for one in history if one.metadata_offset >= start and (end is None or one.metadata_offset <= end)]
+    known = [one for one in history if start <= one.metadata_offset <= end]
     crashed: set[int] = set()
     for before, after in pairwise(known):
         crashed |= {*after.crashed} - {*after.elr}

@@ -51,9 +51,9 @@ def frozen_epochs(
     Eligible leader replicas are newer than the rule: if there are any, the version has it.
     """
     past = past_elections(replicas, leadership)
-    if past is None or leadership is None:
+    if past is None:
         return None
-    states = leadership.committed
+    states = past.states
     gated = stands_still_below_min_isr(kafka_version)
     if not (any(state.elr for state in states) if gated is None else gated):
         return None
