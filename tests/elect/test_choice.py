@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -112,6 +113,13 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         "them before its next start",
     ),
     (
+        "the leader, stopped",
+        {"lost_records": 9, "copied": {"clean_shutdown": True}},
+        {},
+        {"leads": 2},
+        f"loses 9 records that were not committed; broker 1 would lose {NOTHING}",
+    ),
+    (
         "lost at all",
         {},
         {"lost_records": 1},
@@ -119,6 +127,7 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         f"loses {NOTHING}; broker 1 would lose 1 record that was not committed. The files of broker 2 are damaged (LOG-CRC): copy "
         "them before its next start",
     ),
+    ("the leader, of equals", {}, {"epoch": 2}, {"leads": 2}, "is the registered leader"),
     ("damaged files", {}, {"epoch": 2}, {"damaged": (1,), "isr": (1,)}, "has no damaged file"),
     ("in sync", {}, {"epoch": 2}, {"isr": (2,)}, "is in sync"),
     ("eligible", {}, {"epoch": 2}, {"isr": (), "elr": (2,)}, "is eligible"),
@@ -150,11 +159,31 @@ def test_a_line_of_the_order_decides_against_all_below_it(
         ({"lost_records": 1}, "1 record that was not committed; so would broker 1"),
         ({"cut_transactions": 1}, "the end of 1 transaction; so would broker 1"),
         ({}, f"{NOTHING}; neither would broker 1"),
+        (
+            {"hidden_records": 1},
+            "nothing more that the copies here have, but lacks 1 record that another replica has, a difference that no truncation finds; "
+            "the same is true of broker 1",
+        ),
     ],
 )
 def test_what_equals_lose_is_told_once(loss: dict[str, int], reason: str) -> None:
     found = chosen(candidate(1, 1, **loss), candidate(2, 2, **loss))
     assert found.reason == f"broker 2 loses {reason}. Broker 2 has the later leader epoch"
+
+
+def test_of_several_that_lose_more_the_next_best_is_told_unless_an_equal_goes_before_it() -> None:
+    others = [candidate(1, lost_records=1), candidate(3, lost_records=2)]
+    assigned = {"isr": None, "replicas": (1, 2, 3, 4)}
+    told = "broker 1, the next best, would lose 1 record that was not committed"
+    assert chosen(candidate(2), *others, **assigned).reason == f"broker 2 loses {NOTHING}; {told}"
+    beside_equal = chosen(candidate(2), *others, candidate(4), **assigned).reason
+    assert beside_equal.endswith("; broker 1 would lose 1 record that was not committed")
+
+
+def test_nobody_is_chosen_who_is_not_assigned() -> None:
+    assert chosen(candidate(1, lost_records=9), candidate(2, lost_records=9), candidate(3)).best.broker_id == 1
+    known = leadership(replicas=(3,))
+    assert choose(case(candidate(1).facts, said=known), [candidate(1)], {}, (), ()) is None
 
 
 _LOST = UnseenTail(2, 35, 45, 45)
@@ -167,6 +196,8 @@ _LOST = UnseenTail(2, 35, 45, 45)
         # Who is elected has all that the other may have lost.
         (_LOST, 3, None),
         (_LOST._replace(end_offset=40, held_to=40), 1, None),
+        # What it lacks itself is lost, and counted so.
+        (_LOST._replace(end_offset=46, held_to=46), 3, None),
         # Nobody is known to have the end of it.
         (_LOST._replace(held_to=41), 3, "broker 2 lost offsets 41 to 44, or was"),
     ],
@@ -182,39 +213,80 @@ def test_what_a_log_may_have_lost_is_open_to_a_leader_that_stays_without_it(
     assert found.reason.endswith(told) if open_to else "More may be lost" not in found.reason
 
 
+_KILLED = {"killed": True, "clean_shutdown": False}
+_UP_TO_45: dict[str, Any] = {"high_watermark_checkpoint": 45}
+
+
 @pytest.mark.parametrize(
-    ("killed", "mark", "up", "is_all_known"),
+    ("copies", "mark", "up", "is_all_known"),
     [
-        ((), {}, None, True),
-        ((1,), {}, None, False),
-        ((2,), {}, None, False),
+        ({}, {}, None, True),
+        ({1: _KILLED}, {}, None, False),
+        ({2: _KILLED}, {}, None, False),
         # The end of a log that is whole bounds what was acknowledged; that of one that was killed does not.
-        ((2,), {"hw_upper": 40, "bounding_brokers": frozenset({1, 2})}, None, True),
-        ((1,), {"hw_upper": 40, "bounding_brokers": frozenset({1})}, None, False),
+        ({2: _KILLED}, {"hw_upper": 40, "bounding_brokers": frozenset({1, 2})}, None, True),
+        ({1: _KILLED}, {"hw_upper": 40, "bounding_brokers": frozenset({1})}, None, False),
         # Too few were in sync to commit more, whatever the logs had.
-        ((1,), {"hw_upper": 40}, None, True),
+        ({1: _KILLED}, {"hw_upper": 40}, None, True),
         # By --up a broker is down; broker 1 was stopped in order.
-        ((), {}, (1, 2), True),
-        ((), {}, (2,), True),
-        ((), {}, (1,), False),
+        ({}, {}, (1, 2), True),
+        ({}, {}, (2,), True),
+        ({}, {}, (1,), False),
+        # It ran when it was copied, so its copy shows nothing of how it went.
+        ({2: {"is_live": True}}, {}, (1,), True),
+        # The reference lost its end, which the other has as far as its mark went; or another did, and nobody has it.
+        ({2: {"end": 45}}, {}, None, True),
+        ({1: _UP_TO_45, 2: {"end": 45}}, {}, None, False),
+        ({3: {}}, {}, None, True),
+        ({3: _UP_TO_45}, {}, None, False),
     ],
 )
 def test_after_a_kill_nothing_is_lost_only_where_a_whole_log_bounds_what_was_acknowledged(
-    killed: tuple[int, ...], mark: dict[str, Any], up: tuple[int, ...] | None, is_all_known: bool
+    copies: dict[int, dict[str, Any]], mark: dict[str, Any], up: tuple[int, ...] | None, is_all_known: bool
 ) -> None:
-    one, two = (
-        log(broker, (0, 0), end=40, killed=broker in killed, clean_shutdown=broker == 1 and broker not in killed)
-        for broker in (1, 2)
+    assert _is_all_known(copies, mark, up) is is_all_known
+
+
+@pytest.mark.parametrize(
+    ("said", "unseen"),
+    [
+        ({"replicas": None}, ()),
+        # Broker 3 was not captured.
+        ({"replicas": (1, 2, 3), "isr": (1, 2, 3)}, ()),
+        ({}, (UnseenTail(2, 40, 45, 40),)),
+    ],
+    ids=["assigned to nobody knows whom", "assigned to one not here", "perhaps lost"],
+)
+def test_nothing_is_lost_only_where_all_that_may_have_more_is_here(
+    said: dict[str, Any], unseen: tuple[UnseenTail, ...]
+) -> None:
+    assert not _is_all_known({}, said=said, unseen=unseen)
+
+
+def _is_all_known(
+    copies: Mapping[int, Mapping[str, Any]],
+    mark: Mapping[str, Any] = MappingProxyType({}),
+    up: tuple[int, ...] | None = None,
+    said: Mapping[str, Any] = MappingProxyType({}),
+    unseen: tuple[UnseenTail, ...] = (),
+) -> bool:
+    """True if broker 2, the best, is said to lose nothing, and not only nothing that the copies have. Broker 1 was stopped in order; `copies`
+    are changes by broker."""
+    one, two, *others = (
+        log(broker, (0, 0), **{"end": 40, "clean_shutdown": broker == 1, **copies.get(broker, {})})
+        for broker in sorted({1, 2, *copies})
     )
-    made = case(one, compared(two), said=leadership())
+    known = leadership(**{"replicas": (1, 2, *(facts.broker_id for facts in others)), **said})
+    made = case(one, compared(two), *map(compared, others), said=known)
     made = replace(made, high_watermark=made.high_watermark._replace(**mark))
     nothing = {"lost_records": 0, "lost_committed": 0, "lost_possible": 0, "cut_transactions": 0, "only_here": 0}
     costs = [CandidateCost(facts, (), lost_at_most=False, **nothing) for facts in (one, two)]
     costs[0] = costs[0]._replace(lost_records=1, lost_committed=1)
-    found = choose(made, costs, {}, (), (), up)
+    found = choose(made, costs, {}, (), unseen, up)
     assert found is not None
-    told = "nothing" if is_all_known else NOTHING
-    assert found.reason == f"broker 2 loses {told}; broker 1 would lose 1 committed record"
+    told = found.reason.removeprefix("broker 2 loses ").partition("; broker 1 would lose 1 committed record")[0]
+    assert told in ("nothing", NOTHING)
+    return told == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -292,12 +364,15 @@ def test_where_no_advantage_is_one_over_all_equals_they_are_told_in_turn(
         ({"replicas": (1, 3)}, "unassigned"),
         ({"replicas": (1, 3), "leader_id": 2}, "unassigned"),
         ({"replicas": None}, "isr"),
+        ({"isr": (1,), "last_known_elr": (2,)}, "out_of_sync"),
+        # Older than the logs, it says nothing.
+        ({"outdated": leadership()}, "unknown"),
     ],
 )
 def test_the_right_by_which_a_replica_would_lead(said: dict, right: str) -> None:
-    source = said.pop("source", "user")
+    of_reference = {name: said.pop(name) for name in ("source", "outdated") if name in said}
     known = leadership(**{"leader_id": 1, **said})
-    made = case(candidate(1).facts, said=known, leader_id=known.leader_id, source=source)
+    made = case(candidate(1).facts, said=known, leader_id=known.leader_id, **of_reference)
     assert standing(made, 2) == right
 
 
@@ -326,6 +401,8 @@ _LEFT = {"leader_id": None, "isr": (1, 2)}
         ({"leader_id": 1, "fenced": (1,)}, 30, {"clean_shutdown": False}, True),
         ({"leader_id": 1, "fenced": (2,)}, 30, {"clean_shutdown": False}, False),
         ({"leader_id": 1, "fenced": (1,)}, 30, {}, False),
+        # Who leads is not here: it may run.
+        ({"leader_id": 3}, 30, {"killed": True, "clean_shutdown": False}, False),
     ],
 )
 def test_where_the_next_starts_decide_who_leads_a_leader_is_chosen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
@@ -364,8 +365,8 @@ def _directory(facts: ReplicaFacts) -> str:
 
 def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:
     """Codes of damage in each broker's files, of medium severity or worse."""
-    found: dict[int, list[str]] = {}
+    found: dict[int, set[str]] = defaultdict(set)
     for item in audit.findings:
-        if is_damage(item) and item.broker_id is not None and item.code not in found.setdefault(item.broker_id, []):
-            found[item.broker_id].append(item.code)
+        if is_damage(item) and item.broker_id is not None:
+            found[item.broker_id].add(item.code)
     return {broker: sorted(codes) for broker, codes in found.items()}
