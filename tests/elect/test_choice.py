@@ -8,12 +8,23 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from tests.support.histories import history
 from tests.support.made_cases import case, compared, leadership, log
 
-from replica_audit.auditing.finding import UnseenTail
-from replica_audit.elect.choice import Choice, choose, is_led_by_whoever_starts, standing
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.finding import KEPT_KEYS, Finding, UnseenTail
+from replica_audit.elect.choice import (
+    Choice,
+    choose,
+    damage_by_broker,
+    decided_rows,
+    election_rows,
+    is_led_by_whoever_starts,
+    standing,
+)
 from replica_audit.elect.costs import CandidateCost
 from replica_audit.model import UNCLEAN
+from replica_audit.schema import Evidence
 
 
 def candidate(
@@ -414,3 +425,74 @@ def test_where_the_next_starts_decide_who_leads_a_leader_is_chosen(
     known = leadership(**said)
     made = case(one, compared(two), said=known, leader_id=known.leader_id, isr=known.isr, elr=known.elr)
     assert is_led_by_whoever_starts(made) is is_open
+
+
+_DELETED: dict[str, Any] = {"history": history({"occasion": "deleted"})}
+_DAMAGED = Finding("LOG-TAIL-GARBAGE", "medium", "proven", 2, 0, 40, "", (), None)
+_KEEPS_KEYS = Finding(
+    "DIV-COMPACTED", "medium", "proven", 2, 0, 40, "", (Evidence(KEPT_KEYS, broker_id=1, value="3"),), None
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "up", "is_decided"),
+    [
+        ({}, {}, None, False),
+        ({"verdict": "LAGGING"}, {}, None, False),
+        ({"verdict": "INCONCLUSIVE"}, {}, None, True),
+        ({"verdict": "INCONCLUSIVE", "case": None}, {}, None, False),
+        ({"verdict": "INCONCLUSIVE"}, _DELETED, None, False),
+        ({"findings": (_KEEPS_KEYS,)}, {}, None, True),
+        ({"findings": (_DAMAGED,)}, {}, None, False),
+        # Nobody is said to be up or down; the leader is, or is not, said to be up; nobody leads, and broker 1 will by itself.
+        ({}, {"leader_id": 1}, (1,), False),
+        ({}, {"leader_id": 1}, (2,), True),
+        ({}, {"leader_id": None}, None, False),
+        ({}, {"leader_id": None}, (2,), False),
+    ],
+)
+def test_where_there_is_nothing_to_decide_no_cost_is_computed(
+    changes: dict[str, Any], said: dict[str, Any], up: tuple[int, ...] | None, is_decided: bool
+) -> None:
+    """All were stopped in order, and are alike."""
+    one, two = (log(broker, (0, 0), end=40, clean_shutdown=True) for broker in (1, 2))
+    known = leadership(**said)
+    made = case(one, compared(two), said=known, leader_id=known.leader_id)
+    audit = PartitionAudit(made.evidence, made, (), "CONSISTENT")._replace(**changes)
+    rows = decided_rows(audit, {}, up=up).elections
+    assert {(row.candidate_id, row.broker_id) for row in rows} == (
+        {(1, 1), (1, 2), (2, 1), (2, 2)} if is_decided else set()
+    )
+    assert bool(decided_rows(audit, {}, {audit.evidence.topic_partition}).elections) is (
+        audit.case is not None and said is not _DELETED
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "rights", "best"),
+    [
+        ({"isr": (1, 2)}, {1: ("leader", True), 2: ("isr", True)}, 1),
+        ({"leader_id": None, "isr": (), "elr": (1,)}, {1: ("elr", True), 2: ("out_of_sync", False)}, 1),
+        ({"leader_id": None, "isr": None}, {1: ("unknown", None), 2: ("unknown", None)}, 1),
+        ({"replicas": (3,)}, {1: ("unassigned", False), 2: ("unassigned", False)}, None),
+    ],
+)
+def test_the_rows_of_a_choice(
+    said: dict[str, Any], rights: dict[int, tuple[str, bool | None]], best: int | None
+) -> None:
+    """One for each candidate and each replica; the best has the reason."""
+    one, two = (log(broker, (0, 0), end=40, clean_shutdown=True) for broker in (1, 2))
+    known = leadership(**said)
+    made = case(one, compared(two), said=known, leader_id=known.leader_id)
+    rows = election_rows(PartitionAudit(made.evidence, made, (_DAMAGED, _DAMAGED), "DIVERGENT"), {})
+    assert len(rows) == 4
+    for row in rows:
+        assert (row.standing, row.clean) == rights[row.candidate_id]
+        assert (row.choice, row.reason is None) == (("best", False) if row.candidate_id == best else (None, True))
+        assert row.damage == (["LOG-TAIL-GARBAGE"] if row.candidate_id == 2 else [])
+
+
+def test_only_damage_in_the_files_of_a_broker_counts() -> None:
+    made = case(log(1, (0, 0)))
+    others = (_KEEPS_KEYS, _DAMAGED._replace(broker_id=None), _DAMAGED._replace(severity="low"))
+    assert damage_by_broker(PartitionAudit(made.evidence, made, others, "DIVERGENT")) == {}

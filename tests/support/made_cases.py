@@ -19,7 +19,7 @@ from replica_audit.auditing.leadership.leader_tail import LeaderTail
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.batch_header import CONTROL, Batch
-from replica_audit.literals import DifferenceKind, FileState
+from replica_audit.literals import PROTOCOLS, DifferenceKind, FileState
 from replica_audit.model import CheckpointFile, EpochStart, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.truncation import Replay
 from replica_audit.segments.batch_rows import Batches
@@ -106,9 +106,9 @@ def log(
 def compared(
     follower: ReplicaFacts, *runs: DivergentRange, alignment: Alignment = ALIKE, cut: int = 40, **changes: Any
 ) -> Comparison:
-    """A follower that the protocol `fetch` cuts at `cut`; `case` gives it its reference."""
-    replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}
-    nothing = {"fetch": Tally()}, {"fetch": 0}
+    """A follower that every protocol cuts at `cut`; `case` gives it its reference."""
+    replays = {name: Replay(name, cut, 1, "epoch_match") for name in PROTOCOLS}
+    nothing = dict.fromkeys(PROTOCOLS, Tally()), dict.fromkeys(PROTOCOLS, 0)
     made = Comparison(follower, follower, alignment, replays, "fetch", None, *nothing, runs, (), None, Tally())
     return made._replace(**changes)
 
