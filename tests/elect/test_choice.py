@@ -131,6 +131,13 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         f"loses 9 records that were not committed; broker 1 would lose {NOTHING}",
     ),
     (
+        "the leader, stopped, with damaged files",
+        {},
+        {"lost_records": 1, "copied": {"clean_shutdown": True}},
+        {"leads": 1, "damaged": (1,)},
+        f"loses {NOTHING}; broker 1 would lose 1 record that was not committed",
+    ),
+    (
         "lost at all",
         {},
         {"lost_records": 1},
@@ -160,6 +167,7 @@ def test_a_line_of_the_order_decides_against_all_below_it(
     assert found.reason == f"broker 2 {reason}"
     assert found.rank(found.best) == "best" and found.best.broker_id == 2
     loses_more = {"possibly acknowledged", "proven committed", "cut transactions", "lost at all"}
+    loses_more.add("the leader, stopped, with damaged files")
     assert (found.worst is not None) == (line in loses_more)
     assert found.worst is None or (found.worst.broker_id, found.rank(found.worst)) == (1, "worst")
 
@@ -189,6 +197,15 @@ def test_of_several_that_lose_more_the_next_best_is_told_unless_an_equal_goes_be
     assert chosen(candidate(2), *others, **assigned).reason == f"broker 2 loses {NOTHING}; {told}"
     beside_equal = chosen(candidate(2), *others, candidate(4), **assigned).reason
     assert beside_equal.endswith("; broker 1 would lose 1 record that was not committed")
+
+
+@pytest.mark.parametrize(
+    ("end", "beside"), [(40, ""), (0, ". It is empty: if records were written, they were on another disk")]
+)
+def test_of_a_single_log_nothing_is_compared(end: int, beside: str) -> None:
+    only = candidate(1)._replace(facts=log(1, *([(0, 0)] if end else []), end=end))
+    assert chosen(only).reason.startswith(f"broker 1 has the only log that is known{beside}")
+    assert ("empty" in chosen(only).reason) is bool(beside)
 
 
 def test_nobody_is_chosen_who_is_not_assigned() -> None:
@@ -490,6 +507,20 @@ def test_the_rows_of_a_choice(
         assert (row.standing, row.clean) == rights[row.candidate_id]
         assert (row.choice, row.reason is None) == (("best", False) if row.candidate_id == best else (None, True))
         assert row.damage == (["LOG-TAIL-GARBAGE"] if row.candidate_id == 2 else [])
+
+
+def test_without_a_source_of_leadership_nobody_has_a_right() -> None:
+    one, two = (log(broker, (0, 0), end=40) for broker in (1, 2))
+    made = case(one, compared(two), leader_id=1, source="inferred", isr=None, leadership=None)
+    audit = PartitionAudit(replace(made.evidence, leadership=None), made, (), "DIVERGENT")
+    rows = decided_rows(audit, {}).elections
+    assert {(row.candidate_id, row.standing, row.choice) for row in rows} == {
+        (1, "unknown", "best"),
+        (2, "unknown", None),
+    }
+    assert [row.reason for row in rows if row.reason] == [
+        f"broker 1 loses {NOTHING}; neither would broker 2. Broker 1 comes first"
+    ] * 2
 
 
 def test_only_damage_in_the_files_of_a_broker_counts() -> None:
