@@ -519,7 +519,7 @@ def test_without_a_source_of_leadership_nobody_has_a_right() -> None:
         (2, "unknown", None),
     }
     assert [row.reason for row in rows if row.reason] == [
-        f"broker 1 loses {NOTHING}; neither would broker 2. Broker 1 comes first"
+        f"broker 1 loses {NOTHING}; neither would broker 2. Broker 1 has the lowest id"
     ] * 2
 
 
