@@ -44,6 +44,7 @@ class Line(NamedTuple):
     """Of every candidate; None: no costs."""
     occasion: str | None = None
     candidate: int | None = None
+    up: tuple[int, ...] = (1, 2, 3)
 
 
 LINES = {
@@ -55,6 +56,16 @@ LINES = {
     "not captured, nor checked": Line("what broker 2 may have above", (ABOVE, UNCHECKED)),
     "checksums, and the leader stays": Line(None, (UNCHECKED,)),
     "checksums, and the leader loses": Line("the checksums of batches of", (UNCHECKED,), costs={}),
+    "checksums, and a transaction is cut": Line(
+        "the checksums of batches of", (UNCHECKED,), costs=NO_LOSS | {"cut_transactions": 1}
+    ),
+    "checksums, and records are hidden": Line(
+        "the checksums of batches of", (UNCHECKED,), costs=NO_LOSS | {"hidden_records": 1}
+    ),
+    "checksums, and the leader is down": Line("the checksums of batches of", (UNCHECKED,), up=(2, 3)),
+    "checksums, and no replica is assigned": Line(
+        "the checksums of batches of", (UNCHECKED,), costs=NO_LOSS | {"choice": None}
+    ),
     "checksums, and another is asked for": Line("the checksums of batches of", (UNCHECKED,), candidate=2),
     "bytes": Line("the cost of an election depends on 7 bytes of broker 2", (LACKS,), (AWAITED,)),
     "bytes, and a replica": Line(None, (LACKS,), (AWAITED, MISSING)),
@@ -69,11 +80,13 @@ def test_the_first_line_that_holds_decides(line: Line) -> None:
     change_rows(found, "elections", lambda _: line.costs or {})
     change_rows(found, "partition_states", lambda _: {"occasion": line.occasion})
     found = replace(found, findings=objects("findings", line.findings), captures=[*line.captures])
-    plan = plan_elections(found, asked=[PLACE], candidate_id=line.candidate, up=[1, 2, 3])
+    plan = plan_elections(found, asked=[PLACE], candidate_id=line.candidate, up=line.up)
     assert len(plan.decisions) == (line.clause is None)
     reasons = [one.reason for one in plan.conflicts]
     if line.clause is not None:
         assert [reason.startswith(line.clause) for reason in reasons] == [True], reasons
+        # Collecting again serves where nothing but checksums is missing.
+        assert ("without --headers" in reasons[0]) is line.clause.startswith("the checksums")
 
 
 @pytest.mark.parametrize(

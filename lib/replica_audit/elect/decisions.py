@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,7 +13,7 @@ from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_damage, say_unseen_tails
 from replica_audit.elect.hit_groups import groups_hit
 from replica_audit.elect.plan_model import Candidate, Conflict, Decision, SalvageSource
-from replica_audit.elect.step_list import list_places
+from replica_audit.elect.step_list import list_places, on_brokers
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.results import by_place, place_of
@@ -57,18 +57,14 @@ def held_back(
     """Partitions that wait for others on their brokers, with the reason: no broker is stopped or started until partitions that moved are
     collected again, and copies show who has the open `tails`. A follower started to serve another partition is cut to a leader that lost
     them."""
-    moving = {broker for place in matrix.moved for broker in matrix.replicas[place]}
-    open_on: dict[int, list[TopicPartition]] = defaultdict(list)
-    for place in tails:
-        for broker in matrix.replicas[place]:
-            open_on[broker].append(place)
+    moving_on = on_brokers({place: matrix.replicas[place] for place in matrix.moved})
+    open_on = on_brokers({place: matrix.replicas[place] for place in tails})
 
     @cache
     def why(brokers: frozenset[int]) -> str | None:
-        if not moving.isdisjoint(brokers):
+        if moving_on(brokers):
             return _MOVES_BESIDE
-        beside = sorted({place for broker in brokers for place in open_on.get(broker, ())})
-        if not beside:
+        if not (beside := open_on(brokers)):
             return None
         it = verb(len(beside), "it", "them")
         return (
@@ -76,8 +72,6 @@ def held_back(
             "copy the brokers again first (capture-plan), and run elect on that"
         )
 
-    if not moving and not open_on:
-        return {}
     found = ((one, why(frozenset(matrix.replicas[place_of(one)]))) for one in decisions if one.procedure != "none")
     return {place_of(one): reason for one, reason in found if reason is not None}
 

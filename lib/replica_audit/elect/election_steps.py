@@ -16,7 +16,7 @@ from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import CONTROLLER, Copies, Tools
 from replica_audit.elect.plan_model import Decision, KeepStopped, Step
 from replica_audit.elect.simulation import Kinds, LeaderChange, Round, Scenario, Scenarios, Transitions, order_rounds
-from replica_audit.elect.step_list import AFTER_STOP, SimulatedStep, StepTexts, list_places
+from replica_audit.elect.step_list import AFTER_STOP, SimulatedStep, StepTexts, list_places, on_brokers
 from replica_audit.model import TopicPartition
 from replica_audit.results import place_of
 from replica_audit.text import name_brokers, verb
@@ -312,13 +312,10 @@ class PlanAttempt:
     def _give_up_beside(self, waiting: Collection[TopicPartition], places: Iterable[TopicPartition]) -> None:
         """Give up those of `places` that share a broker with partitions `waiting` for a quorum: the controllers, who have no leader, fenced
         nobody there, so that a broker that is down leads again as soon as it is up."""
-        on: dict[int, list[TopicPartition]] = defaultdict(list)
-        for place in self._state.partitions.keys() & waiting:
-            for broker in self._state.partitions[place].replicas:
-                on[broker].append(place)
+        partitions = self._state.partitions
+        waiting_on = on_brokers({place: partitions[place].replicas for place in partitions.keys() & waiting})
         for place in places:
-            replicas = self._state.partitions[place].replicas
-            if beside := sorted({one for broker in replicas for one in on.get(broker, ())}):
+            if beside := waiting_on(partitions[place].replicas):
                 self._give_up(
                     place,
                     f"its brokers also have {list_places(beside)}, which {verb(len(beside), 'waits', 'wait')} for a majority of the "

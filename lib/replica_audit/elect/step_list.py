@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
@@ -612,6 +612,17 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
     if len(names) > limit:
         names = [*names[: limit - 1], f"{len(names) - limit + 1} more"]
     return listed(names)
+
+
+def on_brokers(
+    brokers_of: Mapping[TopicPartition, Iterable[int]],
+) -> Callable[[Iterable[int]], list[TopicPartition]]:
+    """A function that lists those of some partitions, of which `brokers_of` has the brokers, that are on any of the brokers given to it."""
+    places: dict[int, list[TopicPartition]] = defaultdict(list)
+    for place, brokers in brokers_of.items():
+        for broker in brokers:
+            places[broker].append(place)
+    return lambda brokers: sorted({place for broker in brokers for place in places.get(broker, ())})
 
 
 def list_places(places: Iterable[TopicPartition]) -> str:
