@@ -46,7 +46,7 @@ from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_row
 from replica_audit.snapshot.log_dir_names import kind_of_copy, parse_directory_name
 from replica_audit.snapshot.opening import open_snapshot
 from replica_audit.snapshot.remote_log_metadata import read_remote_logs
-from replica_audit.snapshot.remote_store import StoredSegments, read_store
+from replica_audit.snapshot.remote_store import StoredSegments, open_remote_store, read_listings
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.share_state import SHARE_OFFSETS, name_topics
 from replica_audit.snapshot.storage import Snapshot
@@ -329,7 +329,7 @@ def _read_remote_storage(
     for segment in remote_logs.segments:
         if (place := TopicPartition(segment.topic, segment.partition)) in known:
             known[place].remote.append(segment)
-    store, unread = read_store(snapshot, remote)
+    store, unread = read_listings(snapshot) if remote is None else (open_remote_store(remote), [])
     quarantine += unread
     if store is not None:
         for place, placed in known.items():

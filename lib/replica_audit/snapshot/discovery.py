@@ -87,11 +87,6 @@ def kind_by_name(path: str) -> str:
     return _stand_in(path) or "unknown"
 
 
-def is_put_beside(path: str) -> bool:
-    """True if a file keeps its kind inside a log dir too: broker logs, and texts and tables in place of segments."""
-    return is_broker_log(path) or _stand_in(path) is not None
-
-
 def _stand_in(path: str) -> str | None:
     """dump_text or batch_table by a file's name; None for others."""
     folder, _, name = path.rpartition("/")
@@ -413,7 +408,9 @@ class _Discovery:
         """Remember the kinds under which files below a directory of a log dir are counted."""
         prefix = "foreign_" if is_foreign else ""
         for name, entry in folder.files.items():
-            if is_put_beside(entry.path) and kind in ("current", "other") and not is_foreign:
+            # Broker logs, and texts and tables in place of segments, keep their kind inside a log dir too.
+            is_put_beside = is_broker_log(entry.path) or _stand_in(entry.path) is not None
+            if is_put_beside and kind in ("current", "other") and not is_foreign:
                 continue
             known = parse_file_name(name).counted_as if kind in ("current", "metadata") else f"in_{kind}_directory"
             self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"

@@ -97,14 +97,6 @@ class RemoteStore:
         return listing._replace(objects=objects), [row for _, row in found if row is not None]
 
 
-def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None, list[QuarantineRow]]:
-    """The remote store at `uri`, else from the listings in `snapshot`, None without either; and rows for what could not be read.
-
-    Raises UsageError as `open_remote_store` does.
-    """
-    return read_listings(snapshot) if uri is None else (open_remote_store(uri), [])
-
-
 def open_remote_store(uri: str) -> RemoteStore:
     """The store at a directory or URI. Objects that brokers delete during the listing are left out.
 
@@ -227,7 +219,6 @@ def _match(path: str) -> re.Match[str] | None:
 
 
 def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
-    """The segments that objects belong to."""
     found: dict[tuple[str, int, str], RemoteObject] = {}
     for file in sorted(files):
         name = _match(file.path)

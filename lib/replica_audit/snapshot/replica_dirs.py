@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.model import NOT_GIVEN, CheckpointFile, Damage, ReplicaDir, SegmentFile, TopicPartition
@@ -118,32 +118,15 @@ def read_replica(
         problem=problem or metadata_file.problem,
         segment_bases=tuple(segment.base_offset for segment in segments),
         index_bases=tuple(sorted(others)),
-        **_offsets_of(topic_partition, offsets),
     )
-    return FoundReplica(replica, segments, live_logs - kept_live, tuple(rows))
+    return FoundReplica(with_offsets(replica, offsets), segments, live_logs - kept_live, tuple(rows))
 
 
 def with_offsets(replica: ReplicaDir, offsets: Mapping[str, OffsetFile]) -> ReplicaDir:
     """The replica with its values from its log dir's offset checkpoints, given by name."""
-    return replica._replace(**_offsets_of(replica.topic_partition, offsets))
-
-
-class _Offsets(TypedDict):
-    """Fields of `ReplicaDir`."""
-
-    high_watermark_file: CheckpointFile
-    recovery_point_file: CheckpointFile
-    log_start_file: CheckpointFile
-    cleaner_file: CheckpointFile
-    high_watermark_checkpoint: int | None
-    recovery_point_checkpoint: int | None
-    log_start_checkpoint: int | None
-    cleaner_checkpoint: int | None
-
-
-def _offsets_of(at: TopicPartition, offsets: Mapping[str, OffsetFile]) -> _Offsets:
+    at = replica.topic_partition
     marks, recovery_points, log_starts, cleaner = (offsets[name] for name in OFFSET_CHECKPOINTS)
-    return _Offsets(
+    return replica._replace(
         high_watermark_file=marks.file,
         recovery_point_file=recovery_points.file,
         log_start_file=log_starts.file,
