@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import unquote
@@ -45,7 +45,7 @@ def list_files(handle: DeltaTable, key: str | None, before: datetime | None = No
         raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
     actions = _actions(handle).to_pylist()
     moment = None if before is None else before.timestamp() * 1000
-    actions = [row for row in actions if moment is None or _milliseconds(row["modification_time"]) < moment]
+    actions = [row for row in actions if moment is None or row["modification_time"] < moment]
     return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
 
 
@@ -58,11 +58,6 @@ def count_rows(handle: DeltaTable, column: str | None, key: str | None) -> int:
 def _actions(handle: DeltaTable) -> pa.Table:
     """The commits' entry for each file of a table's version."""
     return pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all()
-
-
-def _milliseconds(time: int | datetime) -> float:
-    """Milliseconds of a time that deltalake returns, by version, as a number or a datetime without zone."""
-    return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
 #: Columns that name a partition.
