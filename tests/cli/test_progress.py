@@ -48,7 +48,7 @@ def test_a_log_gets_a_line_from_time_to_time_though_nothing_is_counted() -> None
     progress.begin("audit", 1, 2048)
     while log.getvalue().count("\n") < 2:
         time.sleep(0.01)
-    progress.update(1, 1024)
+    progress.advance(1, 1024)
     told = log.getvalue().count("\n")
     while log.getvalue().count("\n") == told:
         time.sleep(0.01)
@@ -85,7 +85,7 @@ def test_the_pace_is_of_bytes_where_these_are_known_and_tells_what_is_left() -> 
     progress = ProgressLine(stream=stream)
     progress.begin("auditing partitions", 100)
     progress._began_at -= 10
-    progress.update(50, 0)
+    progress.advance(50)
     progress._draw(force=True)
     assert stream.getvalue().endswith("auditing partitions  50 of 100  5.0/s, 10 s left")
 

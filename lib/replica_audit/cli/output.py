@@ -6,9 +6,9 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -16,7 +16,8 @@ from replica_audit.redaction import redact
 from replica_audit.report.layout import clean, render_object
 
 if TYPE_CHECKING:
-    from replica_audit.elect.premises import ChangedPremise
+    from replica_audit.api.compared_quorum import ComparedQuorum
+    from replica_audit.api.elected import PlannedElection
 
 
 def print_result(text: str) -> None:
@@ -32,20 +33,7 @@ def print_object(content: Mapping[str, object], text: str, settings: Settings) -
     print_result(render_object(content) if settings.format == "json" else text)
 
 
-class PlannedAnswer(Protocol):
-    """The answer of a command that makes a plan."""
-
-    moved: Sequence[ChangedPremise]
-
-    @property
-    def exit_status(self) -> int:
-        """Exit status of the command."""
-
-    def to_dict(self) -> Mapping[str, object]:
-        """The plan as a JSON object."""
-
-
-def print_plan(found: PlannedAnswer, plan: str | None, check: str | None, settings: Settings) -> int:
+def print_plan(found: PlannedElection | ComparedQuorum, plan: str | None, check: str | None, settings: Settings) -> int:
     """Print a plan, and name the file `plan` that it was written to; with `check` print the changed premises. Returns the exit status."""
     if check is not None:
         print_object({"moved": [asdict(one) for one in found.moved]}, str(found), settings)

@@ -22,8 +22,7 @@ LOG_SECONDS = 10.0
 class ProgressLine(Progress):
     """Progress on one line, overwritten on a terminal and repeated every `LOG_SECONDS` in a log; silent if `quiet`.
 
-    `update` sets the work done where `advance` adds to it. Unknown totals are not shown. A log has no line for a stage shorter
-    than `LOG_SECONDS`.
+    Unknown totals are not shown. A log has no line for a stage shorter than `LOG_SECONDS`.
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, every: float = LOG_SECONDS) -> None:
@@ -55,12 +54,8 @@ class ProgressLine(Progress):
             self._logger.start()
 
     def advance(self, files: int = 0, size_bytes: int = 0) -> None:
-        self.update(self._files + files, self._bytes + size_bytes)
-
-    def update(self, files_done: int, bytes_done: int) -> None:
-        """Set the work done."""
-        self._files = files_done
-        self._bytes = bytes_done
+        self._files += files
+        self._bytes += size_bytes
         self._draw(force=False)
 
     def end(self) -> None:

@@ -10,12 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.bronze_tables import PlacedSegment
 from replica_audit.literals import COMPARED, PUT_ASIDE, Severity
-from replica_audit.model import SegmentSummary, TopicPartition
+from replica_audit.model import SegmentFile, SegmentSummary, TopicPartition
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import FindingPlace, Results, by_place, place_of
 from replica_audit.schema import Epochs, HighWatermarkRow, PartitionFactsRow, PartitionRow, ReplicaFactsRow, ReplicaRow
@@ -29,22 +30,7 @@ _PRODUCERS = 1000
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
 
-class SegmentOfReplica(Protocol):
-    """A segment of a replica, in a row of any class."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def broker_id(self) -> int: ...
-    @property
-    def log_dir(self) -> str: ...
-    @property
-    def base_offset(self) -> int: ...
-
-
-_Segment = TypeVar("_Segment", bound=SegmentOfReplica)
+_Segment = TypeVar("_Segment", PlacedSegment, SegmentFile)
 
 
 class SegmentCounts(NamedTuple):

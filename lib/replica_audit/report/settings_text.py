@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TypedDict
 
 from replica_audit.config import KEYS, Resolved
 from replica_audit.redaction import NOT_SHOWN, is_secret, redact
 from replica_audit.report.layout import clean
 
 
-class SettingsObject(TypedDict):
-    """Settings and origins as plain values, by the keys of a configuration file."""
-
-    settings: dict[str, object]
-    origins: dict[str, str]
-
-
-def build_settings(resolved: Resolved) -> SettingsObject:
-    """Build the object that `--print-config` prints as JSON."""
+def build_settings(resolved: Resolved) -> dict[str, Mapping[str, object]]:
+    """Build the object that `--print-config` prints as JSON: settings and origins by the keys of a configuration file."""
     return {
         "settings": {key: _plain(getattr(resolved.settings, name)) for key, name in KEYS.items()},
         "origins": {key: resolved.origins[name] for key, name in KEYS.items()},
@@ -28,13 +20,12 @@ def build_settings(resolved: Resolved) -> SettingsObject:
 
 def render_settings(resolved: Resolved) -> str:
     """Render a configuration file that would give the same settings, with each origin in a comment."""
-    content = build_settings(resolved)
     lines = []
-    for key, value in content["settings"].items():
+    for key, value in build_settings(resolved)["settings"].items():
         # JSON is valid YAML, and quotes what YAML would interpret otherwise.
         plain = isinstance(value, str) and key in ("protocol", "fail_on", "format")
         text = str(value) if plain else json.dumps(value, ensure_ascii=False)
-        lines.append(f"{key}: {text}  # {clean(content['origins'][key])}")
+        lines.append(f"{key}: {text}  # {clean(resolved.origins[KEYS[key]])}")
     return "\n".join(lines) + "\n"
 
 
