@@ -76,7 +76,6 @@ class OffsetRange(NamedTuple):
         return max(0, self.end_offset - self.start_offset)
 
     def holds(self, offset: int) -> bool:
-        """True if `offset` is in the range."""
         return self.start_offset <= offset < self.end_offset
 
     def covers(self, start_offset: int, end_offset: int) -> bool:

@@ -278,7 +278,6 @@ class Results(ReportRows):
         self._found_at.update((place, PartitionRows(*(rows.get(place, ()) for rows in tables))) for place in wanted)
 
     def at(self, place: FindingPlace) -> PartitionRows:
-        """The rows of one partition."""
         found = self._found_at.get(place)
         if found is None:
             found = self._found_at[place] = PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))

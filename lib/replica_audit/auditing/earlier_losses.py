@@ -40,7 +40,6 @@ class EarlierRun:
 
     @classmethod
     def from_text(cls, text: str) -> EarlierRun:
-        """Inverse of `to_text`."""
         return from_object(cls, json.loads(text))
 
 

@@ -220,7 +220,6 @@ def _said(error: Exception) -> str:
 
 
 def _row(suite: str, table: str, result: ExpectationValidationResult) -> QualityRow:
-    """A row of the table `quality` for one validation result."""
     config = result.expectation_config
     assert config is not None, "every result is of an expectation"
     found = result.result or {}

@@ -63,7 +63,6 @@ class SalvagedRecords:
         return self.manifest.head.snapshot.cluster_id
 
     def partitions(self) -> list[ManifestPartition]:
-        """The partitions that have records."""
         return [row for row in self._all() if matches(self._topics, row.topic)]
 
     def notes(self) -> list[str]:

@@ -122,7 +122,6 @@ class _TaskRows:
         self._files: RowFiles | None = None
 
     def add(self, rows: ReportRows) -> None:
-        """Add the rows of a partition."""
         self.rows.take(self._write(rows) if self._outlet.directories else rows)
 
     def close(self) -> Mapping[str, DataFile]:

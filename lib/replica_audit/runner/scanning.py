@@ -40,12 +40,10 @@ class ReadBytes(NamedTuple):
     """Files of which only two headers were read."""
 
     def plus(self, other: ReadBytes) -> ReadBytes:
-        """Sum of both."""
         return ReadBytes(*(one + two for one, two in zip(self, other, strict=True)))
 
     @classmethod
     def sum(cls, parts: Iterable[ReadBytes]) -> ReadBytes:
-        """Sum of all parts."""
         return reduce(cls.plus, parts, cls())
 
 

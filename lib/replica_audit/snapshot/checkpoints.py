@@ -173,7 +173,6 @@ class Line:
     text: str
 
     def error(self, expected: str) -> FormatError:
-        """The error that this line is not as `expected`."""
         shown = self.text if len(self.text) <= 80 else self.text[:77] + "..."
         return FormatError(self.path, self.position, f"in line {self.index} {expected}", repr(shown), _HINT)
 

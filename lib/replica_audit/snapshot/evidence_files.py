@@ -177,7 +177,6 @@ class EvidenceFiles:
         return partition not in self.left.get(log_dir, ()) and (not only or partition in only)
 
     def add(self, path: str, file: ListedFile) -> None:
-        """Put `file` at `path`."""
         self.files[path] = file
         folder = path.rpartition("/")[0]
         self.add_directory(folder)

@@ -30,7 +30,6 @@ class FieldReader:
         return len(self._data) - self._position
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes."""
         if not 0 <= count <= self.left:
             raise MessageError(f"expected {count} bytes at byte {self._position} of the message, found {self.left}")
         self._position += count

@@ -31,7 +31,6 @@ class HeldReplica(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Size of all segments."""
         return _size(self.segments)
 
 
@@ -63,7 +62,6 @@ class PackedSegments(NamedTuple):
     content: bytes
 
     def unpack(self) -> list[SegmentFile]:
-        """The segments, in order."""
         return pickle.loads(zlib.decompress(self.content))
 
 

@@ -143,7 +143,6 @@ class DirReader(NamedTuple):
     """True if a topic's replicas are read; files of others are only counted."""
 
     def read(self, stretch: DirStretch) -> FoundDirs:
-        """Read all directories of a stretch."""
         held: list[HeldReplica] = []
         counts: Counter[str] = Counter()
         rows: list[QuarantineRow] = []

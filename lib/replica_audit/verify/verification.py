@@ -93,7 +93,6 @@ class Verification:
 
     @property
     def lost_records(self) -> int:
-        """Number of lost records."""
         return sum(row.record_count for row in self.lost)
 
     @property

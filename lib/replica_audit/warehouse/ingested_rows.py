@@ -138,7 +138,6 @@ class EvidenceRows:
 
     @classmethod
     def of(cls, warehouse: Warehouse, attempt: Mapping[str, str | None]) -> EvidenceRows:
-        """The rows of an attempt in a warehouse."""
         snapshot_id, ingest_id = attempt["snapshot_id"], attempt["ingest_id"]
         # Without bounds, which the driver would have to read from every file.
         placed = {table: dict.fromkeys(warehouse.files(table, snapshot_id)) for table in EVIDENCE_TABLES}

@@ -55,7 +55,6 @@ class EarlierSegments:
 
     @classmethod
     def of(cls, warehouse: Warehouse, cluster_id: str | None) -> EarlierSegments:
-        """The segments in a warehouse."""
         finished = finished_attempts(warehouse, "ingest", cluster_id=cluster_id)
         attempts = [row for row in finished if row.tool_version == __version__]
         found = []

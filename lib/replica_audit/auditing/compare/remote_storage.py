@@ -265,7 +265,6 @@ class RemoteHoles(NamedTuple):
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """All holes."""
         return (*self.gaps, *([] if self.uncopied is None else [self.uncopied]), *self.removed)
 
 
