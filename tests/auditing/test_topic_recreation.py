@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.encoder import TIMESTAMP_MS, encode_batch
 from tests.support.scenario import Answer, audit, written, written_legacy
-from tests.support.snapshots import TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_manifest
 
 from replica_audit.text import render_time
 
@@ -144,3 +145,25 @@ def test_a_log_that_dates_the_creation_decides(tmp_path: Path, line: str, second
     (assert_open if is_open else assert_judged)(answer)
     if is_open:
         assert "server.log line 1 says" in answer.found("META-TOPICID-MISMATCH")[0]["message"]
+
+
+@pytest.mark.parametrize(("seconds", "is_open"), [(-1, True), (0.4, True), (6, True), (8, False)])
+def test_the_checkpoint_of_a_topic_that_was_created_anew_just_before_the_copy_proves_nothing(
+    tmp_path: Path, seconds: float, is_open: bool
+) -> None:
+    """It names no topic id, and is written every 5 s. X, 4.3.1: a topic was deleted and created anew while brokers were collected."""
+    begun, ended = (render_time(write.TIME_MS + int(one * 1000)) for one in (seconds, seconds + 3))
+    said = [
+        {"broker_id": one, "log_dir": f"broker-{one}", "kind": "live", "started": begun, "finished": ended}
+        for one in (1, 2)
+    ]
+    created = [*map(write.register_broker, (1, 2)), *write.new_topic(TOPIC, TOPIC_ID, (1, 2), 1)]
+    answer = audit(
+        tmp_path,
+        {1: Replica(written(0, 20, 0)), 2: Replica(written(0, 20, 0), high_watermark=343)},
+        metadata={100: write.history(created)},
+        before_audit=lambda: write_manifest(tmp_path, brokers=said),
+    )
+    told = ("medium", "suspect") if is_open else ("high", "proven")
+    assert answer.one("HWM-CP-ABOVE-LEO", 2)[:2] == told, answer
+    assert (answer.verdict == "INCONCLUSIVE") is is_open, answer

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
+#: Time within which a running broker checkpoints its high watermarks anew (`replica.high.watermark.checkpoint.interval.ms`, 5 s by
+#: default), including clock differences.
+_CHECKPOINTED_WITHIN_MS = 7_000
+
+
 @dataclass(frozen=True)
 class Case:
     """Everything that the rules know about one partition. Conclusions are cached: rules ask repeatedly."""
@@ -352,14 +357,16 @@ class Case:
 
     def why_of_earlier_topic(self, facts: ReplicaFacts) -> str | None:
         """Clause on how the checkpoints of a running broker, which name no topic id, may be of an earlier topic of that name: the partition was
-        created after its copy began; None if no history shows that."""
+        created after its copy began, or so late before that they had not been written anew; None if no history shows that."""
         copied = self.options.times.of(facts)
         created = next((one.time_ms for one in self.reference.history if one.occasion == "created"), None)
-        if facts.in_any_order or self.were_at_rest(facts) or copied is None or created is None or created < copied[0]:
+        if facts.in_any_order or self.were_at_rest(facts) or copied is None or created is None:
+            return None
+        if created < copied[0] - _CHECKPOINTED_WITHIN_MS:
             return None
         return (
-            f"the partition was created at {render_time(created, 'seconds')}, and the checkpoints of broker {facts.broker_id} may have been "
-            "copied before that, of an earlier topic"
+            f"the partition was created at {render_time(created, 'seconds')}, and the checkpoints of broker {facts.broker_id} may be from before "
+            "that, of an earlier topic"
         )
 
     def _may_have_followed_since(self, facts: ReplicaFacts, leader_epoch: int | None) -> bool:
