@@ -189,3 +189,21 @@ def test_beside_a_disk_that_is_offline_nothing_is_fetched_anew(tmp_path: Path, o
     (aside,) = [step for step in plan.steps if step.action == "put_aside"]
     before = " ".join(plan.steps[aside.number].before)
     assert ("offline log directory of broker 1 is back" in before) is bool(offline)
+
+
+def test_of_a_key_that_only_the_leader_has_nobody_is_told_to_rebuild_the_leader(tmp_path: Path) -> None:
+    """The follower may have lost it, as where a cleaner went above the high watermark (KAFKA-13194); both logs may have had its tombstone."""
+
+    def batch(start: int, *offsets: int) -> bytes:
+        rows = [Record(b"key %d" % offset, b"1", offset_delta=offset - start) for offset in offsets]
+        return encode_batch(start, rows, 0, last_offset_delta=4)
+
+    after = batch(5, 5, 9)
+    brokers = {
+        1: Replica([batch(0, 0, 2, 3, 4), after]),
+        2: Replica([batch(0, 0, 1, 2, 3, 4), after, batch(10, 10, 14)]),
+    }
+    audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True, configs={"cleanup.policy": "compact"})
+    (step,) = plan_elections(audit_all(str(tmp_path), Settings()), up=(2,)).steps
+    assert (step.action, step.brokers) == ("mend", (1,))
+    assert "of a key that only one replica has, that one unless the key was deleted" in step.text, step.text
