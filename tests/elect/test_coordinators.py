@@ -1,15 +1,23 @@
-"""Plans that elect a coordinator of transactions (docs/semantics.md H22)."""
+"""Plans for Kafka's own topics: of those that elect a coordinator of transactions the order (docs/semantics.md H22)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from tests.elect.clusters import Part, outline, results_of
+from tests.support import metadata_log as write
 from tests.support.report_rows import row
+from tests.support.scenario import written
+from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
+from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
+from replica_audit.report.plan_text import tell_decisions
+from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import Evidence, FindingRow
 from replica_audit.snapshot.transaction_log import TOPIC as _STATE
 
@@ -105,3 +113,32 @@ def test_nor_is_one_forgotten_that_takes_its_partition_by_itself() -> None:
     state = Part(_STATE, (1, 2), None, (1,), choice=1, calm=True)
     plan = _plan(state, Part("a", (1, 2), None, (1,), choice=1), Part("b", (3, 4), None, (4,), choice=3))
     assert _unmarked(plan) == [("start", (1,), "b-0")], _unmarked(plan)
+
+
+@pytest.mark.parametrize(
+    ("topic", "means"),
+    [
+        ("__consumer_offsets", "Groups whose last commits it loses go back to earlier ones"),
+        ("__transaction_state", "may be aborted, or hang (kafka-transactions.sh find-hanging)"),
+        ("__share_group_state", "they are given records again that they had acknowledged"),
+        ("__remote_log_metadata", "Brokers forget the remote segments"),
+        ("orders", ""),
+    ],
+)
+def test_what_a_loss_of_kafka_s_own_records_means_is_said_in_place_of_a_salvage_that_no_step_has(
+    tmp_path: Path, topic: str, means: str
+) -> None:
+    topic_id = make_uuid(topic)
+    begin = [*map(write.register_broker, (1, 2)), *write.new_topic(topic, topic_id, (1, 2), 1)]
+    lost = [write.change(topic_id, leader=2, isr=(2,), recovering=True), write.registration_change(1, 1)]
+    brokers = {
+        1: Replica(written(0, 30, 0), topic=topic, topic_id=topic_id, clean_shutdown=True),
+        2: Replica([*written(0, 20, 0), *written(20, 25, 1, "other ")], topic=topic, topic_id=topic_id),
+    }
+    metadata = {100: write.history(begin, write.change(topic_id, isr=(1,)), lost)}
+    write_snapshot(tmp_path, brokers, metadata=metadata)
+    plan = plan_elections(audit_all(str(tmp_path), Settings()))
+    (told,) = tell_decisions(plan)
+    has_step = any(step.action == "salvage" for step in plan.steps)
+    assert plan.decisions[0].loses_acknowledged and has_step is (not means), plan.steps
+    assert ("alvage" in told.sentence) is has_step and means in told.sentence, told.sentence

@@ -24,6 +24,10 @@ from replica_audit.model import TopicPartition
 from replica_audit.report.layout import clean, fit_columns, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions
 from replica_audit.results import place_of
+from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
+from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.share_state import SHARE_OFFSETS
+from replica_audit.snapshot.transaction_log import TOPIC as TRANSACTION_STATE
 from replica_audit.text import capitalise, count, name_brokers, name_remote_basis, say_offline, verb
 
 
@@ -54,6 +58,17 @@ def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
         yield ToldDecision(tuple(places), sentence, asks)
 
 
+#: What it means to lose records of Kafka's own topics, which are not salvaged unless they are asked for.
+_OF_OWN_TOPICS = {
+    GROUP_OFFSETS.name: "Groups whose last commits it loses go back to earlier ones and read records again, or begin where auto.offset.reset says.",
+    TRANSACTION_STATE: "The coordinator goes back to earlier states of the transactions whose last ones it loses: a transaction that its client "
+    "holds for committed may be aborted, or hang (kafka-transactions.sh find-hanging), and a producer that was fenced may write again.",
+    SHARE_OFFSETS.name: "Share groups whose last states it loses go back to earlier ones: they are given records again that they had acknowledged.",
+    REMOTE_SEGMENTS.name: "Brokers forget the remote segments whose last states it loses: consumers cannot read what only these have, and "
+    "retention does not delete them.",
+}
+
+
 def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     """Describe a decision: which broker should lead, the resulting loss, and where lost records can be recovered from."""
     reason = end_sentence(decision.reason)
@@ -69,7 +84,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     stays = {"none": f"keep {choice} as leader", "confirm": f"keep {choice} as leader, if it leads"}
     text = stays.get(decision.procedure, f"elect {choice}")
     ranges = [_tell_source(one) for one in decision.salvage]
-    if ranges and decision.loses_acknowledged and conflict is None:
+    own = _OF_OWN_TOPICS.get(decision.topic) if decision.loses_acknowledged else None
+    if ranges and decision.loses_acknowledged and conflict is None and own is None:
         text = f"salvage {join_some(ranges, 3, 'range')} first, then {text}"
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
     each = each and len(decision.candidates) > 1
@@ -90,6 +106,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
     if chosen.remote_records:
         reason = f"{reason} {_tell_remote(chosen)}"
+    if own is not None:
+        reason = f"{reason} {own}"
     if decision.depends_on:
         reason = f"{reason} {end_sentence(decision.open_question)}"
     return f"{capitalise(text)}. {reason}"
