@@ -92,7 +92,9 @@ MetadataStanding = Literal["used", "agrees", "apart", "stale", "refused", "empty
 NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
 
 #: Reasons for which an answer depends on a replica that was not captured.
-Need = Literal["elr", "leads", "isr", "led_before_unclean", "isr_before_unclean", "isr_before_crash", "no_history"]
+Need = Literal[
+    "elr", "leads", "isr", "led_before_unclean", "isr_before_unclean", "isr_before_crash", "former_disk", "no_history"
+]
 
 #: Verdict of `verify` on a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]

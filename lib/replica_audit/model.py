@@ -558,6 +558,8 @@ class PartitionState(NamedTuple):
     crashed: tuple[int, ...] = ()
     """Replicas that registered again since the state before without having announced their stop: they may have lost the end of
     their log."""
+    begun_anew: tuple[int, ...] = ()
+    """Replicas on another log dir than in the state before, which their brokers no longer had: not a move, a log begun anew (KIP-858)."""
     inherits_unclean: bool = False
     """True if `configs` have unclean.leader.election.enable as the cluster's, and the topic no value of its own."""
     lacked_by: tuple[int, ...] = ()

@@ -177,10 +177,10 @@ class CaptureRow(NamedTuple):
     """assignment, isr, elr: the present state; metadata_log: any state of the history; checkpoint: a checkpoint file of a log
     dir without the partition; voters: a control record of the metadata log, `quorum-state`, or a snapshot of the log"""
     missing: Sequence[str]
-    """names of files, the word directory, the number of wanted bytes, or the log with which it led last, or that it uses"""
+    """names of files, the word directory, the number of wanted bytes, or the log with which it led last, that it uses, or on its former disk"""
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
-    elr, leads, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""
+    elr, leads, isr, led_before_unclean, isr_before_unclean, isr_before_crash, former_disk, no_history; null: it does not, or it was captured"""
 
 
 class ControllerEpoch(NamedTuple):
@@ -303,6 +303,8 @@ class PartitionStateRow(NamedTuple):
     """true if nobody leads, and the last leader was in controlled shutdown when it stopped leading"""
     crashed: Sequence[Int] | None
     """replicas that registered again since the previous state without having announced their stop"""
+    begun_anew: Sequence[Int] | None
+    """replicas on another log dir than in the previous state, which their brokers no longer had (KIP-858)"""
     perhaps_down: Sequence[Int] | None
     """brokers that are not fenced and of which nothing shows that they ran when they were copied; in the last state only"""
     offline: Sequence[Int] | None

@@ -388,3 +388,87 @@ def test_a_directory_that_the_captured_disks_lack_may_be_gone_with_its_topic(tmp
     ran = [subprocess.run(["bash", "-ec", one], cwd=tmp_path).returncode for one in step.commands]
     assert ran == ([0, 0] if captured else [2, 2])
     assert all((tmp_path / f"broker-{broker}.tgz").exists() for broker in (1, 2))
+
+
+OLD, NEW, OTHER = (make_uuid(name) for name in ("old disk", "new disk", "disk of broker 2"))
+_ALONE_HAS = [write.register_broker(1, log_dirs=(OLD,)), write.topic(TOPIC, TOPIC_ID)]
+_BOTH_HAVE = [*_ALONE_HAS, write.register_broker(2, log_dirs=(OTHER,))]
+_ONE = write.partition(TOPIC_ID, (1,), 1, directories=(OLD,))
+_TWO = write.partition(TOPIC_ID, (1, 2), 1, directories=(OLD, OTHER))
+_GOES = [write.registration_change(1, 1), write.change(TOPIC_ID, leader=-1)]
+_NEW_DISK = [write.register_broker(1, log_dirs=(NEW,)), write.change(TOPIC_ID, directories=(NEW,))]
+_NEW_OF_TWO = [write.register_broker(1, log_dirs=(NEW,)), write.change(TOPIC_ID, directories=(NEW, OTHER))]
+_LEADS = write.change(TOPIC_ID, leader=1, isr=(1,))
+_LED_BY_2 = write.change(TOPIC_ID, leader=2, isr=(2,))
+_BEGUN = Replica([], topic_id=TOPIC_ID, epochs=[(2, 0)])
+_LED_TWICE = Replica(written(0, 20, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (2, 20)])
+_OF_2 = Replica(written(0, 10, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (1, 10)])
+
+
+@pytest.mark.parametrize(
+    ("begin", "later", "replica", "is_left"),
+    [
+        ([*_ALONE_HAS, _ONE], (_GOES, _NEW_DISK, _LEADS), _BEGUN, True),
+        ([*_ALONE_HAS, _ONE], (_GOES, _NEW_DISK), EMPTY, True),
+        ([*_ALONE_HAS, _ONE], (_NEW_DISK,), EMPTY, True),
+        ([*_ALONE_HAS, _ONE], (_GOES, _NEW_DISK, _LEADS), _LED_TWICE, False),
+        (
+            [*_ALONE_HAS, _ONE],
+            (write.registration_change(1, log_dirs=(OLD, NEW)), write.change(TOPIC_ID, directories=(NEW,)), _GOES, _LEADS),
+            _BEGUN,
+            False,
+        ),
+        ([*_BOTH_HAVE, _TWO], (_LED_BY_2, _NEW_OF_TWO, write.change(TOPIC_ID, isr=(1, 2))), _OF_2, False),
+        (
+            [*_BOTH_HAVE, _TWO],
+            (write.change(TOPIC_ID, isr=(1,)), _LED_BY_2, _NEW_OF_TWO, write.change(TOPIC_ID, isr=(1, 2))),
+            _OF_2,
+            True,
+        ),
+        (
+            [*_BOTH_HAVE, _TWO],
+            (write.change(TOPIC_ID, isr=(1,)), _LED_BY_2, write.change(TOPIC_ID, isr=(1, 2)), _NEW_OF_TWO),
+            _OF_2,
+            False,
+        ),
+    ],
+    ids=[
+        "it leads again",
+        "nobody leads",
+        "it was never fenced",
+        "a copy of its log",
+        "a move between its disks",
+        "another one had all",
+        "another one led uncleanly",
+        "it had followed before",
+    ],
+)  # fmt: skip
+def test_the_log_on_the_former_disk_of_a_broker_is_asked_for_where_the_leader_may_lack_it(
+    tmp_path: Path, begin, later, replica: Replica, is_left: bool
+) -> None:
+    """X, 4.3.1 and 3.9.1: on a new disk the only replica led with an empty log, and 40 acknowledged records were on the old one."""
+    write_log_dir(tmp_path / "broker-1", 1, [replica], directory_id=NEW)
+    if _TWO in begin:
+        write_log_dir(tmp_path / "broker-2", 2, [_OF_2], directory_id=OTHER)
+    write_snapshot(tmp_path, {}, metadata={100: write.history(begin, *later)})
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    assert bool(answer.found("CAP-MISSING-REPLICA", 1)) is is_left, answer
+    assert (answer.verdict == "INCONCLUSIVE") is is_left, answer
+    (row,) = (one for one in answer.rows("captures") if one["broker_id"] == 1)
+    assert (row["needed"] == "former_disk") is is_left, row
+    steps = [step for step in plan_elections(found).steps if step.action == "capture"]
+    assert any("Look for that disk" in step.text for step in steps) is is_left, steps
+
+
+def test_a_former_disk_that_is_here_has_what_the_new_log_lacks(tmp_path: Path) -> None:
+    former = Replica(written(0, 20, 0), topic_id=TOPIC_ID, high_watermark=20)
+    write_log_dir(tmp_path / "broker-1", 1, [_BEGUN], directory_id=NEW)
+    write_log_dir(tmp_path / "broker-1-old", 1, [former], directory_id=OLD)
+    metadata = {100: write.history([*_ALONE_HAS, _ONE], _GOES, _NEW_DISK, _LEADS)}
+    write_snapshot(tmp_path, {}, metadata=metadata)
+    found = audit_all(str(tmp_path), Settings())
+    answer = Answer(tables_of(found))
+    assert not answer.found("CAP-MISSING-REPLICA") and answer.tables["partitions"][0]["lost_records"] == 20, answer
+    (step,) = [step for step in plan_elections(found).steps if step.action == "copy"]
+    assert step.snapshot == ("broker-1-old/orders-0",)

@@ -106,8 +106,9 @@ def change(
     last_known_elr: Sequence[int] | None = None,
     adding: Sequence[int] | None = None,
     removing: Sequence[int] | None = None,
+    directories: Sequence[str] | None = None,
 ) -> bytes:
-    fields: dict[int, bytes] = {}
+    fields: dict[int, bytes] = {} if directories is None else {8: uuids(directories)}
     for tag, value in ((0, isr), (2, replicas), (3, removing), (4, adding), (6, elr), (7, last_known_elr)):
         if value is not None:
             fields[tag] = ids(value)

@@ -22,7 +22,11 @@ from replica_audit.auditing.finding import finding_row, wanted_ranges
 from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
-from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_LAST_TERM
+from replica_audit.auditing.leadership.needed_replicas import (
+    LOG_IN_USE,
+    LOG_OF_FORMER_DISK,
+    LOG_OF_LAST_TERM,
+)
 from replica_audit.auditing.lost_producers import lost_producer_rows
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.auditing.replicas.reference import Reference
@@ -136,6 +140,8 @@ def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
         yield LOG_OF_LAST_TERM
     elif facts.is_left and any(facts is one for one in case.replicas):
         yield LOG_IN_USE
+    elif case.needed_replicas.get(facts.broker_id) == "former_disk":
+        yield LOG_OF_FORMER_DISK
     for stretch in case.missing_of(facts):
         if traces_of_segment(facts, case.replicas, stretch):
             yield _log_name(stretch.start_offset)

@@ -14,7 +14,7 @@ from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFac
 from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
-from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.auditing.leadership.needed_replicas import logs_left, needed_replicas
 from replica_audit.auditing.replicas.later_files import entry_of_other, later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
@@ -548,7 +548,9 @@ class Case:
     @cached_property
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
-        return needed_replicas(self.leadership, self.reference, self.captured, self.evidence.orphaned, self.replicas)
+        found = needed_replicas(self.leadership, self.reference, self.captured, self.evidence.orphaned, self.replicas)
+        left = logs_left(self.leadership, (*self.copies, *self.duplicates, *self.set_aside))
+        return {**dict.fromkeys(sorted(left), "former_disk"), **found}
 
     @cached_property
     def past_elections(self) -> PastElections | None:

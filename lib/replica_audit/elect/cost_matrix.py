@@ -17,7 +17,11 @@ from replica_audit.auditing.finding import (
     find_wanted,
     open_tails,
 )
-from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_LAST_TERM
+from replica_audit.auditing.leadership.needed_replicas import (
+    LOG_IN_USE,
+    LOG_OF_FORMER_DISK,
+    LOG_OF_LAST_TERM,
+)
 from replica_audit.elect.cost_words import is_damage, perhaps_damaged
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED, Role
@@ -209,7 +213,7 @@ class Matrix:
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
         self.other_logs: set[tuple[TopicPartition, int]] = set()
-        """Brokers of `needed` of which another log than the one with which they led last was captured."""
+        """Brokers of `needed` of which another log than the one with which they led last, or were in sync, was captured."""
         self.left: set[tuple[TopicPartition, int]] = set()
         """Brokers of `needed` of which only a disk that they left was captured."""
         self._absent: set[tuple[TopicPartition, int]] = set()
@@ -273,7 +277,7 @@ class Matrix:
                 self.awaited.add(place)
             elif capture.needed:
                 self.needed[place].append(broker_id)
-                if LOG_OF_LAST_TERM in capture.missing:
+                if not {LOG_OF_LAST_TERM, LOG_OF_FORMER_DISK}.isdisjoint(capture.missing):
                     self.other_logs.add((place, broker_id))
                 elif LOG_IN_USE in capture.missing:
                     self.left.add((place, broker_id))

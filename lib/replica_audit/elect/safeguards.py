@@ -290,12 +290,15 @@ def _find_log(
         )
     else:
         what = (
-            f"what was captured of {list_places(places)} is not the log with which it led last. That was on a disk that has been "
-            "replaced, or restored from a backup, since"
+            f"what was captured of {list_places(places)} is not the log with which it led last, or was in sync. That was on a disk "
+            "that has been replaced, or restored from a backup, since"
         )
+    hold = _hold([broker], state)
+    if state.liveness(broker) == "up":
+        hold = f"Keep every disk that broker {broker} had before"
     return Step(
         action="capture",
-        text=f"{_hold([broker], state)}: {what}, and may hold committed records. Look for that disk, or for a later backup: "
+        text=f"{hold}: {what}, and may hold committed records. Look for that disk, or for a later backup: "
         f"LOG_DIR_OF_{broker} means that one here, wherever it is mounted. Add a copy of it to the snapshot, in a log directory of its own, "
         "and audit again. If there is none, "
         f"{_go_on_without(matrix, places, candidate_id)}",

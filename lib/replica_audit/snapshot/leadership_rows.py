@@ -14,6 +14,7 @@ _STATE_FIELDS = [name for name in PartitionStateRow._fields if name in Partition
 
 _STATE_LISTS = (
     "isr", "elr", "last_known_elr", "replicas", "removing", "adding", "directories", "lacked_by", "crashed",
+    "begun_anew",
 )  # fmt: skip
 
 
@@ -30,6 +31,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
             # Null if false, so that snapshot ids stay stable.
             leader_stopped=state.leader_stopped or None,
             crashed=state.crashed or None,
+            begun_anew=state.begun_anew or None,
             inherits_unclean=state.inherits_unclean or None,
         )
         if entry == len(leadership.history) - 1:

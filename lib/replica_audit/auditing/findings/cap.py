@@ -160,6 +160,8 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
     named = case.leadership.named if case.leadership is not None else frozenset()
     for broker_id in sorted(needed.keys() & {facts.broker_id for facts in case.replicas if case.is_another_log(facts)}):
         yield _without_its_log(case, broker_id, needed[broker_id])
+    for broker_id in sorted(one for one, why in needed.items() if why == "former_disk"):
+        yield _without_its_former_log(case, broker_id)
     for broker_id in sorted((named | needed.keys()) - present):
         in_sync = bool(case.in_isr(broker_id))
         leads = broker_id == case.reference.leader_id
@@ -208,6 +210,25 @@ def _without_its_log(case: Case, broker_id: int, why: Need) -> Finding:
         verdict="INCONCLUSIVE",
         broker_id=broker_id,
         evidence=[in_epoch_file(facts, "as found") for facts in case.replicas if facts.broker_id == broker_id],
+    )
+
+
+def _without_its_former_log(case: Case, broker_id: int) -> Finding:
+    """Finding on a replica that was begun anew on another disk, as the metadata log shows (KIP-858)."""
+    states = case.leadership.committed if case.leadership is not None else ()
+    before, anew = next(pair for pair in zip(states, states[1:]) if broker_id in pair[1].begun_anew)
+    former = dict(zip(before.replicas, before.directories))[broker_id]
+    return finding(
+        CAP_MISSING_REPLICA,
+        f"broker {broker_id} began this partition anew at {render_time(anew.time_ms)}: the log directory that it had before, with directory.id "
+        f"{former}, was gone, and is not in the snapshot; {WHY_NEEDED['former_disk']}, so it may hold committed records that no replica here has",
+        severity="medium",
+        verdict="INCONCLUSIVE",
+        broker_id=broker_id,
+        evidence=[
+            Evidence("leadership", text=f"record {anew.metadata_offset} of the metadata log", value=former),
+            considered("a move to another disk: no, the broker did not have the former one any more"),
+        ],
     )
 
 

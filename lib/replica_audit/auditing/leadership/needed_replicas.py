@@ -23,11 +23,14 @@ WHY_NEEDED: dict[Need, str] = {
     "led_before_unclean": "it led before an unclean election and has not followed since",
     "isr_before_unclean": "it was in sync before an unclean election and has not followed since",
     "isr_before_crash": "it was in sync before the last replica in sync crashed or lost the end of its log, and has not followed since",
+    "former_disk": "it was in sync before its broker began it anew on another disk, and the leader may lack its records",
     "no_history": "no history says how it left the in-sync replicas",
 }
 
 #: Missing where the copy of a replica is not the log with which its broker led last.
 LOG_OF_LAST_TERM = "the log with which it led last"
+#: Missing where a replica was begun anew, and the log that its broker had before is not here.
+LOG_OF_FORMER_DISK = "the log on its former disk"
 #: Missing where the copy of a replica is from a disk that its broker left.
 LOG_IN_USE = "the log that it uses"
 
@@ -68,6 +71,38 @@ def needed_replicas(
         if why is not None:
             found[broker_id] = why
     return found
+
+
+def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> frozenset[int]:
+    """Brokers that began their replica anew on another disk (`PartitionState.begun_anew`) while the leader may lack what the former log had:
+    the broker had been in sync, and then the new log was elected, or another one uncleanly, or nobody was and nobody else was in sync.
+
+    Without those whose former log is among `copies`, or whose new one was elected with the epoch of the former one, as a copy of it.
+    """
+    history = () if leadership is None else leadership.committed
+    found = set()
+    for number, anew in enumerate(history):
+        for broker_id in anew.begun_anew:
+            before = history[:number]
+            led = last_led([state for state in before if broker_id in (*state.isr, *state.elr)])
+            former = dict(zip(before[-1].replicas, before[-1].directories))[broker_id]
+            own = [facts for facts in copies if facts.broker_id == broker_id]
+            if led is None or any(facts.directory.directory_id == former for facts in own):
+                continue
+            first = next((one for one in elections(history) if one.metadata_offset > led.metadata_offset), None)
+            if anew.leader_id == broker_id or (first is not None and first.leader_id == broker_id in first.had_all):
+                is_left = not any(_knows(facts, led.leader_epoch) for facts in own)
+            elif first is None:
+                is_left = {*led.isr, *led.elr} == {broker_id}
+            else:
+                is_left = not first.clean and broker_id in first.had_all
+            if is_left:
+                found.add(broker_id)
+    return frozenset(found)
+
+
+def _knows(facts: ReplicaFacts, epoch: int) -> bool:
+    return any(one == epoch for one, _ in (*facts.file_entries, *facts.epoch_starts))
 
 
 def _members(history: Collection[PartitionState]) -> set[int]:

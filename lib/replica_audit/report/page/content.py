@@ -55,7 +55,7 @@ _LEFT_OUT = {
     "leader_log_end_offset", "waiting_since_ms", "lasting",
     # of partition_states
     "metadata_offset", "partition_epoch", "uncommitted", "last_known_elr", "recovering", "removing", "adding", "fenced",
-    "down_when_copied", "sole_isr", "lacked_by", "overtaken", "leader_stopped", "crashed", "perhaps_down", "offline",
+    "down_when_copied", "sole_isr", "lacked_by", "overtaken", "leader_stopped", "crashed", "begun_anew", "perhaps_down", "offline",
     "inherits_unclean",
     # of divergences, truncations and elections
     "replica_epoch", "committed_records", "committed_evidence", "promised_records", "rounds", "lost_from", "lacked_records",

@@ -279,6 +279,7 @@ class MetadataImage:
                 leader_id=leader,
                 leader_stopped=leader is None and self._was_stopped(last),
                 crashed=self._crashed_since(last),
+                begun_anew=self._begun_anew(last, message),
                 leader_epoch=last.leader_epoch + (message.leader is not None),
                 partition_epoch=last.partition_epoch + 1,
                 isr=_given(_in_order(message.isr), last.isr),
@@ -307,6 +308,17 @@ class MetadataImage:
             broker
             for broker in last.replicas
             if self._crashed_at.get(broker, last.metadata_offset) > last.metadata_offset
+        )
+
+    def _begun_anew(self, last: PartitionState, message: PartitionChanged) -> tuple[int, ...]:
+        """Replicas that `message` puts on a log dir which is online, in place of one that is not."""
+        before = dict(zip(last.replicas, last.directories))
+        offline = {*self._offline(last)}
+        now = zip(_given(message.replicas, last.replicas), message.directories or ())
+        return tuple(
+            broker
+            for broker, directory in now
+            if broker in offline and directory != before[broker] and directory in self.online.get(broker, ())
         )
 
     def _configure(self, entry: MetadataEntry, message: ConfigSet) -> None:
