@@ -79,10 +79,8 @@ def name_remote_basis(basis: RemoteBasis) -> str:
 
 
 def name_remote_bases(bases: Collection[RemoteBasis]) -> str:
-    """Clause on the weakest evidence that remote storage has some records; '' without any."""
-    weakest = min(bases, key=REMOTE_BASES.index, default=None)
-    if weakest is None:
-        return ""
+    """Clause on the weakest evidence, of at least one, that remote storage has some records."""
+    weakest = min(bases, key=REMOTE_BASES.index)
     some = "for some, " if len(set(bases)) > 1 else ""
     return f"{some}{name_remote_basis(weakest)}"
 

@@ -77,9 +77,7 @@ def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
-    """Align rows in columns two spaces apart; the columns with an index in `right` are right-aligned."""
-    if not rows:
-        return []
+    """Align rows, at least one, in columns two spaces apart; the columns with an index in `right` are right-aligned."""
     widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -128,15 +126,13 @@ def fit_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent
 
 def cut_column(rows: Sequence[Sequence[str]], column: int = 0, least: int = 9) -> list[list[str]]:
     """Shorten a column's cells in their middle until the table fits, but not below `least` characters."""
-    widest = max((len(row[column]) for row in rows), default=0)
+    widest = max(len(row[column]) for row in rows)
     room = max(least, widest - max(0, natural_width(rows) - text_width()))
     return [[*row[:column], elide(row[column], room), *row[column + 1 :]] for row in rows]
 
 
 def natural_width(rows: Sequence[Sequence[str]]) -> int:
     """Width of `align_columns(rows)`, with trailing spaces."""
-    if not rows:
-        return 0
     return sum(max(len(row[n]) for row in rows) for n in range(len(rows[0]))) + 2 * (len(rows[0]) - 1)
 
 
