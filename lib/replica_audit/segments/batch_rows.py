@@ -69,9 +69,6 @@ class Batches(Sequence[Batch]):
         steps = (slice(start, start + _MOST) for start in range(0, len(self), _MOST))
         return len(self) == len(other) and all(self.rows[one].tobytes() == other.rows[one].tobytes() for one in steps)
 
-    def __hash__(self) -> int:
-        return hash(self.rows.tobytes())
-
     def __repr__(self) -> str:
         return f"Batches({list(self)!r})"
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import google_crc32c
 
 from replica_audit.errors import FormatError
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 
 class PositionedReads(io.RawIOBase, BinaryIO):
@@ -38,12 +35,6 @@ class PositionedReads(io.RawIOBase, BinaryIO):
     def _end_of(self, count: int | None) -> int:
         """Position after the next `count` bytes, fewer only at the end; None or below 0: all that are left."""
         return self.size_bytes if count is None or count < 0 else min(self.size_bytes, self._position + count)
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        data = self.read(len(view)) or b""
-        view[: len(data)] = data
-        return len(data)
 
 
 _STEP = 1 << 20
