@@ -11,11 +11,12 @@ from tests.support.remote_stores import plain_path, put, segment_id, write_listi
 from tests.support.scenario import Answer, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_manifest
 
+from replica_audit.auditing import opened_snapshot
 from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
-from replica_audit.snapshot import remote_store
+from replica_audit.snapshot.remote_store import RemoteStore, open_remote_store
 
 Span = tuple[int, int, tuple[int, int]]
 #: The segments of LEADS, each copied some seconds after the one before.
@@ -107,15 +108,14 @@ def test_what_is_deleted_while_the_store_is_listed_is_not_missing(
         put(store, path, modified_ms=now - 3_600_000)
     segments = [copied(*span, at=(now + 1_000 + number,) * 2) for number, span in enumerate(SPANS)]
     with_remote(tmp_path / "snapshot", LEADS, *segments)
-    opened = remote_store.open_remote_store
 
-    def open_and_delete(uri: str) -> remote_store.RemoteStore:
-        found = opened(uri)
+    def open_and_delete(uri: str) -> RemoteStore:
+        found = open_remote_store(uri)
         if is_deleted:
             (store / stored(SPANS[0])[0][0]).unlink()
         return found
 
-    monkeypatch.setattr(remote_store, "open_remote_store", open_and_delete)
+    monkeypatch.setattr(opened_snapshot, "open_remote_store", open_and_delete)
     results = audit_all(str(tmp_path / "snapshot"), Settings(topics=(TOPIC,), remote=str(store)))
     found = [(row.severity, row.start_offset) for row in results.findings if row.code == "TIER-OBJECT-MISSING"]
     assert found == [("info" if is_deleted else "high", 40)]
