@@ -25,7 +25,7 @@ from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
 from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
-from replica_audit.auditing.findings.hwm import judge_timeline
+from replica_audit.auditing.findings.hwm_timeline import judge_timeline
 from replica_audit.auditing.findings.meta import instead_of_replicas
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import CopiedState

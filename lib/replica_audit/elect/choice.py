@@ -15,7 +15,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import UnseenTail, find_kept_keys, find_unseen_tails, open_tails
-from replica_audit.auditing.findings.hwm import may_lack_committed_everywhere
+from replica_audit.auditing.findings.hwm_marks import may_lack_committed_everywhere
 from replica_audit.auditing.findings.meta import may_have_lost_unseen
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost

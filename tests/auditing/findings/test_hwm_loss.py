@@ -14,7 +14,7 @@ from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof
 from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, EarlierRun
 from replica_audit.auditing.finding import Finding, finding_id
-from replica_audit.auditing.findings import hwm
+from replica_audit.auditing.findings import hwm, hwm_gone
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import ObservedLog, TopicPartition
 from replica_audit.protocol.election import Election
@@ -136,8 +136,7 @@ def gone(
 ) -> list[Finding]:
     leader, *others = replicas or (copy(1), copy(3))
     named = {"leader_epoch": 3, "leadership": None, "losses": EarlierLosses((*runs, run), told), **named}
-    found = hwm.judge(case(leader, *map(compared, others), **named))
-    return [one for one in found if one.code in (hwm.HWM_GONE.code, hwm.HWM_UNSEEN.code)]
+    return list(hwm_gone.judge(case(leader, *map(compared, others), **named)))
 
 
 @pytest.mark.parametrize(
@@ -322,7 +321,7 @@ def test_twice_the_committed_epochs_take_twice_the_steps():
         replicas = copy(1, lineage, end), compared(copy(3, lineage, end))
         losses = EarlierLosses(committed=(committed,))
         made = case(*replicas, leader_epoch=number + 1, leadership=None, losses=losses)
-        assert not list(hwm.judge(made))
-        return sum(count_steps(lambda: list(hwm.judge(made))).values())
+        assert not list(hwm_gone.judge(made))
+        return sum(count_steps(lambda: list(hwm_gone.judge(made))).values())
 
     assert steps(200) < 2.5 * steps(100)

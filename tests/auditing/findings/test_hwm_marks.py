@@ -11,7 +11,7 @@ from tests.support.made_cases import case, compared, leadership, log, segment
 
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.finding import UNSEEN_TAIL, Finding
-from replica_audit.auditing.findings import hwm
+from replica_audit.auditing.findings import hwm_marks
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange
 from replica_audit.snapshot.log_dir_names import deleted_in
@@ -54,7 +54,7 @@ def found(
     made = case(facts, *items, isr=isr, leader_epoch=0, log_epoch=0, **changes)
     evidence = "high watermark checkpoint 35 of broker 1"
     mark = made.high_watermark._replace(hw_lower=35, lower_evidence=evidence, lowest_suffix=suffix)
-    return list(hwm.judge(replace(made, leadership=said, high_watermark=mark)))
+    return list(hwm_marks.judge(replace(made, leadership=said, high_watermark=mark)))
 
 
 # --- past the log end
@@ -280,7 +280,7 @@ def test_a_checkpoint_past_the_end_of_files_in_any_order_may_be_the_later_file(
 def test_a_member_that_perhaps_differs_below_what_is_committed_is_told_as_skew(broker: int) -> None:
     made = case(copy(1), *(compared(copy(number)) for number in (2, 3, 4)))
     mark = made.high_watermark._replace(proven_lower=35, earlier_suffix=(broker, 20))
-    (one,) = hwm.judge(replace(made, leadership=None, high_watermark=mark))
+    (one,) = hwm_marks.judge(replace(made, leadership=None, high_watermark=mark))
     assert (one.code, one.verdict, one.broker_id) == ("CAP-SKEW", "INCONCLUSIVE", broker)
     assert (one.start_offset, one.end_offset) == (20, 35)
     assert one.message.startswith(f"broker {broker} counts as in sync but has other records from 20 on")

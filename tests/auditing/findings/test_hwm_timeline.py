@@ -8,7 +8,7 @@ import pytest
 from tests.support.observations import TIME_MS
 
 from replica_audit.auditing.finding import Finding
-from replica_audit.auditing.findings.hwm import judge_timeline
+from replica_audit.auditing.findings.hwm_timeline import judge_timeline
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_from_text, summary_to_text
 from replica_audit.protocol.timeline import DeviationRun
 

@@ -6,7 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import finding_row
-from replica_audit.auditing.findings import cap, chk, div, epo, grp, hwm, log, meta, rep, tier, tier_store, trn, txn
+from replica_audit.auditing.findings import (
+    cap,
+    chk,
+    div,
+    epo,
+    grp,
+    hwm,
+    hwm_gone,
+    hwm_marks,
+    hwm_timeline,
+    log,
+    meta,
+    rep,
+    tier,
+    tier_store,
+    trn,
+    txn,
+)
 from replica_audit.schema import FindingRow, QuarantineRow
 from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
@@ -15,8 +32,8 @@ if TYPE_CHECKING:
     from replica_audit.auditing.finding import Finding
     from replica_audit.model import ReplicaDir, SegmentSummary
 
-#: In the order of the catalogue; a module is named after the prefix of its codes.
-MODULES = (log, epo, div, hwm, rep, txn, tier, tier_store, chk, trn, grp, meta, cap)
+#: In the order of the catalogue; the name of a module begins with the prefix of its codes.
+MODULES = (log, epo, div, hwm, hwm_gone, hwm_marks, hwm_timeline, rep, txn, tier, tier_store, chk, trn, grp, meta, cap)
 
 
 def judge(case: Case) -> Iterator[Finding]:
