@@ -442,7 +442,7 @@ class Case:
         """Clause on why a later leader than the reference had what a follower has from `offset` on; None if the follower knows none, or
         if records of both leaders were committed there."""
         leader = self.reference
-        committed = min(leader.facts.directory.high_watermark_checkpoint or 0, leader.facts.log_end_offset)
+        committed = min(leader.facts.marked_end, leader.facts.log_end_offset)
         are_both = not leader.facts.in_any_order and committed > offset
         # A log that goes on in a later leader's epoch is that leader's below, too.
         if self.evidence.was_at_rest or are_both or not leader.is_before(follower.last_leader_epoch):

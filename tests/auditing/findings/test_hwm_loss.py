@@ -7,19 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.made_cases import batch, case, compared, divergent, log, segment
+from tests.support.made_cases import batch, case, compared, divergent, leadership, log, segment
 from tests.support.step_count import count_steps
 
+from replica_audit.auditing.compare.alignment import Alignment
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof
 from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, EarlierRun
 from replica_audit.auditing.finding import Finding, finding_id
 from replica_audit.auditing.findings import hwm, hwm_gone
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.leader_tail import LeaderTail
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-from replica_audit.model import ObservedLog, TopicPartition
+from replica_audit.model import ObservedLog, PartitionState, TopicPartition
 from replica_audit.protocol.election import Election
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.segments.batch_rows import Batches
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
+from replica_audit.snapshot.inventory import CopiedLogDir
+from replica_audit.snapshot.log_dir_names import HIGH_WATERMARKS
+from replica_audit.text import parse_time
 
 TOPIC_ID = "m" * 22
 
@@ -126,16 +133,161 @@ def test_the_election_that_left_them_behind_is_told(clean: bool) -> None:
     assert len(lost(5, cause=Cause(None, clean, None)).evidence) == 2
 
 
+@pytest.mark.parametrize(
+    ("changes", "told", "why"),
+    [
+        ({}, ("critical", "proven", "COMMITTED_LOSS"), ""),
+        ({"is_leaders": False}, ("high", "suspect", "INCONCLUSIVE"), "; broker 1, which leads, may have them, and its log is not here"),
+        ({"is_replaced": True}, ("critical", "proven", "COMMITTED_LOSS"), "; unless broker 1 was cut since it was copied"),
+        ({"is_replaced": True, "proof": CHECKPOINT._replace(certain=False)}, ("critical", "likely", "COMMITTED_LOSS"), "; unless broker 1 was cut"),
+        ({"is_replaced": True, "version": (3, 4)}, ("critical", "suspect", "COMMITTED_LOSS"), ""),
+        ({"proof": CHECKPOINT._replace(certain=False)}, ("critical", "likely", "COMMITTED_LOSS"), "; likely, not proven: broker 2 may have followed"),
+    ],
+    ids=["proven", "on the leader, perhaps", "the reference was cut, perhaps", "and likely", "and suspect", "likely"],
+)  # fmt: skip
+def test_a_loss_is_as_sure_as_its_proof_and_the_leaders_log(
+    changes: dict[str, Any], told: tuple[str, str, str], why: str
+) -> None:
+    proof = changes.get("proof", CHECKPOINT)
+    item = compared(
+        copy(2), divergent(start_offset=40, end_offset=50, committed_end=48, committed_records=5, proof=proof)
+    )
+    named = {name: value for name, value in changes.items() if name not in ("proof", "version")}
+    (found,) = hwm.judge(case(copy(1), item, kafka_version=changes.get("version"), **named))
+    assert (found.severity, found.confidence, found.verdict) == told
+    said = found.message.partition("its own high watermark reached 48")[2]
+    assert said.startswith(why) and bool(said) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "otherwise"),
+    [
+        ("checkpoint", "a high watermark inside these records: those below it were committed", "a checkpoint that came from the present leader"),
+        ("lost_tail", "high watermark past the end of its own log, over records of the same leader epoch", "a truncation cut the end of that log"),
+    ],
+)  # fmt: skip
+def test_what_a_high_watermark_proves_is_told_by_where_it_lies(kind: Any, text: str, otherwise: str) -> None:
+    mark, looked_at = lost(5, CHECKPOINT._replace(kind=kind)).evidence
+    assert mark.text == text and looked_at.text.startswith(f"{otherwise}: no, ")
+
+
+def second_copy(broker_id: int = 3, log_dir: str = "other", **changes: Any) -> ReplicaFacts:
+    return copy(broker_id, log_dir=log_dir, **changes)
+
+
+FUTURE = f"broker-1/orders-0.{'a' * 32}-future"
+OTHER_DISK = "its broker has a second copy of the partition and uses the other"
+
+
+@pytest.mark.parametrize(
+    ("facts", "run", "changes", "text"),
+    [
+        (second_copy(), {}, {}, f"5 committed records at offsets 40 to 47 are not on broker 1; other of broker 3 still has them: {{}}; {OTHER_DISK}"),
+        (
+            second_copy(),
+            {"committed_records": 1},
+            {},
+            f"1 committed record at offsets 40 to 47 is not on broker 1; other of broker 3 still has it: {{}}; {OTHER_DISK}",
+        ),
+        (
+            second_copy(is_earlier=True),
+            {},
+            {},
+            "5 committed records at offsets 40 to 47 are not on broker 1; the first evidence of broker 3 (other) had them: {}; when its broker was "
+            "collected again it did not have them any more",
+        ),
+        (second_copy(), {"committed_records": 0}, {}, None),
+        (second_copy(), {"committed_end": None, "proof": None}, {}, None),
+    ],
+    ids=["records", "a record", "the first evidence", "no record", "no proof"],
+)  # fmt: skip
+def test_committed_records_that_only_another_copy_has(
+    facts: ReplicaFacts, run: dict[str, Any], changes: dict[str, Any], text: str | None
+) -> None:
+    proven = {
+        "start_offset": 40,
+        "end_offset": 50,
+        "committed_end": 48,
+        "committed_records": 5,
+        "proof": CHECKPOINT,
+        **run,
+    }
+    beside = (compared(facts, divergent(**proven)),)
+    told = list(hwm.judge(case(copy(1), beside=beside)))
+    assert [one.message for one in told] == ([] if text is None else [text.format(CHECKPOINT.text)])
+    if told:
+        assert (told[0].broker_id, told[0].severity, told[0].confidence) == (3, "critical", "proven")
+        (open_,) = hwm.judge(case(copy(1), beside=beside, is_leaders=False))
+        assert (open_.severity, open_.verdict) == ("high", "INCONCLUSIVE")
+        doubted = divergent(**{**proven, "proof": CHECKPOINT._replace(certain=False)})
+        (likely,) = hwm.judge(case(copy(1), beside=(compared(facts, doubted),)))
+        assert (likely.severity, likely.confidence) == ("critical", "likely")
+
+
+@pytest.mark.parametrize(
+    ("facts", "mark", "quiesced", "told"),
+    [
+        (second_copy(1, FUTURE, path=FUTURE, end=70), 66, True, (60, 66, 6, "the current log, which it was copied from, ends at 60 and its")),
+        (second_copy(3, end=70), 66, True, (60, 66, 6, "that log ends at 60 and its high watermark was 66 or more")),
+        (second_copy(3, end=70), 75, True, (60, 70, 10, "that log ends at 60 and its high watermark was 70 or more")),
+        (second_copy(3, end=70), 60, True, None),
+        (second_copy(3, end=70), 66, False, None),
+    ],
+    ids=["the reference's own", "of another", "to its end", "nothing committed", "copied later, perhaps"],
+)  # fmt: skip
+def test_the_end_that_the_reference_lost_and_another_copy_still_has(
+    facts: ReplicaFacts, mark: int, quiesced: bool, told: tuple[int, int, int, str] | None
+) -> None:
+    ahead = Batches.of([batch(60, 64, epoch=2), batch(65, 69, epoch=3)])
+    item = compared(facts, alignment=Alignment(ahead=ahead))
+    leader = copy(1, high_watermark_checkpoint=mark)
+    made = case(leader, beside=(item._replace(reference=leader),), quiesced=quiesced)
+    tail = LeaderTail.of(made.reference, made.replicas, made.leadership, made.options.times, quiesced=quiesced)
+    found = list(hwm.judge(replace(made, tail=tail)))
+    assert len(found) == bool(told)
+    if told is not None:
+        start, end, records, why = told
+        assert (found[0].start_offset, found[0].end_offset, found[0].replica_epoch) == (start, end, 2)
+        assert found[0].message.startswith(f"{records} committed records") and why in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, ("critical", "proven")),
+        ({"kafka_version": (3, 4)}, ("critical", "suspect")),
+        ({"is_leaders": False}, ("high", "suspect")),
+    ],
+    ids=["proven", "of a version that marks over a tail", "on the leader, perhaps"],
+)
+def test_a_mark_of_a_broker_without_the_directory_proves_a_loss(changes: dict[str, Any], told: tuple[str, str]) -> None:
+    """Broker 2 led, and was fenced before broker 1 was elected, which leads from 30 on."""
+    states = [
+        PartitionState(0, at, "changed", leader, epoch, at, (1, 2), (), (), (1, 2), (), (), (), False, {})
+        for at, leader, epoch in ((0, 2, 0), (1, 1, 2))
+    ]
+    said = leadership(topic_id=TOPIC_ID, history=tuple(states), fenced_since={2: 1})
+    marks = {(2, "broker-2", HIGH_WATERMARKS): 45}
+    (found,) = hwm.judge(case(copy(1), said=said, orphans=marks, **changes))
+    assert (found.severity, found.confidence) == told
+    assert (found.broker_id, found.start_offset, found.end_offset, found.replica_epoch) == (2, 30, 45, 1)
+
+
 # --- held by nobody any more
 
 RUN = EarlierRun("a" * 32, "2026-11-20T10:00:00.000Z", TOPIC_ID, (3,), 30, 50, 1, 20, True, 2)
 
 
 def gone(
-    *replicas: Any, runs: Sequence[EarlierRun] = (), told: frozenset[str] = frozenset(), run=RUN, **named: Any
+    *replicas: Any,
+    runs: Sequence[EarlierRun] = (),
+    told: frozenset[str] = frozenset(),
+    run: EarlierRun = RUN,
+    committed: tuple[CommittedLog, ...] = (),
+    **named: Any,
 ) -> list[Finding]:
     leader, *others = replicas or (copy(1), copy(3))
-    named = {"leader_epoch": 3, "leadership": None, "losses": EarlierLosses((*runs, run), told), **named}
+    named = {"leader_epoch": 3, "leadership": None, "losses": EarlierLosses((*runs, run), told, committed), **named}
     return list(hwm_gone.judge(case(leader, *map(compared, others), **named)))
 
 
@@ -219,6 +371,7 @@ NOT_GONE = {
     "a second copy on one broker has them": ((copy(1), copy(3)), {"duplicates": (HOLDER,)}),
     "a log that could not be compared has them": ((copy(1), copy(3)), {"set_aside": (HOLDER,)}),
     "a replica is compacted": ((copy(1), copy(3, compacted=True)), {}),
+    "the topic is tiered": ((copy(1), copy(3)), {"said": leadership(configs={"remote.storage.enable": "true"})}),
     "the topic has no id": ((copy(1, topic_id=None), copy(3)), {"run": replace(RUN, topic_id=None)}),
     "another topic, of an earlier id": ((copy(1), copy(3)), {"run": replace(RUN, topic_id="a")}),
     "another topic, of a later id": ((copy(1), copy(3)), {"run": replace(RUN, topic_id="z")}),
@@ -246,6 +399,17 @@ def test_what_a_client_is_not_given_of_a_log_may_have_them() -> None:
     (found,) = gone(shown, copy(3, ((0, 0), (1, 30)), end=40))
     assert (found.code, found.verdict) == ("HWM-UNSEEN", "INCONCLUSIVE")
     assert "(offsets 45 to 49 of epoch 1), and the log of broker 1 is missing from it or incomplete" in found.message
+    for later in (
+        copy(1, ((0, 0), (1, 30), (2, 40)), end=45, observed=ObservedLog(45, 0, 50, 2)),
+        copy(1, ((0, 0),), observed=ObservedLog(60, 0, 70, 0)),
+    ):
+        assert [one.code for one in gone(later, copy(3, ((0, 0), (1, 30)), end=40))] == ["HWM-GONE"]
+    older = copy(1, ((0, 0),), end=45, observed=ObservedLog(45, 0, 50, 0))
+    assert [one.code for one in gone(older, copy(3, ((0, 0),), end=20))] == ["HWM-UNSEEN"]
+    without = copy(1, (), end=45, observed=ObservedLog(45, 0, 50, 0))
+    assert [one.code for one in gone(without, copy(3, (), end=20), run=replace(RUN, replica_epoch=0))] == ["HWM-UNSEEN"]
+    to_its_end = copy(1, ((0, 0),), end=50, observed=ObservedLog(50, 0, 60, 0))
+    assert [one.code for one in gone(to_its_end, copy(3, ((0, 0),), end=20))] == ["HWM-GONE"]
     later = copy(1, ((0, 0), (1, 30), (2, 45)), observed=ObservedLog(60, 0, 70, 2))
     assert [one.code for one in gone(later, copy(3, ((0, 0), (1, 30)), end=40))] == ["HWM-GONE"]
 
@@ -275,6 +439,95 @@ def test_where_a_log_is_missing_it_is_named(replicas, run, text, codes) -> None:
 def test_a_second_copy_on_the_broker_that_held_them_is_a_log_that_was_asked() -> None:
     (found,) = gone(copy(1), copy(2), duplicates=(copy(3),))
     assert found.code == "HWM-GONE"
+
+
+@pytest.mark.parametrize(
+    ("version", "committed", "confidence"),
+    [(None, True, "proven"), ((3, 4), True, "suspect"), ((3, 4), False, "proven"), ((3, 5), True, "proven")],
+)
+def test_a_version_that_marks_over_a_tail_proves_no_commit(version, committed: bool, confidence: str) -> None:
+    (found,) = gone(run=replace(RUN, committed=committed), kafka_version=version)
+    assert found.confidence == confidence
+
+
+AFTER_MS = parse_time(RUN.finished) + 60_000
+
+
+def empty(broker_id: int) -> ReplicaFacts:
+    """A new disk's log."""
+    return copy(broker_id, (), end=0, checkpoint_epochs=())
+
+
+def copied_at(*started_ms: int) -> CaptureTimes:
+    """Brokers 1 and 3."""
+    times = zip((1, 3), started_ms, strict=True)
+    return CaptureTimes(tuple(CopiedLogDir(one, f"broker-{one}", at, at + 1_000, "live") for one, at in times))
+
+
+LONG_AGO, SINCE = AFTER_MS - 120_000, AFTER_MS
+
+
+@pytest.mark.parametrize(
+    ("replicas", "changes", "code"),
+    [
+        ((copy(1), copy(3)), {"times": copied_at(SINCE, SINCE)}, "HWM-GONE"),
+        ((copy(1), copy(3)), {"times": copied_at(SINCE, LONG_AGO)}, None),
+        ((copy(1), copy(3)), {"times": copied_at(LONG_AGO, SINCE)}, None),
+        ((copy(1), copy(3)), {}, None),
+        ((empty(1), empty(3)), {"times": copied_at(SINCE, SINCE)}, "HWM-GONE"),
+        ((empty(1), empty(3)), {}, "HWM-UNSEEN"),
+        ((empty(1), copy(3)), {}, None),
+        ((copy(1), empty(3)), {}, None),
+    ],
+    ids=["since", "one before", "another before", "no times", "empty since", "empty", "the leader empty", "a follower empty"],
+)  # fmt: skip
+@pytest.mark.parametrize("source", ["run", "log"])
+def test_a_snapshot_is_later_by_its_times_and_perhaps_where_all_logs_are_empty(
+    replicas, changes, code, source: str
+) -> None:
+    """The leader epoch does not say it: nobody has been elected since."""
+    named = {"leader_epoch": 1, "run": replace(RUN, leader_epoch=1), **changes}
+    if source == "log":
+        named |= {"run": replace(RUN, topic_id="z"), "committed": (LOG._replace(start_offset=30),)}
+    told = gone(*replicas, **named)
+    assert [one.code for one in told] == ([] if code is None else [code])
+    if code == "HWM-UNSEEN":
+        assert told[0].message.endswith(
+            "on no replica in the snapshot (offsets 30 to 49 of epoch 1), whose logs are all empty: they are gone, or the snapshot is older "
+            "than that audit; the copy times in manifest.json would tell"
+        )
+
+
+LOG = CommittedLog("b" * 32, RUN.finished, TOPIC_ID, (1, 3), Lineage(((0, 0), (1, 30))), 0, 50, 1)
+LONGER = LOG._replace(end_offset=60)
+
+
+@pytest.mark.parametrize(
+    ("run", "committed", "changes", "places"),
+    [
+        (None, (LOG,), {}, [(30, 50)]),
+        (None, (LOG,), {"leader_epoch": 2}, [(30, 50)]),
+        (None, (LOG,), {"leader_epoch": 1}, []),
+        (None, (LOG,), {"leader_epoch": None}, []),
+        (None, (LOG._replace(lineage=Lineage(((0, 0), (1, 10), (3, 30))), leader_epoch=3),), {}, []),
+        (None, (LOG._replace(start_offset=35),), {}, [(35, 50)]),
+        (None, (LOG, LOG), {}, [(30, 50)]),
+        (None, (LONGER, LOG), {}, [(30, 60)]),
+        (None, (LOG, LONGER), {}, [(30, 50), (50, 60)]),
+        (RUN, (LOG,), {}, [(30, 50)]),
+        (RUN, (LONGER,), {}, [(30, 50), (50, 60)]),
+        (replace(RUN, replica_epoch=0), (LOG,), {}, [(30, 50), (30, 50)]),
+        (replace(RUN, start_offset=35, end_offset=40), (LOG,), {}, [(35, 40), (30, 50)]),
+    ],
+    ids=[
+        *("its log", "the next leader's", "nobody elected since", "no epochs", "nor since its last epoch", "from a log start on"),
+        *("twice", "the longer first", "the longer last", "a run, too", "a run of a part", "a run of another epoch", "a run inside"),
+    ],
+)  # fmt: skip
+def test_what_an_earlier_log_proved_committed_is_told_once(run, committed, changes, places) -> None:
+    told = gone(run=run or replace(RUN, topic_id="z"), committed=committed, **changes)
+    assert [(one.start_offset, one.end_offset) for one in told] == places
+    assert all("committed" in one.message for one in told)
 
 
 def test_what_was_told_before_is_known_and_asks_for_no_verdict() -> None:

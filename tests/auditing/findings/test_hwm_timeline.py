@@ -108,6 +108,14 @@ def test_a_mark_that_stands_still(name: str) -> None:
             f"1 observation from {THEN} to {THEN}: observed 26 to 28, recomputed 25",
         ),
         (
+            stretch("ahead", (26, 26), (25, 25)),
+            f"at {THEN} the high watermark of broker 1 in leader epoch 3 was up to 26, where the rule allows 25: offset 25 "
+            "could be read before every required replica was known to hold them",
+            "HWM-AHEAD",
+            (1, 25, 26),
+            f"1 observation from {THEN} to {THEN}: observed 26, recomputed 25",
+        ),
+        (
             stretch("regressed", (12, 15), (20, 22), observations=2, end_ms=TIME_MS + 5000),
             f"from {THEN} to {LATER} the high watermark of broker 1 in leader epoch 3 went back to 12, though 22 had been "
             "reached in the same leadership",
@@ -116,7 +124,7 @@ def test_a_mark_that_stands_still(name: str) -> None:
             f"2 observations from {THEN} to {LATER}: observed 12 to 15, recomputed 20 to 22",
         ),
     ],
-    ids=["above the rule", "went back"],
+    ids=["above the rule", "above it by one, and nobody limits it", "went back"],
 )
 def test_a_mark_that_was_wrong_says_which_offsets_that_concerns(
     run: DeviationRun, message: str, code: str, place: tuple[int, int, int], evidence: str

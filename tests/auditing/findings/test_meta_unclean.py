@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.made_cases import LINEAGE, batch, case, compared, divergent, found, leadership, log, texts
+from tests.support.made_cases import LINEAGE, batch, case, compared, divergent, found, leadership, log, segment, texts
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergence_cause import Cause
@@ -17,6 +17,8 @@ from replica_audit.auditing.findings import meta
 from replica_audit.model import OffsetRange, PartitionState
 from replica_audit.protocol.election import elections
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.segments.batch_rows import Batches
+from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.log_dir_names import deleted_in
 
 
@@ -43,8 +45,11 @@ def as_it_was(*lineage: tuple[int, int], broker: int = 1, shared_to: int = 20, *
 
 
 ABOUT_TO_GO = compared(log(1, (0, 0), log_dir=deleted_in("broker-1/orders-0")), LEFT)
+PROMISED = Cause(ELECTION, clean=False, promised_records=7, elections=(ELECTION,))
 PROOF = CommitProof("sole_isr", 1, "broker 1 was alone in the ISR", "0")
 ORPHAN = RemoteOrphan(20, 30, 0, ("a segment",))
+#: Broker 3 led, dropped out of the ISR, and was elected all the same.
+AGAIN_3 = (state(0, 3, 0, (1, 3)), state(1, None, 1, (1,)), state(2, 3, 2, (3,)))
 #: As above, and broker 3 led.
 FROM_3 = tuple(one._replace(leader_id=3 if one.leader_id == 1 else one.leader_id) for one in HISTORY)
 
@@ -71,7 +76,27 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
     ("comparisons", "changes", "severity", "verdict", "told"),
     [
         ([compared(log(1, (0, 0)), LEFT)], {}, "high", "WILL_LOSE_ON_TRUNCATION", STILL),
-        ([FOLLOWED], {"beside": (ABOUT_TO_GO,)}, "info", None, "it may have lost more, and these files cannot tell"),
+        (
+            [compared(log(1, (0, 0)), LEFT)],
+            {"beside": (ABOUT_TO_GO,)},
+            "high",
+            "WILL_LOSE_ON_TRUNCATION",
+            STILL.partition(";")[0],
+        ),
+        (
+            [FOLLOWED],
+            {"beside": (ABOUT_TO_GO,)},
+            "info",
+            None,
+            "it may have lost more, and these files cannot tell: the replicas that held more have been cut since",
+        ),
+        (
+            [FOLLOWED],
+            {"beside": (compared(log(1, (0, 0), log_dir="first", is_earlier=True), LEFT),)},
+            "high",
+            "WILL_LOSE_ON_TRUNCATION",
+            "the first evidence of broker 1 (first) had 10 records from 30 on",
+        ),
         ([as_it_was()], {}, "info", None, "it lost nothing: broker 1, which led before, has followed nobody"),
         (
             [FOLLOWED],
@@ -100,7 +125,17 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
         ),
         ([FOLLOWED], {}, "info", None, "it may have lost records, and these files cannot tell"),
     ],
-    ids=["to be cut", "about to go", "as it was", "remote storage", "once there", "of its own epoch there", "nothing"],
+    ids=[
+        "to be cut",
+        "some to be cut",
+        "about to go",
+        "first evidence",
+        "as it was",
+        "remote storage",
+        "once there",
+        "of its own epoch there",
+        "nothing",
+    ],
 )
 def test_what_is_here_of_what_an_unclean_election_left_behind(
     comparisons: list[Any], changes: dict[str, Any], severity: str, verdict: str | None, told: str
@@ -133,12 +168,15 @@ STOPPED = "it lost nothing: broker 1, which led before, has followed nobody sinc
         (as_it_was((0, 0), (2, 15)), {}, GONE),
         (as_it_was((0, 0), (3, 15)), {}, GONE),
         (as_it_was(checkpoint_epochs=(), lineage=Lineage()), {}, GONE),
+        (as_it_was(segments=[segment(0, 20, (0, 0), unproven=("left_out",))]), {}, GONE),
         (as_it_was(), {"fenced": ()}, GONE),
+        (as_it_was(), {"fenced": None}, GONE),
         (as_it_was(), {"history": (*HISTORY, state(4, 2, 2, (1, 2)), state(5, 2, 2, (2,)))}, GONE),
     ],
     ids=[
         *("stopped", "marks below its end", "no mark", "killed", "perhaps up", "end lost", "flushed end lost", "cut off"),
-        *("zeros", "unreadable", "other records", "followed", "followed a later leader", "no epochs", "up", "back in sync"),
+        *("zeros", "unreadable", "other records", "followed", "followed a later leader", "no epochs", "left out"),
+        *("up", "perhaps fenced", "back in sync"),
     ],
 )  # fmt: skip
 def test_only_a_log_that_is_as_it_was_shows_what_was_lost(comparison: Any, changes: dict[str, Any], why: str) -> None:
@@ -160,8 +198,12 @@ def test_the_log_that_counts_is_that_of_the_leader_before(other: int, before: in
         ([compared(log(3, (0, 0)), LEFT), as_it_was()], {}, False),
         ([compared(log(3, (0, 0)), LEFT), as_it_was(clean_shutdown=False)], {}, True),
         ([FOLLOWED], {}, False),
+        ([compared(log(3, (0, 0)), LEFT)], {"history": HISTORY[2:]}, False),
     ],
-    ids=["who led", "another", "another beside who led and was stopped", "beside who led and was killed", "nobody"],
+    ids=[
+        *("who led", "another", "another beside who led and was stopped", "beside who led and was killed", "nobody"),
+        "another, and nobody known to have led",
+    ],
 )
 def test_whoever_was_out_of_sync_may_lack_some_of_what_was_left_behind(
     comparisons: list[Any], changes: dict[str, Any], more: bool
@@ -169,6 +211,21 @@ def test_whoever_was_out_of_sync_may_lack_some_of_what_was_left_behind(
     assert meta.may_have_lost_unseen(made(*comparisons, **changes)) is more
     told = elected(*comparisons, **changes).message
     assert ("it may have lost more, and these files cannot tell: no replica that was in sync" in told) is more
+
+
+def test_of_elections_that_were_clean_nothing_unseen_is_lost() -> None:
+    history = (state(0, 1, 0, (1, 2)), state(1, 2, 2, (2,)))
+    (clean,) = elections(history)
+    run = LEFT._replace(cause=Cause(clean, clean=True, promised_records=None, elections=(clean,)))
+    assert not meta.may_have_lost_unseen(made(compared(log(3, (0, 0)), run), history=history))
+    assert not meta.may_have_lost_unseen(made(compared(log(3, (0, 0)), LEFT), history=()))
+
+
+def test_an_election_of_which_no_log_was_compared_names_those() -> None:
+    assert (
+        "these files cannot tell: no log of broker 3 was compared"
+        in elected(FOLLOWED, set_aside=(log(3, (0, 0)),)).message
+    )
 
 
 @pytest.mark.parametrize("winner", [1, 2, 3])
@@ -191,8 +248,13 @@ def test_a_log_that_was_copied_before_its_own_election_tells_nothing_of_that(win
         ([], {"set_aside": (log(1, (0, 0)),)}, "not known, the log of broker 1, which led before, was not compared"),
         ([FOLLOWED], {"set_aside": (log(1, (0, 0)),)}, "anything above that offset on the previous leader has been cut since"),
         ([], {"set_aside": (log(3, (0, 0)),)}, "not known, broker 1, which led before, is not in the snapshot"),
+        ([], {"history": HISTORY[2:]}, "anything above that offset on the previous leader has been cut since"),
+        ([], {"history": AGAIN_3}, "anything above that offset on the previous leader has been cut since"),
     ],
-    ids=["here", "not here", "not here, of a greater id", "set aside", "here and set aside", "another set aside"],
+    ids=[
+        *("here", "not here", "not here, of a greater id", "set aside", "here and set aside", "another set aside"),
+        *("nobody is known to have led", "the elected one led before"),
+    ],
 )  # fmt: skip
 def test_what_is_open_names_the_leader_before(comparisons: list[Any], changes: dict[str, Any], open_since: str) -> None:
     (why,) = texts(elected(*comparisons, **changes), "considered")
@@ -221,18 +283,106 @@ def test_the_offsets_of_an_election_begin_where_it_leads_from(run: Any, lineage:
         ({"committed_records": 10, "proof": PROOF}, "10 records from 30 on, all proven committed"),
         ({"committed_records": 4, "proof": PROOF}, "10 records from 30 on (4 proven committed)"),
         ({"committed_records": 10, "proof": PROOF._replace(certain=False)}, "10 records from 30 on, all likely committed"),
+        ({"cause": PROMISED}, "10 records from 30 on (none proven committed, at most 7 promised by acks=all)"),
         ({"batches": [batch(30, 39, control=True)]}, "only transaction markers or empty batches from 30 on"),
         ({"batches": []}, None),
         ({"cause": Cause(None, clean=False, promised_records=None)}, None),
         ({"cause": None}, None),
     ],
-    ids=["all", "some", "likely", "no record", "no batch", "of another election", "of none"],
+    ids=["all", "some", "likely", "promised", "no record", "no batch", "of another election", "of none"],
 )  # fmt: skip
 def test_of_what_it_left_behind_is_told_how_much_was_committed(changes: dict[str, Any], held: str | None) -> None:
     cause = Cause(ELECTION, clean=False, promised_records=None, elections=(ELECTION,))
     run = divergent(replica=0, **{"cause": cause, "batches": [batch(30, 39)], **changes})
     told = elected(compared(log(1, (0, 0)), run)).message
     assert f"; broker 1 still has {held}; broker 2 has none of them" in told if held else "still has" not in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "run", "doubt"),
+    [
+        ({}, {"committed_records": 4, "proof": PROOF}, ""),
+        ({"is_leaders": False}, {"committed_records": 4, "proof": PROOF}, "; broker 2, which leads, may have them, and its log is not here"),
+        ({"is_leaders": False}, {}, ""),
+        ({"is_replaced": True}, {"committed_records": 4, "proof": PROOF}, "; unless broker 2 was cut since it was copied and has them by now"),
+        ({"is_replaced": True}, {}, ""),
+    ],
+    ids=["none", "on the leader, perhaps", "none committed", "cut since, perhaps", "none committed there"],
+)  # fmt: skip
+def test_why_what_was_committed_may_not_be_lost_is_told(
+    changes: dict[str, Any], run: dict[str, Any], doubt: str
+) -> None:
+    told = elected(compared(log(1, (0, 0)), LEFT._replace(**run)), **changes).message
+    after = told.partition("has none of them")[2]
+    assert after.startswith(doubt) and bool(after) is bool(doubt)
+
+
+def test_without_a_committed_record_none_is_likely() -> None:
+    told = elected(compared(log(1, (0, 0), in_any_order=True), LEFT)).message
+    assert "(none proven committed)" in told
+
+
+# --- by lines of brokers' logs
+
+
+def line(kind: str, number: int, broker_id: int = 9, **said: Any) -> BrokerLogEvent:
+    return BrokerLogEvent("orders", 0, broker_id, "controller.log", number, kind, number, None, **said)
+
+
+FIRST = line("elected", 1, leader_id=1, leader_epoch=1, isr=(1,))
+SAID = line("elected_uncleanly", 2, leader_id=2)
+SECOND = line("elected", 3, leader_id=2, leader_epoch=2)
+THIRD = line("elected", 3, leader_id=3, leader_epoch=2)
+WITNESS = line("isr", 2, 1, isr=(1,))
+DIFFERS = compared(log(1, (0, 0)), LEFT)
+UNCLEAN = (
+    "broker 2 was elected in epoch 2 though it was not in sync (only broker 1 was in sync); by controller.log line {}"
+)
+JOINED = "it had joined the ISR again: "
+BUT = f"{JOINED}no line says so; but the log of broker 1, which led before, is not here"
+
+
+@pytest.mark.parametrize(
+    ("lines", "follower", "told", "start", "message", "looked_at"),
+    [
+        ((FIRST, SAID, SECOND), DIFFERS, ("high", "proven"), 20, UNCLEAN.format(2), f"{JOINED}no, a line says that no in-sync replica was alive"),
+        ((FIRST, SAID, SECOND), FOLLOWED, ("info", "proven"), 20, UNCLEAN.format(2), f"{JOINED}no, a line says"),
+        ((FIRST, WITNESS, SECOND), DIFFERS, ("high", "likely"), 20, UNCLEAN.format(3), f"{JOINED}no line says so"),
+        ((FIRST, SECOND), DIFFERS, ("info", "likely"), 20, UNCLEAN.format(3), BUT),
+        ((FIRST, WITNESS, THIRD), DIFFERS, ("info", "likely"), 20, UNCLEAN.format(3).replace("broker 2", "broker 3"), f"{JOINED}no line says so"),
+        (
+            (FIRST, SAID),
+            DIFFERS,
+            ("high", "proven"),
+            None,
+            "broker 2 was elected though it was not in sync (only broker 1 was in sync); by controller.log line 2",
+            f"{JOINED}no, a line",
+        ),
+        (
+            (SAID, SECOND),
+            DIFFERS,
+            ("high", "proven"),
+            20,
+            "broker 2 was elected in epoch 2 though it was not in sync (who was in sync is not known); by controller.log line 2",
+            f"{JOINED}no, a line",
+        ),
+        ((FIRST, SAID, SECOND), compared(log(1, (0, 0)), LEFT._replace(batches=Batches.of(()))), ("info", "proven"), 20, UNCLEAN.format(2), JOINED),
+        ((FIRST, SAID, SECOND), compared(log(1, (0, 0)), LEFT._replace(kind="hole_here")), ("info", "proven"), 20, UNCLEAN.format(2), JOINED),
+    ],
+    ids=[
+        *("said, and the logs differ", "and they do not", "by the ISR", "by the ISR, whose leader's log is not here", "of another"),
+        *("said of no epoch", "of an unknown ISR", "a run without batches", "no conflict"),
+    ],
+)  # fmt: skip
+def test_an_election_that_only_lines_of_logs_tell(lines, follower, told, start, message: str, looked_at: str) -> None:
+    for leadership_known in (True, False):
+        changes = {} if leadership_known else {"leadership": None}
+        (one,) = found(meta.judge(made(follower, history=(), log_events=lines, **changes)), "META-UNCLEAN-ELECTION")
+        assert (one.severity, one.confidence, one.start_offset) == (*told, start)
+        assert one.message == message
+        assert texts(one, "considered")[0].startswith(looked_at)
+        assert ("; but" in texts(one, "considered")[0]) is (looked_at == BUT)
+    assert "by controller.log" not in elected(follower, log_events=lines).message
 
 
 def test_a_clean_election_has_no_finding() -> None:

@@ -336,7 +336,7 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
     )
     known = (one.directory.log_start_checkpoint for one in case.replicas)
     is_still = case.evidence.was_at_rest or facts.killed
-    reached = max(max(one.log_end_offset, one.directory.high_watermark_checkpoint or 0) for one in case.replicas)
+    reached = max(max(one.log_end_offset, one.marked_end) for one in case.replicas)
     was_there = facts.killed and start <= reached
     may_lag = not is_still or was_there or any(one is not None and one >= start for one in known)
     if is_cut and may_lag:

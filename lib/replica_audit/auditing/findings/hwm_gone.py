@@ -78,10 +78,9 @@ def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
 def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
     """Offsets of an earlier run above every log start that no replica holds."""
     floor = max(facts.log_start_offset for facts in case.replicas)
-    left = [OffsetRange(max(run.start_offset, floor), run.end_offset)]
-    for facts in (*case.replicas, *case.duplicates, *case.set_aside):
-        left = without(left, offsets_of_epoch(facts, run.replica_epoch))
-    return [part for part in left if part.start_offset < part.end_offset]
+    copies = (*case.replicas, *case.duplicates, *case.set_aside)
+    held = [part for facts in copies for part in offsets_of_epoch(facts, run.replica_epoch)]
+    return without([OffsetRange(max(run.start_offset, floor), run.end_offset)], held)
 
 
 def _shown_in_part(case: Case, run: EarlierRun) -> Iterator[int]:

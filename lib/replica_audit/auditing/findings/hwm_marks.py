@@ -90,10 +90,10 @@ def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     elif cut == "unclean" and not was_down:
         why_cut = f"likely, not proven: an unclean election may have cut it after its checkpoints were copied; {again}"
     why = case.why_of_earlier_topic(facts)
-    mark = facts.directory.high_watermark_checkpoint or 0
+    mark = facts.marked_end
     told = None
     if is_lost:
-        told = _unless_older(case, facts, _lost_below_mark(case, facts, mark, is_cut=cut is not None), mark)
+        told = _unless_older(case, facts, _lost_below_mark(case, facts, mark), mark)
         told = undecided(likely(told, why_cut), why, "medium")
         yield told
     if is_flushed_lost:
@@ -108,26 +108,27 @@ def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         yield undecided(likely(found, why_cut), why, "medium")
 
 
-def _lost_below_mark(case: Case, facts: ReplicaFacts, mark: int, *, is_cut: bool) -> Finding:
-    """HWM-CP-ABOVE-LEO of a replica, with who has the records between; critical if nobody does. `is_cut`: a cut since the checkpoint may
-    explain it."""
+def _lost_below_mark(case: Case, facts: ReplicaFacts, mark: int) -> Finding:
+    """HWM-CP-ABOVE-LEO of a replica, with who has the records between; critical if it is known that nobody does."""
     end = facts.log_end_offset
     left = _held_nowhere(case, facts, mark, case.copies)
-    unseen = sorted(
-        {
-            one.broker_id
-            for one in case.set_aside
-            if left and (not one.end_is_known or one.log_end_offset > left[0].start_offset)
-        }
-    )
-    missing = left and _leader_lacks(case, facts, mark)
-    gone = missing and not unseen and all(_gains_nothing(case, one) for one in case.copies)
-    elsewhere = f"; the records between may be on {name_brokers(unseen)}, whose logs were not compared"
-    if not (missing and unseen):
-        elsewhere = _gone_from(case.reference.facts, left, end, mark)
+    perhaps = {
+        one.broker_id
+        for one in case.set_aside
+        for part in left
+        if not one.end_is_known or one.log_end_offset > part.start_offset
+    }
+    # A missing file may be on the broker; `.deleted` segments are only a part of a log.
+    holes = [hole for one in case.copies if not one.is_about_to_go for hole in one.missing]
+    is_whole = not any(hole.overlaps(*part) for hole in holes for part in left)
+    is_known = is_whole and not perhaps and all(_gains_nothing(case, one) for one in case.copies)
+    gone = bool(left) and is_known and _leader_lacks(case, facts, mark)
+    elsewhere = _gone_from(case.reference.facts, left, end, mark)
+    if perhaps:
+        elsewhere = f"; the records between may be on {name_brokers(sorted(perhaps))}, whose logs were not compared"
     elsewhere += _only_about_to_go(case, facts, left, mark)
     # A later epoch file does not have the epochs of these records any more.
-    if is_cut and later_entry(facts, case.replicas):
+    if later_entry(facts, case.replicas):
         elsewhere = ""
     return finding(
         HWM_CP_ABOVE_LEO,
@@ -142,7 +143,7 @@ def _lost_below_mark(case: Case, facts: ReplicaFacts, mark: int, *, is_cut: bool
 
 
 def _lost_flushed(case: Case, facts: ReplicaFacts, is_cut: bool, *, was_down: bool) -> Finding:
-    """HWM-RP-ABOVE-LEO of a replica; `is_cut` as in `_lost_below_mark`."""
+    """HWM-RP-ABOVE-LEO of a replica; `is_cut`: it was perhaps cut after that checkpoint was copied, or while its broker was killed."""
     end = facts.log_end_offset
     flushed = facts.flushed_end
     cut = f"a truncation at {end}: no, it would have written a smaller recovery point at once"
@@ -167,7 +168,7 @@ def _lost_flushed(case: Case, facts: ReplicaFacts, is_cut: bool, *, was_down: bo
 def may_lack_committed_everywhere(case: Case) -> bool:
     """True if a replica's checkpointed high watermark lies past the end of its log, and no copy has all the records between."""
     lost = (one for one in case.replicas if is_tail_lost(case.reference, case.replicas, one))
-    return any(_held_nowhere(case, one, one.directory.high_watermark_checkpoint or 0, case.copies) for one in lost)
+    return any(_held_nowhere(case, one, one.marked_end, case.copies) for one in lost)
 
 
 def _gains_nothing(case: Case, facts: ReplicaFacts) -> bool:
@@ -180,7 +181,7 @@ def _gains_nothing(case: Case, facts: ReplicaFacts) -> bool:
 
 def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
     """True if the leader, or while nobody leads every replica, is known to lack what a replica lost below its `checkpoint` and no copy here
-    has.
+    has. Of a log that may be of another topic, that is not known.
 
     The file of a follower that came back without its end does not have the epochs of that any more: where the leader reaches the checkpoint,
     it lacks the records only if the follower is of another history at its end.
@@ -193,14 +194,16 @@ def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
     if not is_here or facts is reference.facts:
         return is_here
     item = case.comparison_of(facts)
-    is_other = item is not None and any(facts.log_end_offset <= part.end_offset for part in item.stretches)
+    if item is None:
+        return False
+    is_other = any(facts.log_end_offset <= part.end_offset for part in item.stretches)
     is_past = not reference.facts.end_is_open and reference.facts.log_end_offset < checkpoint
     return (is_other or is_past) and not may_mark_over_tail(case.options.kafka_version)
 
 
 def _say_cut(case: Case, facts: ReplicaFacts, checkpoint: int) -> str:
     """Clause on a truncation as the reason why a log ends below its own `checkpoint`: where it is one, no other replica has reached that."""
-    if may_have_been_cut(case.reference, [one for one in case.replicas if one is not facts], facts):
+    if may_have_been_cut(case.reference, case.replicas, facts):
         return f"perhaps, and then it lost them that way: no other replica here has ever reached {checkpoint}"
     return (
         f"no, recovery point {facts.directory.recovery_point_checkpoint}, and no other leader of a later epoch began between "
@@ -224,7 +227,7 @@ def _unless_older(
     A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     is_deleted = case.reference.facts.log_start_offset >= mark
-    is_split = case.was_cut_inside(facts, mark) if is_deleted else False
+    is_split = is_deleted and case.was_cut_inside(facts, mark)
     if is_deleted and (facts.in_any_order or is_split):
         return found._replace(severity="info", verdict=None, confidence="suspect")
     if not facts.in_any_order:
@@ -270,34 +273,29 @@ def _is_older_as_image_only(case: Case, facts: ReplicaFacts) -> bool:
 def _held_nowhere(case: Case, facts: ReplicaFacts, mark: int, copies: Iterable[ReplicaFacts]) -> list[OffsetRange]:
     """Offsets of the records that a log lost between its end and `mark` that none of `copies` has; without those that were deleted since
     from the reference."""
-    left = [OffsetRange(max(facts.log_end_offset, case.reference.facts.log_start_offset), mark)]
-    for other in copies:
-        left = without(left, _held_by(case, facts, other, mark))
-    return [part for part in left if part.start_offset < part.end_offset]
+    held = [part for other in copies for part in _held_by(case, facts, other, mark)]
+    return without([OffsetRange(max(facts.log_end_offset, case.reference.facts.log_start_offset), mark)], held)
 
 
 def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) -> list[OffsetRange]:
     """Offsets of the records that `facts` lost between its log end and `mark` that `other` has.
 
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
+    A segment file that is missing is not held, though its broker may have it.
     """
     lineage, begin = other.lineage, other.log_start_offset
-    holes: Sequence[OffsetRange] = ()
-    if other.is_about_to_go and other.segments:
+    if other.is_about_to_go:
         # What retention of its broker has passed is still there.
         lineage = other.found_batches
-        begin = other.segments[0].base_offset
-        holes = other.missing
+        begin = min((segment.base_offset for segment in other.segments), default=begin)
     start = max(facts.log_end_offset, begin)
     end = min(other.log_end_offset, mark)
-    if start >= end:
-        return []
     if (lost := facts.sound_file_lineage) is not None:
         end = lost.agrees_to(lineage, start, end)
     elif (item := case.comparison_of(other)) is not None:
         is_left = any(part.start_offset < end <= part.end_offset for part in item.stretches)
         end = start if is_left else end
-    return [part for part in without([OffsetRange(start, end)], holes) if part.start_offset < part.end_offset]
+    return without([OffsetRange(start, end)], (hole for hole in other.missing if not other.is_cleaned(*hole)))
 
 
 def _only_about_to_go(case: Case, facts: ReplicaFacts, left: Sequence[OffsetRange], mark: int) -> str:
@@ -325,10 +323,11 @@ def _gone_from(reference: ReplicaFacts, left: Sequence[OffsetRange], end: int, c
         return deleted
     if not left:
         return ""
-    if left[0].start_offset <= end and left[0].end_offset == checkpoint:
+    first, *_ = left
+    if first == (end, checkpoint):
         return "; no replica here has the records between"
-    if left[0].end_offset == checkpoint:
-        return f"; no replica here has the records from {left[0].start_offset} on"
+    if first.end_offset == checkpoint:
+        return f"; no replica here has the records from {first.start_offset} on"
     return f"; no replica here has {', '.join(name_offsets(*part) for part in left)}"
 
 
@@ -375,7 +374,7 @@ def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None
 def _under_min_isr(case: Case) -> Iterator[Finding]:
     isr = case.reference.isr
     leadership = case.leadership
-    if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
+    if isr is None or leadership is None or case.reference.leader_id is None:
         return
     assigned = leadership.replicas
     minimum = case.config(MIN_ISR)

@@ -214,7 +214,7 @@ def _as_it_went(case: Case, election: Election) -> ReplicaFacts | None:
     before = election.previous_leader_id
     leadership = case.leadership
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
-    if leadership is None or item is None or before == election.leader_id:
+    if leadership is None or item is None:
         return None
     facts = item.follower
     directory = item.follower.directory
@@ -250,7 +250,7 @@ def _in_remote_storage(case: Case, election: Election) -> str | None:
 def _unseen(case: Case, election: Election) -> str:
     here = {facts.broker_id for facts in case.replicas}
     before = election.previous_leader_id
-    if before is not None and before in {facts.broker_id for facts in case.set_aside} - here:
+    if before in {facts.broker_id for facts in case.set_aside} - here:
         return f"loss: not known, the log of broker {before}, which led before, was not compared"
     if before is not None and before != election.leader_id and before not in here:
         return f"loss: not known, broker {before}, which led before, is not in the snapshot"

@@ -76,7 +76,7 @@ def below_committed(
     epoch = facts.lineage.epoch_for_offset(cut)
     marks = {}
     for other in replicas:
-        mark = other.directory.high_watermark_checkpoint or 0
+        mark = other.marked_end
         is_same = cut < min(facts.log_end_offset, other.log_end_offset) and other.lineage.epoch_for_offset(cut) == epoch
         if other is not facts and is_same and mark > cut:
             marks[mark] = other

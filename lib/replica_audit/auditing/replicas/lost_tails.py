@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
-def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
+def is_tail_lost(reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a replica had records up to its checkpointed high watermark that its log lacks, and no truncation explains it.
 
     Its log may still be older than the checkpoint (`ReplicaFacts.in_any_order`). `replicas` are all that were compared,
@@ -24,11 +24,8 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
     checkpoint = _mark_past_end(facts)
     if checkpoint is None:
         return False
-    others = [other for other in replicas if other is not facts]
-    reached = max(
-        (max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0
-    )
-    return checkpoint > reached or not may_have_been_cut(reference, others, facts)
+    reached = max((max(other.log_end_offset, other.marked_end) for other in replicas if other is not facts), default=0)
+    return checkpoint > reached or not may_have_been_cut(reference, replicas, facts)
 
 
 def has_lost_tail(reference: Reference, replicas: Collection[ReplicaFacts], broker_id: int | None) -> bool:
@@ -46,9 +43,8 @@ def lost_to(reference: Reference, replicas: Collection[ReplicaFacts], facts: Rep
     checkpoint = _mark_past_end(facts)
     if checkpoint is None or facts.in_any_order or not is_tail_lost(reference, replicas, facts):
         return None
-    others = [other for other in replicas if other is not facts]
     is_known = _rules_out_cut(facts) or _knows_leaders_since(reference, facts)
-    is_whole = is_known and not may_have_been_cut(reference, others, facts)
+    is_whole = is_known and not may_have_been_cut(reference, replicas, facts)
     return checkpoint, is_whole and cut_since_marks(reference, replicas, facts) is None
 
 
@@ -66,7 +62,7 @@ def _rules_out_cut(facts: ReplicaFacts) -> bool:
     return facts.directory.clean_shutdown is True or (facts.directory.recovery_point_checkpoint or 0) > end
 
 
-def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
+def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a truncation explains a checkpoint past the log end: unless files rule it out, it removes later entries of the epoch file,
     and ends where an epoch of another leader starts, or may start."""
     # A cut inside a batch removes all of it, but the log ends at the cut, where it then begins, too.
@@ -82,7 +78,7 @@ def may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fact
         own = [tuple(reference.complete(reference.facts.lineage))]
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, own) for entries in own for epoch, _ in entries)
-    others = list(others)
+    others = [other for other in replicas if other is not facts]
     lineages = [*own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
     return any(
         epoch > last and _may_begin_at(end, epoch, lineages) and not _goes_below(reference, others, facts, epoch)
@@ -104,7 +100,7 @@ def cut_since_marks(
     is_stopped = facts.is_at_rest and facts.directory.clean_shutdown
     if is_stopped or facts.found_end_offset > facts.log_end_offset:
         return None
-    mark = facts.directory.high_watermark_checkpoint or 0
+    mark = facts.marked_end
     end = facts.log_end_offset
     begins = {(epoch, start) for one in replicas for epoch, start in (*one.lineage, *one.file_entries) if epoch > 0}
     # A broker that was killed as it cut its log has fetched nothing since.

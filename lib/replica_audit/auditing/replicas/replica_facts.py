@@ -371,8 +371,7 @@ class ReplicaFacts:
     @cached_property
     def high_watermark(self) -> int:
         """High watermark after a restart: the checkpoint, or 0, limited to the log (`Partition.createLog`)."""
-        checkpoint = self.directory.high_watermark_checkpoint or 0
-        return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
+        return min(max(self.marked_end, self.log_start_offset), self.log_end_offset)
 
     @cached_property
     def second_hand(self) -> bool:
@@ -526,6 +525,11 @@ class ReplicaFacts:
     def form(self) -> str:
         """Form of the segments' record batches."""
         return join_forms(segment.form for segment in self.segments if segment.batch_count)
+
+    @property
+    def marked_end(self) -> int:
+        """Offset below which everything was committed, by the checkpointed high watermark; 0 without one."""
+        return self.directory.high_watermark_checkpoint or 0
 
     @property
     def flushed_end(self) -> int:
