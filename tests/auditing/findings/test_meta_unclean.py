@@ -45,6 +45,8 @@ def as_it_was(*lineage: tuple[int, int], broker: int = 1, shared_to: int = 20, *
 
 
 ABOUT_TO_GO = compared(log(1, (0, 0), log_dir=deleted_in("broker-1/orders-0")), LEFT)
+#: Nobody is known to have led before.
+LEFT_BY_NOBODY = LEFT._replace(cause=Cause(None, clean=False, promised_records=None, elections=elections(HISTORY[2:])))
 PROMISED = Cause(ELECTION, clean=False, promised_records=7, elections=(ELECTION,))
 PROOF = CommitProof("sole_isr", 1, "broker 1 was alone in the ISR", "0")
 ORPHAN = RemoteOrphan(20, 30, 0, ("a segment",))
@@ -198,7 +200,7 @@ def test_the_log_that_counts_is_that_of_the_leader_before(other: int, before: in
         ([compared(log(3, (0, 0)), LEFT), as_it_was()], {}, False),
         ([compared(log(3, (0, 0)), LEFT), as_it_was(clean_shutdown=False)], {}, True),
         ([FOLLOWED], {}, False),
-        ([compared(log(3, (0, 0)), LEFT)], {"history": HISTORY[2:]}, False),
+        ([compared(log(3, (0, 0)), LEFT_BY_NOBODY)], {"history": HISTORY[2:]}, False),
     ],
     ids=[
         *("who led", "another", "another beside who led and was stopped", "beside who led and was killed", "nobody"),
