@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
+from tests.support.histories import history
 from tests.support.less import without
-from tests.support.made_cases import LINEAGE, case, leadership, log
+from tests.support.made_cases import LINEAGE, case, compared, leadership, log, segment
 from tests.support.scenes import UNCLEAN_TO_2, scene
 from tests.support.scenes import log as equal
 from tests.support.snapshots import TOPIC
@@ -229,3 +231,92 @@ def test_a_choice_that_was_asked_for_loses_nothing_only_of_what_is_here(
     is_whole = 1 in captured
     assert told.sentence.startswith("Nothing needs to be done" if is_whole else "Keep broker 2 as leader"), told
     assert ("Broker 2 loses nothing that the copies here have;" in told.sentence) == (not is_whole), told
+
+
+#: The evidence lacks what follows.
+OPEN = (segment(0, 40, (0, 0), unproven=("rest",)),)
+_HELD: dict[str, Any] = {"isr": (1, 2), "replicas": (1, 2, 3)}
+_ALONE: dict[str, Any] = {"isr": (1,), "replicas": (1, 2, 3)}
+_TO_2: dict[str, Any] = {"leader_id": 2, "isr": (2,), "recovering": True}
+
+
+@pytest.mark.parametrize(
+    ("said", "changes", "copied", "need"),
+    [
+        # Nothing says how broker 3 left; or it did not leave; or it is said to have led, or to be eligible.
+        (_HELD, None, {}, "no_history"),
+        (_HELD | {"isr": None}, None, {}, "no_history"),
+        (_HELD | {"isr": (1, 2, 3)}, None, {}, "isr"),
+        (_HELD | {"leader_id": 3, "isr": (1, 2, 3)}, None, {}, "leads"),
+        (_HELD | {"elr": (3,)}, None, {}, "elr"),
+        # The leader was up, and every election was clean.
+        (_HELD | {"isr": (1, 2, 3)}, [], {}, None),
+        (_HELD | {"isr": (1, 2, 3)}, [], {"killed": True}, "isr"),
+        (_HELD | {"isr": (1, 2, 3), "fenced": (1,)}, [], {}, "isr"),
+        (_HELD | {"isr": (1, 2, 3)}, [], {"predates": True}, "isr"),
+        (_HELD | {"isr": (1, 2, 3)}, [], {"segments": OPEN}, "isr"),
+        (_HELD | {"isr": (1, 2, 3)}, [], {"is_left": True}, "isr"),
+        (_HELD | {"isr": (2, 3), "leader_id": 2}, [{"leader_id": 2, "isr": (2, 3)}], {}, "isr"),
+        (_HELD, [{"isr": (1, 2)}], {}, None),
+        (_HELD, [{"isr": (1, 2)}], {"outdated": leadership()}, "no_history"),
+        # It was in sync, or led, before an election that left it out, and has not followed since.
+        (_HELD | {"leader_id": 2, "isr": (2,)}, [{"isr": (1, 3)}, _TO_2], {}, "isr_before_unclean"),
+        (_HELD | {"leader_id": 2, "isr": (2,)}, [{"leader_id": 3, "isr": (3,)}, _TO_2], {}, "led_before_unclean"),
+        (
+            _HELD | {"leader_id": 2, "isr": (2,)},
+            [{"isr": (1,), "elr": (3,)}, _TO_2 | {"elr": ()}],
+            {},
+            "isr_before_unclean",
+        ),
+        (_HELD | {"leader_id": 2, "isr": (2,)}, [{"isr": (1, 3)}, _TO_2, {"isr": (2, 3)}, {"isr": (2,)}], {}, None),
+        # The last one in sync crashed.
+        (_ALONE, [{"isr": (1,)}], {}, None),
+        (_ALONE, [{"isr": (1,)}], {"killed": True}, "isr_before_crash"),
+        (_ALONE, [{"isr": (1,)}], {"recovery_point_checkpoint": 50}, "isr_before_crash"),
+        (_ALONE, [{"isr": (1,)}], {"recovery_point_checkpoint": 50, "segments": OPEN}, None),
+        (_ALONE | {"leader_id": None}, [{"isr": (1,)}, {"leader_id": None}], {"killed": True}, "isr_before_crash"),
+        (
+            _ALONE | {"leader_id": None, "isr": ()},
+            [{"isr": (1,)}, {"leader_id": None, "isr": ()}],
+            {},
+            "isr_before_crash",
+        ),
+        (
+            _ALONE | {"leader_id": None, "isr": (), "elr": (1,), "fenced": (2, 3)},
+            [{"isr": (1,)}, {"leader_id": None, "isr": (), "elr": (1,)}],
+            {},
+            None,
+        ),
+        (
+            _ALONE | {"leader_id": None, "isr": (), "elr": (1,)},
+            [{"isr": (1,)}, {"leader_id": None, "isr": (), "elr": (1,)}],
+            {"killed": True},
+            "isr_before_crash",
+        ),
+        # Others in sync have not.
+        (_HELD, [{"isr": (1, 2)}], {"killed": True}, None),
+        # It never was in sync, or the history begins after it was.
+        (_HELD, [{"isr": (1, 2), "occasion": "snapshot"}], {}, "no_history"),
+    ],
+)
+def test_why_an_answer_depends_on_a_replica_that_is_not_here(
+    said: dict[str, Any], changes: list[dict[str, Any]] | None, copied: dict[str, Any], need: str | None
+) -> None:
+    """Broker 3 is not here; broker 1, the reference, was `copied` so, and broker 2 as it ran."""
+    states = () if changes is None else history(*map(dict, changes))
+    states = states[1:] if states and changes and changes[0].get("occasion") else states
+    known = leadership(source="metadata_log", history=states, **said)
+    of_reference = {name: value for name, value in copied.items() if name in ("predates", "outdated")}
+    of_copy = {name: value for name, value in copied.items() if name not in of_reference}
+    one, two = log(1, (0, 0), end=40, clean_shutdown=False, **of_copy), log(2, (0, 0), end=40, clean_shutdown=False)
+    made = case(one, compared(two), said=known, leader_id=known.leader_id, isr=known.isr, **of_reference)
+    found = needed_replicas(known, made.reference, {1, 2}, (), made.replicas)
+    assert found == ({} if need is None else {3: need})
+
+
+def test_without_an_assignment_a_replica_is_needed_that_something_names() -> None:
+    only = case(log(1, (0, 0))).reference
+    assert needed_replicas(None, None, (), {3}) == {}
+    assert needed_replicas(None, only, {1}, {1, 3}) == {3: "no_history"}
+    unknown = leadership(replicas=None, isr=(1, 2))
+    assert needed_replicas(unknown, only, {1}, {3}) == dict.fromkeys(sorted({*unknown.named, 3} - {1}), "no_history")
