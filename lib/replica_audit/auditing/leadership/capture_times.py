@@ -151,7 +151,7 @@ class CaptureTimes:
         """True if the manifest has begin and end of the copy of a replica's log directory, and leaves its kind out, though nothing else has
         its broker down: nobody looked, and an image of its disk would look the same (C.2, "Images of a disk")."""
         entries = self._entries_of(*facts.key)
-        is_untold = bool(entries) and not any(one.kind or one.is_unseen or one.is_evidence for one in entries)
+        is_untold = not any(one.kind or one.is_unseen or one.is_evidence for one in entries)
         return is_untold and not facts.was_down and self.of(facts) is not None
 
     def is_doubted(self, facts: ReplicaFacts) -> bool:
