@@ -32,6 +32,7 @@ from replica_audit.runner.in_process import audit_all
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.snapshot.storage import Snapshot
+from replica_audit.text import render_time
 
 DAY_MS = 86_400_000
 CLUSTER = "CLUSTERAAAAAAAAAAAAAAA"
@@ -150,6 +151,27 @@ def test_voters_that_keep_their_quorum_state_count_on_from_it(tmp_path: Path) ->
     # Others that are given its log are not given the state.
     asked = answer(tmp_path, node_id=102)
     assert any("never register" in text for one in asked.copies if one.node_id == 102 for text in one.breaks)
+
+
+@pytest.mark.parametrize(("older_ms", "is_named"), [(DAY_MS, True), (3_000, False)])
+def test_a_leader_with_a_clock_an_hour_ahead_does_not_hide_that_voters_are_from_a_backup(
+    tmp_path: Path, older_ms: int, is_named: bool
+) -> None:
+    """By that clock the copies of the voters began before the broker got what they lack. Of a quorum that ran a copy has what was written
+    shortly before it began."""
+    copied = render_time(write.TIME_MS + older_ms, "seconds")
+    said = [
+        {"broker_id": node, "log_dir": path, "kind": "live", "started": copied, "finished": copied}
+        for node, path in {1: "broker-1", **{one: f"controller-{one}" for one in VOTERS}}.items()
+    ]
+    ahead_ms = DAY_MS // 24 if is_named else 0
+    config = [write.config(2, "t", "retention.ms", "1")]
+    whole = BEGIN + write.batch(3, config, time_ms=write.TIME_MS + older_ms + ahead_ms)
+    found = written(tmp_path, {**dict.fromkeys(VOTERS, BEGIN), 1: whole}, {1: APPLIED_T})
+    write_manifest(tmp_path, brokers=said)
+    found = answer(tmp_path)
+    assert found.verdict == "agree" and found.is_tentative is is_named, found.reason
+    assert ("are not on a majority of the voters here" in found.reason) is is_named, found.reason
 
 
 FIVE = (100, 101, 102, 103, 104)

@@ -294,9 +294,7 @@ def _single_tail(held: HeldMetadata) -> str:
     copies = [one for one in history.copies if held.moments.at_rest or one.node_id not in held.voters.ids]
     first_ms = held.first_change(newest_copy(copies), end) if copies else None
     lacking = [one for one in held.copies if one.node_id in held.voters.ids and one.end_offset <= end]
-    if first_ms is None or (
-        not held.moments.at_rest and all(held.moments.is_before(one.log, first_ms) for one in lacking)
-    ):
+    if first_ms is None or (not held.moments.at_rest and all(_may_be_before(held, one, first_ms) for one in lacking)):
         return ""
     node = best_of(held, history).node_id
     keep = "" if node is None else f"; quorum --choose {node} has the plan that keeps them"
@@ -307,6 +305,12 @@ def _single_tail(held: HeldMetadata) -> str:
         "of the copies: copy them once more, controllers last. If not, a leader that lacks them cuts them, and if they were committed, brokers "
         f"that are up and have them die{keep}"
     )
+
+
+def _may_be_before(held: HeldMetadata, copy: MetadataCopy, time_ms: int) -> bool:
+    """True if a voter's copy may lack a record of `time_ms` only as it was made before. The leader's clock, which gave that time, may be wrong:
+    a quorum that runs writes every half second, so that such a copy ends shortly before, by the same clock."""
+    return held.moments.is_before(copy.log, time_ms) and time_ms - copy.last_time_ms <= _LONGEST_COPY_MS
 
 
 def _tails(held: HeldMetadata) -> Iterator[str]:
