@@ -92,6 +92,20 @@ def test_a_disk_that_takes_longer_than_that_of_the_metadata_log_shows_nothing_of
     assert found == [True, None]
 
 
+@pytest.mark.parametrize(("ahead_ms", "up"), [(3_600_000, None), (10_000, True), (-10_000, True)])
+def test_the_clock_of_a_leader_that_is_ahead_shows_nobody_up(tmp_path: Path, ahead_ms: int, up: bool | None) -> None:
+    """The metadata log has a record from an hour after the end of its copy: when it was written is not known."""
+    begin = [write.register_broker(1), *write.new_topic(TOPIC, TOPIC_ID, (1,), 1)]
+    log = write.history(begin, write.config(4, "1", "log.cleaner.threads", "2"), apart_ms=60_000)
+    write_snapshot(tmp_path, {1: _log(40)}, metadata={1: write.MetadataLog({0: log}, log_dir="broker-1")})
+    ended = _END_MS - ahead_ms
+    write_manifest(
+        tmp_path,
+        brokers=[{"broker_id": 1, "log_dir": "broker-1", "started": ended - 1000, "finished": ended, "kind": None}],
+    )
+    assert find_up(audit_all(str(tmp_path), Settings())).get(1) is up
+
+
 def test_where_nothing_is_said_the_metadata_log_counts(tmp_path: Path) -> None:
     results = _copied(tmp_path / "copied", _all(_LEFT_OUT), _END_MS + 3_600_000)
     assert find_up(results) == {1: True, 2: True, 3: True} and not advise(results).decisions

@@ -49,6 +49,14 @@ class CopyMoments(NamedTuple):
         ]
         return max(0, min(found, default=0))
 
+    def is_ahead(self, copies: Iterable[MetadataCopy]) -> bool:
+        """True if the clock that dated the last records of `copies` is ahead of that of a node: its copy has a record from after its end."""
+        ends = ((copy, [one.finished_ms for one, _ in self._begun(copy.log)]) for copy in copies if copy.pieces)
+        return any(
+            known and None not in known and copy.last_time_ms > max(filter(None, known)) + _FENCED_WITHIN_MS
+            for copy, known in ends
+        )
+
     def is_after(self, log: MetadataLog, time_ms: int, behind_ms: int = 0) -> bool:
         """True if a copy was begun after `time_ms`, by a clock `behind_ms` behind, or the cluster was at rest while all were copied.
 
@@ -126,8 +134,10 @@ def mark_perhaps_down(
     leaderships: Sequence[Leadership], copies: Sequence[MetadataCopy], moments: CopyMoments
 ) -> list[Leadership]:
     """`leaderships` with `perhaps_down`: brokers that nobody saw run while they were copied, where the metadata log ends before that:
-    with all nodes down, nobody is left to fence them. `copies` are of one history."""
-    heard_ms = max((copy.last_time_ms for copy in copies), default=-1) + _FENCED_WITHIN_MS
+    with all nodes down, nobody is left to fence them. By a clock that is ahead nothing shows when it ends. `copies` are of one history."""
+    heard_ms = (
+        -1 if moments.is_ahead(copies) else max((copy.last_time_ms for copy in copies), default=-1) + _FENCED_WITHIN_MS
+    )
     log_dirs = {copy.node_id: copy.log.log_dir for copy in copies}
     of_brokers: dict[int, list[CopiedLogDir]] = defaultdict(list)
     for one in moments.copies:
