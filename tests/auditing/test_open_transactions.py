@@ -66,20 +66,20 @@ def said_of(answer: Answer) -> str:
 )
 def test_one_that_is_left_alone_hides_none_after_it(tmp_path, first, values, fields):
     log = [*first, _batch(10, OTHER), _batch(15, OTHER, epoch=1)]
-    assert hanging(_audit(tmp_path, log, *values, **fields)) == [("proven", 10, 20)]
+    assert hanging(_audit(tmp_path, log, *values, **fields)) == [("suspect", 10, 20)]
 
 
 def test_one_whose_last_record_is_the_first_of_the_log_is_still_open(tmp_path):
     log = [_batch(5, epoch=0), _batch(10, epoch=1, count=1), *written(11, 20, 0)]
-    assert hanging(_audit(tmp_path, log, log_start=10, first_base_offset=5)) == [("proven", 5, 11)]
+    assert hanging(_audit(tmp_path, log, log_start=10, first_base_offset=5)) == [("suspect", 5, 11)]
     assert hanging(_audit(tmp_path / "gone", log, log_start=11, first_base_offset=5)) == []
 
 
 @pytest.mark.parametrize(
     ("log", "open_"),
     [
-        ([*written(0, 5, 0), _batch(10), _batch(15, epoch=1)], [("proven", 10, 20)]),
-        ([_batch(0), _batch(10, epoch=1, count=1)], [("proven", 0, 11)]),
+        ([*written(0, 5, 0), _batch(10), _batch(15, epoch=1)], [("suspect", 10, 20)]),
+        ([_batch(0), _batch(10, epoch=1, count=1)], [("suspect", 0, 11)]),
         ([_batch(0), _batch(5, epoch=1), *written(20, 25, 0)], []),
     ],
     ids=["before it", "inside of it", "after it"],
@@ -175,9 +175,9 @@ def test_another_isr_in_the_same_epoch_is_no_election(tmp_path):
 def test_what_is_said_of_a_producer_that_went_on_in_a_later_epoch(tmp_path):
     (row,) = _audit(tmp_path, [*written(0, 10, 0), _batch(10), _batch(15, epoch=1)]).found("TXN-HANGING")
     assert row["message"] == (
-        "the transaction of producer 7 that begins at offset 10 has no marker on broker 1, and none will come: it continued "
+        "the transaction of producer 7 that begins at offset 10 has no marker on broker 1, and its own will not come: it continued "
         "with producer epoch 1 after 0, and a producer gets a new epoch only when its transaction has ended; read_committed consumers "
-        "see nothing from 10 on"
+        "see nothing from 10 on, unless the later transaction is in progress, whose end will end this one, too"
     )
     assert [one["kind"] for one in row["evidence"]] == ["batch", "considered"]
 
@@ -211,7 +211,8 @@ def test_the_first_marker_of_its_producer_on_a_conflicting_tail(tmp_path, tail, 
     for row in answer.found("TXN-MARKER-LOST"):
         assert row["message"] == (
             f"the transaction of producer 7 with offsets 10 to 14 is open on broker 1 and ended on broker 2 at offset {marker}, "
-            "among records that broker 1 does not have"
+            "among records that broker 1 does not have; likely, not proven: its coordinator may have written it again since broker 1 was "
+            "copied, or may yet"
         )
 
 

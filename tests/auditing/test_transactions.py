@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.captures import CAPTURES, audit_capture, told
 from tests.support.coordinator_log import (
     COMPLETE_COMMIT,
@@ -22,7 +23,7 @@ from tests.support.coordinator_log import (
 )
 from tests.support.encoder import TIMESTAMP_MS, encode_marker, flip
 from tests.support.scenario import Answer, audit, written
-from tests.support.snapshots import TOPIC, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
 
 from replica_audit.model import CHUNK_OFFSETS
@@ -108,7 +109,7 @@ def test_a_later_transaction_of_the_producer_ends_it_with_its_own_marker(tmp_pat
         2: Replica([*SHARED_OPEN, commit_marker(15)], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,), before_audit=coordinator(tmp_path, value))
-    assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "proven", 15, 16)
+    assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "likely", 15, 16)
     assert not answer.found("TXN-HANGING"), answer
 
 
@@ -130,8 +131,13 @@ def test_a_coordinators_log_copied_before_the_transaction_began_is_no_proof(tmp_
 
 
 def test_a_producer_that_went_on_in_a_later_epoch(tmp_path):
-    answer = _audit(tmp_path, [*written(0, 10, 0), sent(10, epoch=0), sent(15, epoch=1)])
-    assert answer.one("TXN-HANGING", 1) == ("medium", "proven", 10, 20)
+    """Whether the later transaction is over as well only its coordinator knows, by a word that is newer than its records."""
+    log = [*written(0, 10, 0), sent(10, epoch=0), sent(15, epoch=1)]
+    assert _audit(tmp_path / "unknown", log).one("TXN-HANGING", 1) == ("medium", "suspect", 10, 20)
+    older = log_value(PRODUCER, 1, COMPLETE_COMMIT, {}, updated=TIMESTAMP_MS - 1)
+    assert _audit(tmp_path / "older", log, older).one("TXN-HANGING", 1)[1] == "suspect"
+    over = log_value(PRODUCER, 2, COMPLETE_COMMIT, {}, updated=OVER)
+    assert _audit(tmp_path / "over", log, over, clean=True).one("TXN-HANGING", 1)[1] == "proven"
 
 
 def test_a_transaction_that_ended_is_no_finding_whatever_comes_after(tmp_path):
@@ -167,8 +173,64 @@ def test_a_marker_on_a_conflicting_tail(tmp_path):
         2: Replica([*SHARED_OPEN, *written(15, 20, 0, "old "), commit_marker(20)], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
-    assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "proven", 20, 21)
+    assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "likely", 20, 21)
     assert not answer.found("TXN-HANGING"), "whether the coordinator holds it for ended is not known"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        (log_value(PRODUCER, 1, ONGOING, {TOPIC: [0]}, updated=OVER), True),
+        (log_value(PRODUCER, 2, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER), True),
+        (log_value(PRODUCER, 1, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER), False),
+    ],
+    ids=["in progress", "about to end", "the first is about to end"],
+)
+def test_the_marker_of_what_its_producer_went_on_after_is_lost_though_the_later_one_is_unfinished(
+    tmp_path: Path, value: bytes, is_told: bool
+) -> None:
+    """What was committed before an unclean election is decided by the outcome of the next transaction."""
+    brokers = {
+        1: Replica([*SHARED_OPEN, *written(15, 20, 1, "new "), sent(20, 1, leader_epoch=1)], high_watermark=15),
+        2: Replica([*SHARED_OPEN, sent(15), commit_marker(20, epoch=1)], high_watermark=15),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True, before_audit=coordinator(tmp_path, value))
+    assert [row["confidence"] for row in answer.found("TXN-MARKER-LOST", 2)] == ["proven"] * is_told, answer
+    assert answer.found("TXN-PENDING") and not answer.found("TXN-HANGING"), answer
+
+
+@pytest.mark.parametrize(("state", "is_told"), [(ONGOING, True), (PREPARE_COMMIT, False)])
+@pytest.mark.parametrize("updated", [TIMESTAMP_MS - 1, TIMESTAMP_MS + 1], ids=["before the marker", "after it"])
+def test_a_marker_before_the_unfinished_transaction_began_ended_an_earlier_one(
+    tmp_path: Path, state: int, updated: int, is_told: bool
+) -> None:
+    """Before KIP-890 all have one epoch. The marker of what is about to end is written again."""
+    brokers = {
+        1: Replica([*SHARED_OPEN, *written(15, 20, 1, "new ")], high_watermark=15),
+        2: Replica([*SHARED_OPEN, commit_marker(15)], high_watermark=15),
+    }
+    value = log_value(PRODUCER, 0, state, {TOPIC: [0]}, updated=updated)
+    answer = audit(tmp_path, brokers, isr=(1,), before_audit=coordinator(tmp_path, value))
+    told = is_told and updated > TIMESTAMP_MS
+    assert [row["confidence"] for row in answer.found("TXN-MARKER-LOST", 2)] == ["likely"] * told, answer
+
+
+def test_a_marker_that_a_clean_election_left_behind_is_not_lost(tmp_path: Path) -> None:
+    """It was never committed: its coordinator sends it to the next leader, too, whether or not its log is here."""
+    brokers = {
+        1: Replica([*SHARED_OPEN, commit_marker(15)], high_watermark=10),
+        2: Replica([*SHARED_OPEN, *written(15, 20, 1, "new ")], high_watermark=10),
+        3: Replica([*SHARED_OPEN, *written(15, 20, 1, "new ")], high_watermark=10),
+    }
+    begin = write.new_topic(TOPIC, TOPIC_ID, (1, 2, 3), 1)
+    for unclean, change in (
+        (False, write.change(TOPIC_ID, leader=2, isr=(2, 3))),
+        (True, write.change(TOPIC_ID, leader=2, isr=(2,))),
+    ):
+        moves = [write.change(TOPIC_ID, isr=(1,))] * unclean
+        metadata = {100: write.history(begin, *moves, change)}
+        answer = audit(tmp_path / str(unclean), brokers, leader=2, metadata=metadata)
+        assert bool(answer.found("TXN-MARKER-LOST", 1)) == unclean, answer
 
 
 def test_a_marker_that_the_leader_wrote_again_is_not_lost(tmp_path):

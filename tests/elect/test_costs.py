@@ -14,7 +14,7 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.support.captures import FIXTURES, audit_capture, truth
-from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, log_value
+from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, PREPARE_COMMIT, log_value
 from tests.support.coordinator_log import coordinator as write_coordinator
 from tests.support.encoder import Record, encode_batch, encode_marker
 from tests.support.histories import history
@@ -285,6 +285,29 @@ def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[byte
     old = Replica([*written(0, 30, 1), _begun(30), *tail])
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (cut, 0)
+
+
+@pytest.mark.parametrize(
+    ("tail", "prepared", "cut"),
+    [
+        ([_ended(33, epoch=1)], None, 1),
+        ([_begun(33), _ended(36, epoch=1)], None, 1),
+        ([_ended(33, epoch=1)], 2, 1),
+        ([_ended(33, epoch=1)], 1, 0),
+        (written(33, 36, 1, "old "), None, 0),
+    ],
+    ids=["marker", "data and marker", "the later one is about to end", "it is written again", "no end"],
+)
+def test_the_end_of_a_transaction_is_a_cost_though_its_producer_has_begun_another(
+    tmp_path: Path, tail: list[bytes], prepared: int | None, cut: int
+) -> None:
+    """The marker of the later one ends both: what was committed is aborted with it."""
+    leader = Replica([*written(0, 30, 1), _begun(30), *written(33, 36, 2), _begun(36, epoch=1, leader_epoch=2)])
+    old = Replica([*written(0, 30, 1), _begun(30), *tail])
+    states = [] if prepared is None else [log_value(7, prepared, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER)]
+    options = {"before_audit": write_coordinator(tmp_path, *states)} if states else {}
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,), **options))
+    assert rows[1]["cut_transactions"] == cut
 
 
 @pytest.mark.parametrize(

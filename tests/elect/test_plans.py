@@ -33,6 +33,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
 from replica_audit.protocol.versions import parse_kafka_version
+from replica_audit.report.facts.conditions import find_conditions
 from replica_audit.report.plan_text import render_plan, tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
@@ -902,6 +903,29 @@ def test_a_transaction_is_ended_by_what_the_version_has(version: str | None, sai
         [one for one in commands if option in one] for option in ("--start-offset", "--producer-id")
     )
     assert len(by_offset) == said.count("find-hanging") and len(by_producer) == said.count("abort") - len(by_offset)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "version", "ends", "tells"),
+    [
+        ("proven", "2.8.2", True, True),
+        ("likely", "4.3.1", True, True),
+        ("suspect", "2.8.2", False, False),
+        ("suspect", "4.3.1", True, False),
+        ("suspect", None, True, False),
+    ],
+)
+def test_a_transaction_that_a_later_one_may_yet_end_is_aborted_only_where_brokers_say_that_it_hangs(
+    confidence: str, version: str | None, ends: bool, tells: bool
+) -> None:
+    """An abort would end the later one, too, which may be in progress, and whatever was committed before it."""
+    results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1, calm=True)], version, "metadata_log")
+    results.findings[:] = objects("findings", [
+        {**dict.fromkeys(FindingRow._fields), "topic": "a", "partition": 0, "broker_id": 1, "status": "new", "start_offset": 7,
+         "code": "TXN-HANGING", "severity": "medium", "confidence": confidence, "evidence": []}
+    ])  # fmt: skip
+    assert any(step.action == "end_transaction" for step in plan_elections(results).steps) == ends
+    assert bool(find_conditions(results).hanging) == tells
 
 
 @pytest.mark.parametrize(

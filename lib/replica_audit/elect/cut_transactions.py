@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.ended_apart import ended_in_both, open_below
 from replica_audit.auditing.compare.record_comparison import RecordSource, record_requests
-from replica_audit.auditing.findings.txn import is_ended, is_marker_due
+from replica_audit.auditing.findings.txn import is_ended, is_written_again
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import Batch
 from replica_audit.elect.held_records import ReplicaRecords, TransactionPart
@@ -70,7 +70,7 @@ class CandidateTransactions:
             # A marker alone may belong to another transaction: the coordinator knows.
             if part is None or not (part.was_open or is_ended(self.case, transaction)):
                 continue
-            is_due = part.batch.is_control and is_marker_due(self.case, transaction.producer_id)
+            is_due = part.batch.is_control and is_written_again(self.case, part.batch)
             if _may_be_lost(part, may_be_newer) and not is_due:
                 yield transaction.producer_id
         for transaction in self._aborted(holding, cut):

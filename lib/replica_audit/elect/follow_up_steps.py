@@ -72,6 +72,8 @@ def _transactions(
         reference = matrix.row(place, matrix.reference(place))
         if reference is not None and reference.cut_transactions:
             continue
+        if row.confidence == "suspect" and not tools.finds_hanging():
+            continue
         states = {item.value for item in row.evidence if item.kind == "transaction"}
         says = next((text for state, text in _OUTCOMES.items() if state in states), "")
         sure = " once find-hanging has confirmed it" if tools.finds_hanging() else ""

@@ -68,7 +68,8 @@ def open_at_end(segments: Iterable[SegmentSummary]) -> dict[int, OpenTransaction
 def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
     """The batch with which a transaction continues in `batches`, in order of offset: more of its data, or its marker.
 
-    A marker has the epoch of the data or a later one: the coordinator raises it on a timeout, and with KIP-890 at every end.
+    A marker has the epoch of the data or a later one: the coordinator raises it on a timeout, and with KIP-890 at every end. In another
+    log what lost its marker, and goes on here in later epochs, ends in an earlier one.
     None if the producer has no batch there, or its next transaction comes first.
     """
     for batch in batches:
@@ -76,8 +77,8 @@ def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch |
         if not is_part or batch.producer_id != transaction.producer_id:
             continue
         if batch.is_control:
-            return batch if batch.producer_epoch >= transaction.last_epoch else None
-        return batch if batch.producer_epoch == transaction.last_epoch else None
+            return batch if batch.producer_epoch >= transaction.first_epoch else None
+        return batch if transaction.first_epoch <= batch.producer_epoch <= transaction.last_epoch else None
     return None
 
 

@@ -51,8 +51,7 @@ def judge(case: Case) -> Iterator[Finding]:
             # A state of an earlier producer epoch is that of an earlier transaction.
             if is_settled and (state.producer_epoch < 0 or state.producer_epoch >= transaction.last_epoch):
                 yield _pending(case, transaction, state)
-            continue
-        if state is None or not _will_write_marker(case, state):
+        elif state is None or not _will_write_marker(case, state):
             yield from _hanging(case, transaction, state)
         for item in (*case.comparisons, *case.beside):
             yield from _marker_lost(case, item, transaction, state)
@@ -109,23 +108,26 @@ def _will_write_marker(case: Case, state: TransactionState) -> bool:
 def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState | None) -> Iterator[Finding]:
     facts = case.reference.facts
     evidence = []
-    if transaction.first_epoch != transaction.last_epoch:
-        why = (
-            f"it continued with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, and a producer gets a new "
-            "epoch only when its transaction has ended"
-        )
-        confidence: Confidence = "proven"
-    elif state is not None and (after := _is_over(case, transaction, state)):
-        why = f"its coordinator says {state.state}"
+    after = None if state is None else _is_over(case, transaction, state)
+    since = f"read_committed consumers see nothing from {transaction.first_offset} on"
+    if state is not None and after is not None:
         confidence, text = after
         evidence.append(Evidence("transaction", text=f"{_word(state)}; {text}", value=state.state))
+        why = f", and none will come: its coordinator says {state.state}; {since}"
+    elif _goes_on(transaction):
+        # Whether the later one is over as well only its coordinator knows.
+        confidence = "suspect"
+        why = (
+            f", and its own will not come: it continued with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, "
+            f"and a producer gets a new epoch only when its transaction has ended; {since}, unless the later transaction is in progress, "
+            "whose end will end this one, too"
+        )
     else:
         return
     yield finding(
         TXN_HANGING,
         f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has "
-        f"no marker on broker {facts.broker_id}, and none will come: {why}; read_committed consumers see nothing from "
-        f"{transaction.first_offset} on",
+        f"no marker on broker {facts.broker_id}{why}",
         confidence=confidence,
         broker_id=facts.broker_id,
         offsets=(transaction.first_offset, transaction.last_offset + 1),
@@ -139,6 +141,11 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
             considered("in progress: no, its coordinator or its producer has ended it"),
         ],
     )
+
+
+def _goes_on(transaction: OpenTransaction) -> bool:
+    """True if the producer has later records, of a transaction that it began after the end of this one."""
+    return transaction.first_epoch != transaction.last_epoch
 
 
 def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) -> tuple[Confidence, str] | None:
@@ -191,11 +198,18 @@ def _marker_lost(
     marker = _marker_in_conflict(item, transaction)
     if marker is None:
         return
+    after = None if state is None else _is_over(case, transaction, state)
+    is_over = _goes_on(transaction) or after is not None and after[0] == "proven"
+    never_committed = any(
+        run.is_uncommitted and run.start_offset <= marker.base_offset < run.end_offset for run in item.runs
+    )
+    if _is_due(case, transaction, marker, state) or never_committed and not is_over:
+        return  # Its coordinator writes it again.
     follower = item.follower.broker_id
     leader = case.reference.facts.broker_id
     producer = f"producer {transaction.producer_id}"
     where = name_offsets(transaction.first_offset, transaction.last_offset + 1)
-    yield finding(
+    found = finding(
         TXN_MARKER_LOST,
         f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
         f"{name_holder(case, item)} at offset {marker.base_offset}, among records that broker {leader} does not have",
@@ -207,6 +221,24 @@ def _marker_lost(
             considered("in progress: no, the coordinator ended it, and the conflicting records will be cut"),
         ],
     )
+    again = (
+        f"likely, not proven: its coordinator may have written it again since broker {leader} was copied, or may yet"
+    )
+    found = likely(found, None if is_over else again)
+    # The copy that is compared may be of before the leader had the same.
+    yield doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
+
+
+def _is_due(case: Case, transaction: OpenTransaction, marker: Batch, state: TransactionState | None) -> bool:
+    """True if `marker` may be that of the transaction that its coordinator has as unfinished, and not of one before it.
+
+    It has the producer epoch of the state that announces it, and no coordinator writes it before.
+    """
+    if state is None or not _is_pending(case, transaction, state):
+        return False
+    if state.state in _PREPARED:
+        return marker.producer_epoch >= state.producer_epoch
+    return not (_goes_on(transaction) or case.evidence.was_at_rest or marker.max_timestamp < state.updated_ms)
 
 
 def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
@@ -254,11 +286,12 @@ def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch
     return marker if marker is not None and marker.base_offset > transaction.last_offset else None
 
 
-def is_marker_due(case: Case, producer_id: int) -> bool:
-    """True if the coordinator has yet to write the marker of a producer's transaction to this partition."""
-    state = case.transactions.get(producer_id)
-    place = case.topic_partition
-    return state is not None and state.state in _PREPARED and place in state.partitions
+def is_written_again(case: Case, marker: Batch) -> bool:
+    """True if the coordinator has yet to write a transaction's marker to this partition, where a copy has it."""
+    state = case.transactions.get(marker.producer_id)
+    if state is None or state.state not in _PREPARED or case.topic_partition not in state.partitions:
+        return False
+    return marker.producer_epoch >= state.producer_epoch
 
 
 def is_ended(case: Case, transaction: OpenTransaction) -> bool:

@@ -211,7 +211,8 @@ def find_conditions(results: Results) -> Conditions:
     return Conditions(
         # Severity info: there is no leader because all brokers were stopped cleanly.
         leaderless=_slim(row for row in found if row.code == "META-NO-LEADER" and row.severity != "info"),
-        hanging=_slim(row for row in found if row.code == "TXN-HANGING"),
+        # Suspect: a later transaction may be in progress, and its end ends both.
+        hanging=_slim(row for row in found if row.code == "TXN-HANGING" and row.confidence != "suspect"),
         past=_slim(past),
         past_times=tuple(election_times(past, results)),
         gone=_slim(row for row in found if row.code == "HWM-GONE" and not is_without_records(row.evidence)),
