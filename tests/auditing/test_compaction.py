@@ -10,7 +10,7 @@ from tests.support.captures import FIXTURES, audit_capture, told
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, flip
 from tests.support.record_reads import note_reads
 from tests.support.report_rows import tables_of
-from tests.support.scenario import Answer, audit, written
+from tests.support.scenario import Answer, asked_costs, audit, written
 from tests.support.snapshots import OF_BATCHES, Replica
 
 COMPACT = {"cleanup.policy": "compact"}
@@ -431,6 +431,47 @@ def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own
     assert (row["lost_records"], row["lost_committed"]) == (40 - start, 40 - start)
     assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (start, 40 - start, 40 - start)
     assert answer.verdict == "COMMITTED_LOSS"
+
+
+@pytest.mark.parametrize("left", [0, 3], ids=["of it", "of what is older, too"])
+def test_what_a_follower_had_of_an_older_epoch_and_cleaned_away_proves_nothing_of_the_leaders_records(tmp_path, left):
+    """Its high watermark was thought to prove what the leader has written there since: a bound of [5, 5] for 0."""
+    old = [*keyed(0, left, 0, "k"), *keyed(left + 5, 20, 0, "old")]
+    brokers = {
+        1: Replica([*keyed(0, left, 0, "k"), *keyed(left, left + 5, 2, "new")], high_watermark=0),
+        2: Replica(old, cleaned_to=15, first_base_offset=0, epochs=[(0, 0)], high_watermark=20),
+    }
+    answer = audit(tmp_path, brokers, configs=COMPACT | {"min.insync.replicas": "2"}, isr=(1,))
+    assert answer.interval[0] == left, answer
+    assert answer.replica(2)["common_prefix_end"] == left, answer
+
+
+def test_a_follower_that_was_cut_where_the_leader_has_cleaned_away_its_first_records_lost_no_end_of_its_own(tmp_path):
+    """The leader's epoch file has where its epoch began: HWM-CP-ABOVE-LEO, proven."""
+    common = keyed(0, 10, 0, "k")
+    for name, began in (("cut", 10), ("lost", 15)):
+        brokers = {
+            1: Replica([*common, *keyed(15, 30, 2, "new")], cleaned_to=20, epochs=[(0, 0), (2, began)]),
+            2: Replica(common, high_watermark=20, recovery_point=5),
+            3: Replica([*common, *keyed(10, 20, 0, "old")], high_watermark=20),
+        }
+        listed = {"source": "user", "leader_epoch": 2, "quiesced": True}
+        answer = audit(tmp_path / name, brokers, isr=(1,), **listed)
+        assert bool(answer.found("HWM-CP-ABOVE-LEO", 2)) == (name == "lost"), answer
+
+
+def test_records_where_a_compacted_leader_has_another_epoch_and_no_batch_of_it_are_not_proven_committed(tmp_path):
+    """Its cleaner left nothing that shows whether it ever had them: elect called them committed by the leader's high watermark."""
+    rest = keyed(30, 40, 5, "new")
+    for name, epochs in (("other", [(0, 0), (1, 5), (5, 10)]), ("same", [(0, 0), (2, 5), (5, 10)])):
+        brokers = {
+            1: Replica(rest, cleaned_to=35, first_base_offset=0, epochs=epochs),
+            2: Replica([*keyed(0, 5, 0, "k"), *keyed(5, 10, 2, "old")], high_watermark=5),
+        }
+        answer = audit(tmp_path / name, brokers, configs=COMPACT, isr=(1,))
+        assert asked_costs(tmp_path / name)[1] == ((5, 0, 5) if name == "other" else (0, 0, 0)), answer
+        # What is cut was never seen to be on the leader.
+        assert not answer.found("TRN-OVER-TRUNCATE"), answer
 
 
 def test_what_a_compacted_leader_had_is_told_in_the_past_tense(tmp_path):

@@ -28,6 +28,7 @@ from replica_audit.auditing.compare.distinct_records import (
 )
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.compare.loss import committed_ahead
+from replica_audit.auditing.compare.replays import replay_lineage
 from replica_audit.auditing.compare.tallies import Tally, tally_from
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch, or_absent
@@ -313,14 +314,14 @@ def _marked(
         begin = max(start, run.start_offset)
         end = min(batch.end_offset, run.end_offset)
         if start < begin:
-            yield _piece(facts, batch, start, begin, *_shared(case, facts, start))
+            yield _piece(facts, batch, start, begin, *_shared(case, facts, start, batch.epoch))
         if begin < end:
-            marks = case.committed_in(run) if run.conflicting else _shared(case, facts, begin)
+            marks = case.committed_in(run) if run.conflicting else _shared(case, facts, begin, batch.epoch)
             part = _piece(facts, batch, begin, end, *marks)
             yield _as_other(part, facts) if run.kind == "content" else part
         start = max(start, end)
     if start < batch.end_offset:
-        yield _piece(facts, batch, start, batch.end_offset, *_shared(case, facts, start))
+        yield _piece(facts, batch, start, batch.end_offset, *_shared(case, facts, start, batch.epoch))
 
 
 def _as_other(part: CommittedRange, facts: ReplicaFacts) -> CommittedRange:
@@ -337,16 +338,24 @@ def _piece(
     return CommittedRange(piece, max(possible_end, committed_end), batch.epoch)
 
 
-def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
+def _shared(case: Case, facts: ReplicaFacts, start: int, leader_epoch: int | None = None) -> tuple[int, int]:
     """(proven, possible) committed ends for records from `start` on that are in no run. These are of the reference's own
-    history, except below its log start, where that may be unproven."""
+    history, except below its log start, where that may be unproven, and where its cleaner has been and it has another epoch there than
+    theirs, of which no batch is left."""
     mark = case.high_watermark
     item = case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start
     proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
+    if leader_epoch is not None and _has_other_epoch(case.reference.facts, start, leader_epoch):
+        proven = start
     if mark.hw_upper is None or not keeps_committed(case.options.protocol):
         return proven, case.reference.facts.log_end_offset
     return proven, max(mark.hw_upper, mark.proven_lower)
+
+
+def _has_other_epoch(facts: ReplicaFacts, start: int, leader_epoch: int) -> bool:
+    known = replay_lineage(facts, tiered=False).epoch_for_offset(start) if facts.compacted else None
+    return known not in (None, leader_epoch)
 
 
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:

@@ -149,7 +149,7 @@ def align_pair(
     follower = pair.follower
     leader = pair.reference.facts
     lineage = replay_lineage(leader, tiered)
-    alignment = align(leader, follower, pair.reference.past_end, theirs, own, lineage)
+    alignment = align(leader, follower, pair.reference.past_end, theirs, own, lineage, replay_lineage(follower, tiered))
     if below := list(differences_below(leader, follower, lineage, own)):
         alignment = alignment._replace(differences=(*below, *alignment.differences))
     compaction = None

@@ -235,11 +235,12 @@ def align(
     theirs: Batches,
     own: Batches,
     lineage: Lineage,
+    own_lineage: Lineage,
 ) -> Alignment:
     """Align `follower` with `reference`, given their batches of every chunk whose digests differ.
 
-    `past_end` is the reference's lineage from its log end on: a record there of an earlier epoch conflicts (F.0). `lineage` is
-    that of its log and gives the epoch of offsets that its cleaner emptied.
+    `past_end` is the reference's lineage from its log end on: a record there of an earlier epoch conflicts (F.0). `lineage` and
+    `own_lineage` are those of the two logs and give the epochs of offsets that a cleaner emptied.
     """
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
@@ -287,7 +288,7 @@ def align(
                 found[at] = Difference("epoch", start, batch.end_offset, had, batch.epoch, one)
         else:
             found[at] = Difference("hole_there", start, batch.end_offset, None, batch.epoch, one)
-    differences = in_order((*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)))
+    differences = in_order((*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor, own_lineage)))
     return Alignment(differences, tuple(corrupt), unmatched.where(past & ~old), own, theirs, *unchecked)
 
 
@@ -397,13 +398,20 @@ def _stretches(
         yield low, Difference(kind, int(starts[low]), int(ends[high]), *epochs, part, written_again=bool(again[low]))
 
 
-def _holes(follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int) -> Iterator[Difference]:
-    """Batches of the reference within the follower's range at whose offsets the follower has none."""
+def _holes(
+    follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int, lineage: Lineage
+) -> Iterator[Difference]:
+    """Batches of the reference within the follower's range at whose offsets the follower has none, unless its cleaner removed them there.
+
+    What that removed is known to be other records where they were of another epoch.
+    """
     absent = _alone(follower, foreign, own) & (foreign.ends <= follower.log_end_offset)
     for batch in foreign.where(absent):
         start = max(batch.base_offset, floor)
         if not _is_cleaned_away(follower, batch, start):
             yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, NO_BATCHES)
+        elif (had := _foreign_epoch(follower, lineage, batch, start, own)) is not None:
+            yield Difference("epoch", start, batch.end_offset, batch.epoch, had, NO_BATCHES)
 
 
 def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:

@@ -11,7 +11,7 @@ from replica_audit.auditing.compare.alignment import Alignment, Difference
 from replica_audit.auditing.compare.compacted import Compaction
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs_of
 from replica_audit.auditing.compare.record_comparison import RecordProblem
-from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
+from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all, replay_lineage
 from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
 from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
 from replica_audit.literals import RecordProblemKind
@@ -138,6 +138,14 @@ class Comparison(NamedTuple):
         return next((part for part in self.stretches if part.holds(last)), None)
 
     @property
+    def is_cleaned_at_cut(self) -> bool:
+        """True if the reference's cleaner left nothing that shows whether it ever had the records that the follower has where it is cut, since
+        its lineage has another epoch there."""
+        cut = self.replay.truncate_to
+        epochs = {replay_lineage(one, tiered=False).epoch_for_offset(cut) for one in (self.reference, self.follower)}
+        return self.reference.compacted and len(epochs) > 1
+
+    @property
     def unseen_below(self) -> int:
         """First offset of both logs if nothing shows that they agree there, so that what is below may be of another lineage; else -1."""
         floor = shared_start(self.reference, self.follower)
@@ -171,7 +179,8 @@ def compare(
     runs = runs_of(alignment.differences, stretches, cut, deleted_end(leader, follower), follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
-    prefix_end: int | None = runs[0].start_offset if runs else shared_end(leader, follower)
+    differing = [*(run.start_offset for run in runs[:1]), *(part.start_offset for part in stretches[:1])]
+    prefix_end: int | None = min(differing, default=shared_end(leader, follower))
     if not runs and shared_end(leader, follower) < shared_start(leader, follower):
         prefix_end = None
     lag = Tally()

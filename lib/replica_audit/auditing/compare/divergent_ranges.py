@@ -119,7 +119,8 @@ def runs_of(
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):
         is_hole = not item.conflicting and item.end_offset <= deleted_to
-        if item.is_of_storage or is_hole:
+        is_cleaned = item.conflicting and not item.batches
+        if item.is_of_storage or is_hole or is_cleaned:
             continue
         last = groups[-1][-1] if groups else None
         if (

@@ -228,9 +228,8 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     # Of what both logs have by their epochs the leader may have lost the end.
     prefix = min(prefix, case.reference.facts.log_end_offset)
-    if max(outcome.truncate_to, follower.local_start_offset) < prefix and not any(
-        gap.covers(outcome.truncate_to, prefix) for gap in follower.gaps
-    ):
+    is_unknown = item.is_cleaned_at_cut or any(gap.covers(outcome.truncate_to, prefix) for gap in follower.gaps)
+    if max(outcome.truncate_to, follower.local_start_offset) < prefix and not is_unknown:
         # The topic still has them: if the leader's log starts above the cut, the follower's is emptied (TRN-FULL).
         yield finding(
             TRN_OVER_TRUNCATE,

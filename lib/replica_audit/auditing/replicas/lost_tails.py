@@ -73,9 +73,11 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
     if found is not None and any(start > end for _, start in found):
         return False
     last = or_absent(facts.last_leader_epoch)
-    own = [tuple(reference.facts.lineage), reference.facts.file_entries]
-    if reference.leader_id is not None:
-        own = [tuple(reference.complete(reference.facts.lineage))]
+    lineage = reference.facts.lineage
+    own = [tuple(lineage if reference.leader_id is None else reference.complete(lineage))]
+    if reference.leader_id is None or reference.facts.compacted:
+        # A cleaner may have removed the first batches of an epoch: the file has where it began.
+        own.append(reference.facts.file_entries)
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, own) for entries in own for epoch, _ in entries)
     others = [other for other in replicas if other is not facts]
