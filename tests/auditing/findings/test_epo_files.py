@@ -257,8 +257,6 @@ NEW_AGAIN = [*OLD_FORMAT, *written(45, 50, 2), *written(50, 55, 5)]
         (NEW_AGAIN, [(2, 45), (5, 50)], None),
         (NEW_AGAIN, [(0, 0), (2, 20), (5, 50)], None),
         (NEW_AGAIN, [(2, 45)], "EPO-CACHE-MISSING"),
-        (NEW_AGAIN, [], "EPO-FILE-CORRUPT"),
-        (NEW_AGAIN, None, "EPO-CACHE-MISSING"),
     ],
 )
 def test_epochs_before_batches_of_an_older_format_need_no_entry(tmp_path, batches, epochs, code, options):
@@ -266,6 +264,40 @@ def test_epochs_before_batches_of_an_older_format_need_no_entry(tmp_path, batche
     before 2.1.1 it kept them, and recovery finds them again."""
     answer = audit(tmp_path, dict.fromkeys((1, 2), Replica(batches, epochs=epochs)), **options)
     assert answer.codes("info") - {"CAP-SKEW"} == ({code} if code else set()), answer
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_damage"),
+    [
+        ([], False),
+        (None, False),
+        ([(5, 50)], False),
+        ([(2, 45)], True),
+        ([(2, 45), (4, 50)], True),
+        ([(3, 45), (5, 50)], True),
+    ],
+    ids=["empty", "none", "the later one", "the earlier one", "another", "another first"],
+)
+def test_a_broker_with_an_older_format_keeps_no_epochs_of_what_it_fetches(tmp_path, epochs, is_damage):
+    """`Log.initializeLeaderEpochCache` of 2.1.1 to 3.x: where log.message.format.version is raised one broker after the other, a
+    follower has batches with epochs before it has a file for them, which then begins with the next batch: LATENT_CORRUPTION."""
+    brokers = {1: Replica(NEW_AGAIN, epochs=[(2, 45), (5, 50)]), 2: Replica(NEW_AGAIN, epochs=epochs)}
+    answer = audit(tmp_path / "raised", brokers, quiesced=True)
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == ("high" if is_damage else "info"), answer
+    assert answer.verdict == ("LATENT_CORRUPTION" if is_damage else "CONSISTENT"), answer
+    # In a log without batches of the older format the file is damaged.
+    new = [*written(0, 50, 2), *written(50, 55, 5)]
+    brokers = {1: Replica(new), 2: Replica(new, epochs=epochs)}
+    assert audit(tmp_path / "new", brokers, quiesced=True).verdict == "LATENT_CORRUPTION"
+
+
+@pytest.mark.parametrize(("in_order", "is_stopped"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("epochs", [[], None, [(5, 50)]], ids=["empty", "none", "the later one"])
+def test_nothing_is_asked_for_of_such_a_broker_whatever_the_order_of_its_files(tmp_path, epochs, in_order, is_stopped):
+    brokers = dict.fromkeys((1, 2), Replica(NEW_AGAIN, epochs=epochs, clean_shutdown=is_stopped))
+    answer = audit(tmp_path, brokers, in_order=in_order)
+    assert {row["severity"] for row in answer.found("EPO-CACHE-MISSING")} == {"info"}, answer
+    assert not answer.found("EPO-FILE-CORRUPT") and answer.verdict == "CONSISTENT", answer
 
 
 def test_a_stop_leaves_no_entry_of_epochs_before_batches_of_an_older_format(tmp_path):

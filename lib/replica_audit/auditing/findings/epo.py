@@ -87,7 +87,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[in_epoch_file(facts, file.state)._replace(value=_lines_by_batches(facts))],
         )
         return
-    if facts.directory.is_epoch_file_empty and facts.needed_lineage:
+    if facts.directory.is_epoch_file_empty and facts.needed_lineage and not facts.is_converted:
         is_follower = facts is not case.reference.facts and not case.evidence.was_at_rest
         other = emptied_by(facts, case.replicas) if is_follower else None
         text = f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs"
@@ -184,7 +184,7 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     )
     if excuse is not None:
         # A broker that was stopped, before or while it was copied, can be copied again as it is: no excuse is needed.
-        is_open = facts.in_any_order and facts.directory.clean_shutdown is True
+        is_open = facts.in_any_order and facts.directory.clean_shutdown is True and not facts.is_converted
         yield undecided(found, _of_two_moments(facts) if is_open else None, "medium")
         return
     gone_down = case.why_gone_down(facts)
@@ -262,7 +262,14 @@ def _why_copied_apart(
         )
     if claimed and _are_of_later_leaders(case, facts, claimed):
         return f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
-    return None if claimed else _excuse(case, facts, written, wrong)
+    if claimed:
+        return None
+    if facts.is_converted and all(start < written.entries[0][1] for _, start in wrong if written):
+        return (
+            "the log has batches without an epoch: a broker that still has their message format keeps no epochs of what it fetches, and "
+            "begins with the next batch as the format is raised"
+        )
+    return _excuse(case, facts, written, wrong)
 
 
 def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:

@@ -516,6 +516,12 @@ class ReplicaFacts:
         """Lineage of all batches in the files, also of those below the log start."""
         return lineage_of_batches(self.epoch_starts)
 
+    @cached_property
+    def is_converted(self) -> bool:
+        """True if the log has batches with epochs and batches without, as after the message format was raised (A.3)."""
+        epochs = [epoch == ABSENT for epoch, _ in self.epoch_starts]
+        return any(epochs) and not all(epochs)
+
     def is_epochless(self, offset: int) -> bool:
         """True if the batch at `offset` has no epoch: it is of magic 0 or 1, or was when it was appended."""
         at = bisect_right(self.epoch_starts, offset, key=lambda entry: entry[1])
