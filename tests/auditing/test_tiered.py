@@ -103,6 +103,24 @@ def test_a_follower_behind_the_local_start_begins_there(tmp_path: Path, end: int
 # --- __remote_log_metadata
 
 
+@pytest.mark.parametrize(
+    ("follower", "is_lost"),
+    [
+        (Replica([], epochs=[(0, 0), (2, 20)], log_start=0, first_base_offset=100, high_watermark=110), False),
+        (Replica(written(100, 105, 2), epochs=[(0, 0), (2, 20)], log_start=0, high_watermark=110), True),
+    ],
+    ids=["emptied", "cut nowhere"],
+)
+def test_a_follower_that_began_again_from_remote_storage_lost_no_end(
+    tmp_path: Path, follower: Replica, is_lost: bool
+) -> None:
+    """Its checkpoint is of before an unclean election cut its log, below what remote storage has: HWM-CP-ABOVE-LEO, proven."""
+    follower = replace(follower, recovery_point=100)
+    brokers = {1: leader((0, 0), (2, 20), end=150), 2: follower, 3: leader((0, 0), (2, 20), end=150)}
+    answer = tiered(tmp_path, brokers, quiesced=True, source="user", leader_epoch=2)
+    assert bool(answer.found("HWM-CP-ABOVE-LEO", 2)) == is_lost, answer
+
+
 def test_a_tier_that_has_all_of_the_log_is_nothing_to_tell(tmp_path: Path) -> None:
     answer = with_remote(tmp_path, LEADS, *WHOLE)
     assert not any(code.startswith("TIER") for code in answer.codes("info")) and answer.verdict == "LAGGING", answer
@@ -113,6 +131,19 @@ def test_segments_of_a_history_that_was_left_hold_lost_records(tmp_path: Path) -
     assert answer.one("TIER-ORPHAN") == ("critical", "proven", 60, 90)
     (partition,) = answer.tables["partitions"]
     assert (answer.verdict, partition["lost_records"], partition["lost_committed"]) == ("COMMITTED_LOSS", 30, 30)
+
+
+@pytest.mark.parametrize("start", [60, 80, 100])
+def test_what_is_in_the_leaders_files_and_in_remote_storage_is_lost_once(tmp_path: Path, start: int) -> None:
+    """Nobody else has a record: a chunk of which nothing is compared counted besides the segments with the same records."""
+    leads = Replica(written(start, 120, 1), epochs=LEADS.epochs, log_start=0, first_base_offset=start)
+    empty = Replica([], epochs=[], high_watermark=0)
+    with_remote(tmp_path, leads, *WHOLE, other=empty, quiesced=True)
+    rows = audit_all(str(tmp_path), Settings(), asked=[TopicPartition(TOPIC, 0)]).elections
+    lost = {
+        row.candidate_id: (row.lost_records, row.lost_committed) for row in rows if row.candidate_id == row.broker_id
+    }
+    assert lost == {1: (0, 0), 2: (120, 120)}
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def seen() -> Counter[str]:
     return Counter()
 
 
-@pytest.mark.parametrize("seeds", [*(range(at, at + 25) for at in range(0, 150, 25)), (379, 445, 569, 1348)])
+@pytest.mark.parametrize("seeds", [*(range(at, at + 25) for at in range(0, 150, 25)), (379, 445, 569, 1348, 201405)])
 def test_nothing_is_said_of_sound_remote_storage(tmp_path: Path, seen: Counter[str], seeds: Sequence[int]) -> None:
     assert seeds
     for seed in seeds:

@@ -28,6 +28,7 @@ from replica_audit.auditing.compare.distinct_records import (
 )
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.compare.loss import committed_ahead
+from replica_audit.auditing.compare.remote_storage import epoch_parts
 from replica_audit.auditing.compare.replays import replay_lineage
 from replica_audit.auditing.compare.tallies import Tally, tally_from
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -216,9 +217,10 @@ def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset
     twins = {} if item is None else _twins(item)
     marked = list(_pieces(case, facts, batches, places, twins))
     marked += [
-        _of_chunk(case, facts, chunk)
+        item
         for number, chunk in facts.chunks.items()
         if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
+        for item in _of_chunk(case, facts, chunk)
     ]
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
     # A cleaner leaves parts of batches, so in compacted logs each is looked up by itself.
@@ -366,20 +368,28 @@ def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
     return committed, committed if tail is not None and batch.base_offset >= tail.start_offset else batch.end_offset
 
 
-def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> CommittedRange:
-    """A chunk that is equal in every replica that has it."""
+def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Iterator[CommittedRange]:
+    """A chunk that is equal in every replica that has it; by its epochs if remote storage may have the same records, too."""
     committed, possible = _shared(case, case.reference.facts, chunk.base_offset)
+    end = chunk.last_offset + 1
     piece = RecordRange(
         facts.key,
         ("chunk", chunk.chunk, chunk.digest),
         chunk.base_offset,
-        chunk.last_offset + 1,
+        end,
         chunk.record_count,
         committed,
         chunk.digest,
         exact=True,
     )
-    return CommittedRange(piece, max(possible, committed), None)
+    one = CommittedRange(piece, max(possible, committed), None)
+    parts = list(epoch_parts(facts.lineage, chunk.base_offset, end)) if case.remote.segments and piece.dense else []
+    if not parts or parts[0][0] > chunk.base_offset:
+        yield one
+        return
+    for first, last, epoch in parts:
+        of_epoch = one.between(first, last)
+        yield of_epoch._replace(piece=of_epoch.piece._replace(identity=(epoch,)), leader_epoch=epoch)
 
 
 def as_possible(items: Iterable[CommittedRange]) -> Iterator[RecordRange]:

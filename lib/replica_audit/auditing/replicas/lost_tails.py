@@ -64,7 +64,7 @@ def _rules_out_cut(facts: ReplicaFacts) -> bool:
 
 def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a truncation explains a checkpoint past the log end: unless files rule it out, it removes later entries of the epoch file,
-    and ends where an epoch of another leader starts, or may start."""
+    and ends where an epoch of another leader starts, or may start, or where remote storage goes on."""
     # A cut inside a batch removes all of it, but the log ends at the cut, where it then begins, too.
     end = max(facts.log_end_offset, facts.log_start_offset)
     if _rules_out_cut(facts):
@@ -72,6 +72,8 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
     found = facts.sound_file_lineage
     if found is not None and any(start > end for _, start in found):
         return False
+    if facts.empty and facts.local_start_offset > facts.log_start_offset:
+        return True  # It was emptied, to begin again from remote storage (J9).
     last = or_absent(facts.last_leader_epoch)
     lineage = reference.facts.lineage
     own = [tuple(lineage if reference.leader_id is None else reference.complete(lineage))]

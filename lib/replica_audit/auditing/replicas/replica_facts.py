@@ -563,15 +563,17 @@ class ReplicaFacts:
 
     @cached_property
     def log_epoch(self) -> int:
-        """Epoch in which this replica would lead: that of a last file entry without data at its log end, else of its last batch; -1
-        for none.
+        """Epoch in which this replica would lead: that of a last file entry without data at its log end, or whose records are in remote
+        storage alone, else of its last batch; -1 for none.
 
         The file counts as found, before the loader drops such an entry, and only if it increases throughout: `9 33` or `6 999999`
         in a damaged file does not count.
         """
         last = or_absent(self.last_leader_epoch)
         epoch, start = (self.file_entries or ((-1, -1),))[-1]
-        return epoch if self.file_increases and start == self.log_end_offset and epoch > last else last
+        is_remote = self.empty and self.log_start_offset <= start < self.local_start_offset
+        is_last = start == self.log_end_offset or is_remote
+        return epoch if self.file_increases and is_last and epoch > last else last
 
     def state(self, lineage: Lineage) -> ReplicaState:
         """State of a leader's log for truncation, with the lineage to be replayed.
