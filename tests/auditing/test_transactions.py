@@ -215,6 +215,22 @@ def test_a_marker_before_the_unfinished_transaction_began_ended_an_earlier_one(
     assert [row["confidence"] for row in answer.found("TXN-MARKER-LOST", 2)] == ["likely"] * told, answer
 
 
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_marker_on_another_tail_is_not_of_a_transaction_that_began_after_the_logs_parted(
+    tmp_path: Path, is_shared: bool
+) -> None:
+    """That one is in progress; the marker is of the transaction before it, which ends in both logs."""
+    ended = [] if is_shared else [commit_marker(15, leader_epoch=1, epoch=1)]
+    start = 15 + len(ended)
+    brokers = {
+        1: Replica([*SHARED_OPEN, *ended, sent(start, 1, leader_epoch=1)], high_watermark=15),
+        2: Replica([*SHARED_OPEN, *written(15, 25, 0, "old "), commit_marker(25, epoch=1)], high_watermark=15),
+    }
+    value = log_value(PRODUCER, 1, ONGOING, {TOPIC: [0]}, updated=OVER)
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True, before_audit=coordinator(tmp_path, value))
+    assert bool(answer.found("TXN-MARKER-LOST", 2)) == is_shared, answer
+
+
 def test_a_marker_that_a_clean_election_left_behind_is_not_lost(tmp_path: Path) -> None:
     """It was never committed: its coordinator sends it to the next leader, too, whether or not its log is here."""
     brokers = {

@@ -203,7 +203,7 @@ def _marker_lost(
     never_committed = any(
         run.is_uncommitted and run.start_offset <= marker.base_offset < run.end_offset for run in item.runs
     )
-    if _is_due(case, transaction, marker, state) or never_committed and not is_over:
+    if _is_due(case, item, transaction, marker, state) or never_committed and not is_over:
         return  # Its coordinator writes it again.
     follower = item.follower.broker_id
     leader = case.reference.facts.broker_id
@@ -229,16 +229,30 @@ def _marker_lost(
     yield doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
 
 
-def _is_due(case: Case, transaction: OpenTransaction, marker: Batch, state: TransactionState | None) -> bool:
-    """True if `marker` may be that of the transaction that its coordinator has as unfinished, and not of one before it.
+def _is_due(
+    case: Case, item: Comparison, transaction: OpenTransaction, marker: Batch, state: TransactionState | None
+) -> bool:
+    """True if `marker` may be that of the transaction that its coordinator has as unfinished, or of another one than `transaction`.
 
-    It has the producer epoch of the state that announces it, and no coordinator writes it before.
+    It has the producer epoch of the state that announces it, and no coordinator writes it before. A marker before that ended a transaction
+    that both logs begin.
     """
     if state is None or not _is_pending(case, transaction, state):
         return False
+    if not _is_shared(item, transaction):
+        return True
     if state.state in _PREPARED:
         return marker.producer_epoch >= state.producer_epoch
     return not (_goes_on(transaction) or case.evidence.was_at_rest or marker.max_timestamp < state.updated_ms)
+
+
+def _conflicts(item: Comparison) -> list[Batch]:
+    return [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
+
+
+def _is_shared(item: Comparison, transaction: OpenTransaction) -> bool:
+    """True if both logs have the beginning of a transaction of the reference."""
+    return any(transaction.first_offset < batch.base_offset for batch in _conflicts(item)[:1])
 
 
 def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
@@ -279,10 +293,9 @@ def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch
     A transaction that starts in both logs ended at the first marker there: what the leader has of its producer after that is of
     a later one, though its log shows one transaction.
     """
-    batches = [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
-    if batches and transaction.first_offset < batches[0].base_offset:
+    if _is_shared(item, transaction):
         transaction = transaction._replace(last_epoch=transaction.first_epoch, last_offset=transaction.first_offset)
-    marker = marker_of(transaction, batches)
+    marker = marker_of(transaction, _conflicts(item))
     return marker if marker is not None and marker.base_offset > transaction.last_offset else None
 
 
