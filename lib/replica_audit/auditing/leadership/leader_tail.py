@@ -69,7 +69,7 @@ class LeaderTail(NamedTuple):
         is_down = self.state == "down" and not self.is_epoch_said and self.reference.leader_id is None
         is_open = (is_down or self.state == "undecided") and self._wrote_last(item)
         is_open = is_open or self._was_written_before(item, self.times.may_be_later)
-        has_no_epoch = bool(item.ahead) and not (item.ahead.epochs >= 0).any()
+        has_no_epoch = not (item.ahead.epochs >= 0).any()
         is_open = is_open or (has_no_epoch and self.times.is_later(self.reference.facts, item.follower))
         return is_open and self.is_passed_by(item)
 
