@@ -1262,6 +1262,7 @@ def test_voters_of_a_static_quorum_are_looked_for_where_the_settings_of_every_no
     assert (
         "the address at which node 102 is now" in told[(102,)][0]
         and "started again only: one after the other, as soon" in told[(102,)][0]
+        and "a broker that does not find it there ends five minutes after SIGTERM" in told[(102,)][0]
     )
 
 

@@ -133,7 +133,7 @@ class StartSteps:
             yield (
                 f"controller.quorum.voters of every node has the address at which node {node} is now. Where that is a new one, write it there "
                 "before the node starts. Nodes that stay up read it when they are started again only: one after the other, as soon as the "
-                "quorum has a leader"
+                "quorum has a leader; a broker that does not find it there ends five minutes after SIGTERM"
             )
         elif len(self._to.voters.ids) > 1 and node in self._to.addresses:
             yield (
