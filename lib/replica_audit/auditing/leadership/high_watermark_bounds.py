@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership, OffsetRange, PartitionState, RemoteSegment
 
 
-#: Default of `log.segment.bytes`.
-_DEFAULT_SEGMENT_BYTES = 1 << 30
-#: Preallocated files have a configured length, a multiple of this.
+#: Preallocated files have a configured length: by default, and as a rule, a multiple of this.
 _ROUND_BYTES = 1 << 20
 
 
@@ -164,11 +162,11 @@ def is_preallocated(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leade
 
     A clean stop trims that space. Otherwise the file's length decides: that of `segment.bytes`, or the same on all replicas.
     """
-    if facts.directory.clean_shutdown or not facts.segments:
+    if facts.directory.clean_shutdown:
         return False
     length = facts.segments[-1].size_bytes
-    configured = "" if leadership is None else leadership.configs.get("segment.bytes", "")
-    if length == (int(configured) if configured.isdigit() else _DEFAULT_SEGMENT_BYTES) or length % _ROUND_BYTES == 0:
+    configured = None if leadership is None else leadership.configs.get("segment.bytes")
+    if configured == str(length) or length % _ROUND_BYTES == 0:
         return True
     lengths = {one.segments[-1].size_bytes if one.tail_kind == "zero_filled" else None for one in replicas}
     return len(replicas) > 1 and lengths == {length}

@@ -1,0 +1,94 @@
+"""Why a replica may have had more than its files show: each reason, and the neighbour that has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.made_cases import leadership, log, segment
+
+from replica_audit.auditing.leadership.high_watermark_bounds import is_preallocated, why_down, why_open
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+#: A length of no configuration.
+ODD = 12_345
+
+
+def ended(size: int = ODD, broker: int = 1, tail_kind: Any = "zero_filled", **changes: Any) -> ReplicaFacts:
+    """A log with one file of that size, and zeros after its last batch."""
+    file = segment(0, 40, (0, 0), size_bytes=size)
+    return log(broker, (0, 0), end=40, segments=(file,), tail_kind=tail_kind, **changes)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (log(1, (0, 0)), None),
+        (log(1, (0, 0), is_left=True), "left the disk"),
+        (log(1, (0, 0), segments=(segment(0, 40, (0, 0), unproven=("rest",)),)), "may go on past 40"),
+        (log(1, (0, 0), high_watermark_checkpoint=41), "below its own checkpointed high watermark 41"),
+        (log(1, (0, 0), high_watermark_checkpoint=None), None),
+        (log(1, (0, 0), recovery_point_checkpoint=41), "below its own recovery point 41"),
+        (log(1, (0, 0), recovery_point_checkpoint=40), None),
+        (log(1, (0, 0), checkpoint_epochs=((0, 0), (1, 45))), "below 45, where an epoch begins"),
+        (log(1, (0, 0), checkpoint_epochs=((0, 45),)), "below 45, where the log begins"),
+        (log(1, (0, 0), checkpoint_epochs=((0, 0), (1, 40))), None),
+        (ended(), "has zeros after its last batch at 40"),
+        (ended(size=1 << 30), None),
+        (ended(tail_kind="partial"), "has unreadable bytes"),
+        (ended(tail_kind="garbage"), "has unreadable bytes"),
+        (ended(tail_kind="clean"), None),
+    ],
+)
+def test_why_files_may_not_show_all(facts: ReplicaFacts, why: str | None) -> None:
+    found = why_open(facts, (facts,), None)
+    assert (found is None) if why is None else why in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "why"),
+    [
+        ({"clean_shutdown": False}, {"fenced": ()}, None),
+        ({"clean_shutdown": False, "killed": True}, None, "was killed, and"),
+        ({"clean_shutdown": True, "killed": True}, {"fenced": (1,)}, None),
+        ({"clean_shutdown": False}, None, None),
+        ({"clean_shutdown": False}, {"perhaps_down": frozenset({1})}, "may have been killed, and"),
+        ({"clean_shutdown": False}, {"perhaps_down": frozenset({2})}, None),
+        ({"clean_shutdown": False}, {"fenced": (1,)}, "was killed or lost power"),
+        ({"clean_shutdown": False}, {"fenced": (2,)}, None),
+        # Without the metadata log an eligible replica that does not lead is in doubt.
+        ({"clean_shutdown": False}, {"leader_id": 2, "elr": (1,)}, "is eligible to lead, and may have been killed"),
+        ({"clean_shutdown": False}, {"leader_id": 1, "elr": (1,)}, None),
+        ({"clean_shutdown": False}, {"leader_id": 2, "elr": (2,)}, None),
+        ({"clean_shutdown": False}, {"leader_id": 2, "elr": (1,), "fenced": ()}, None),
+    ],
+)
+def test_why_a_broker_may_have_lost_its_end(
+    changes: dict[str, Any], said: dict[str, Any] | None, why: str | None
+) -> None:
+    found = why_down(log(1, (0, 0), **changes), None if said is None else leadership(**said))
+    assert (found is None) if why is None else why in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("facts", "others", "configs", "is_expected"),
+    [
+        (ended(), (), {}, False),
+        (ended(size=1 << 30), (), {}, True),
+        (ended(size=3 << 20), (), {}, True),
+        (ended(), (), {"segment.bytes": str(ODD)}, True),
+        (ended(), (), {"segment.bytes": "many"}, False),
+        (ended(size=(1 << 30) + 1), (), {"segment.bytes": str(ODD)}, False),
+        (ended(), (ended(broker=2),), {}, True),
+        (ended(), (ended(ODD + 1, broker=2),), {}, False),
+        (ended(), (ended(broker=2, tail_kind="clean"),), {}, False),
+        # A clean stop trims them.
+        (ended(size=1 << 30, clean_shutdown=True), (), {}, False),
+    ],
+)
+def test_zeros_that_were_preallocated(
+    facts: ReplicaFacts, others: tuple[ReplicaFacts, ...], configs: dict[str, str], is_expected: bool
+) -> None:
+    assert is_preallocated(facts, (facts, *others), leadership(configs=configs)) is is_expected
+    if not configs:
+        assert is_preallocated(facts, (facts, *others), None) is is_expected
