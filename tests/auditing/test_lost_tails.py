@@ -353,3 +353,23 @@ def test_what_no_copy_has_is_lost_where_nobody_has_led_since_they_were_begun(
     (reason,) = {row["reason"] for row in answer.tables["elections"]} - {None}
     known = "nothing" if had == 90 else "nothing that the copies here have"
     assert reason.startswith(f"broker 2 loses {known}; "), reason
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_leader_without_a_segment_file_does_not_have_all_that_another_replica_lost(
+    tmp_path: Path, is_there: bool
+) -> None:
+    """It was said to lose nothing. Broker 2 once had everything below 80."""
+    brokers = {1: log(90, 60, per_segment=10), 2: log(50, 80, recovery_point=50)}
+
+    def change_files() -> None:
+        if not is_there:
+            (tmp_path / "broker-1" / "orders-0" / f"{60:020d}.log").unlink()
+
+    answer = audit(tmp_path, brokers, quiesced=True, before_audit=change_files)
+    (found,) = answer.found("HWM-CP-ABOVE-LEO", 2)
+    assert found["severity"] == "high"
+    assert found["message"].endswith("; no replica here has offsets 60 to 69") is not is_there
+    (reason,) = {row["reason"] for row in answer.tables["elections"]} - {None}
+    known = "nothing" if is_there else "nothing that the copies here have"
+    assert reason.startswith(f"broker 1 loses {known}; "), reason

@@ -125,6 +125,17 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
             None,
             "it may have lost records, and these files cannot tell",
         ),
+        (
+            [FOLLOWED],
+            {
+                "remote": RemoteFacts(
+                    other=OtherHistory((ORPHAN._replace(leader_epoch=3),), begun=(ORPHAN._replace(leader_epoch=2),))
+                )
+            },
+            "info",
+            None,
+            "it may have lost records, and these files cannot tell",
+        ),
         ([FOLLOWED], {}, "info", None, "it may have lost records, and these files cannot tell"),
     ],
     ids=[
@@ -136,6 +147,7 @@ STILL = "broker 1 still has 10 records from 30 on (none proven committed); broke
         "remote storage",
         "once there",
         "of its own epoch there",
+        "once of its own there",
         "nothing",
     ],
 )
@@ -353,6 +365,14 @@ BUT = f"{JOINED}no line says so; but the log of broker 1, which led before, is n
         ((FIRST, SECOND), DIFFERS, ("info", "likely"), 20, UNCLEAN.format(3), BUT),
         ((FIRST, WITNESS, THIRD), DIFFERS, ("info", "likely"), 20, UNCLEAN.format(3).replace("broker 2", "broker 3"), f"{JOINED}no line says so"),
         (
+            (FIRST._replace(leader_id=3, isr=(3,)), WITNESS._replace(broker_id=3, isr=(3,)), SECOND._replace(leader_id=1)),
+            DIFFERS,
+            ("info", "likely"),
+            20,
+            "broker 1 was elected in epoch 2 though it was not in sync (only broker 3 was in sync); by controller.log line 3",
+            f"{JOINED}no line says so",
+        ),
+        (
             (FIRST, SAID),
             DIFFERS,
             ("high", "proven"),
@@ -372,7 +392,7 @@ BUT = f"{JOINED}no line says so; but the log of broker 1, which led before, is n
         ((FIRST, SAID, SECOND), compared(log(1, (0, 0)), LEFT._replace(kind="hole_here")), ("info", "proven"), 20, UNCLEAN.format(2), JOINED),
     ],
     ids=[
-        *("said, and the logs differ", "and they do not", "by the ISR", "by the ISR, whose leader's log is not here", "of another"),
+        *("said, and the logs differ", "and they do not", "by the ISR", "by the ISR, whose leader's log is not here", "of another", "of a third"),
         *("said of no epoch", "of an unknown ISR", "a run without batches", "no conflict"),
     ],
 )  # fmt: skip
