@@ -1,13 +1,13 @@
-"""Why a replica may have had more than its files show: each reason, and the neighbour that has none."""
+"""Why a replica may have had more than its files show, and which log ends so bound the high watermark."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.support.made_cases import leadership, log, segment
+from tests.support.made_cases import case, compared, leadership, log, segment
 
-from replica_audit.auditing.leadership.high_watermark_bounds import is_preallocated, why_down, why_open
+from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, is_preallocated, why_down, why_open
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 #: A length of no configuration.
@@ -92,3 +92,77 @@ def test_zeros_that_were_preallocated(
     assert is_preallocated(facts, (facts, *others), leadership(configs=configs)) is is_expected
     if not configs:
         assert is_preallocated(facts, (facts, *others), None) is is_expected
+
+
+BOTH = [(1, 40), (2, 35)]
+
+
+@pytest.mark.parametrize(
+    ("said", "one", "two", "of_reference", "ends", "why"),
+    [
+        ({}, {}, {}, {}, BOTH, None),
+        ({"isr": None}, {}, {}, {}, BOTH[:1], None),
+        ({"isr": (1, 2, 3)}, {}, {}, {}, BOTH, "no usable log of broker 3 is here"),
+        ({"leader_id": 3}, {}, {}, {}, BOTH, "no usable log of broker 3 is here"),
+        ({"leader_id": 2, "isr": (2,)}, {}, {}, {}, BOTH[1:], None),
+        ({"leader_id": None}, {}, {}, {}, BOTH, None),
+        # Eligible to lead, and not known to have been killed.
+        ({"isr": (1,)}, {}, {}, {}, BOTH[:1], None),
+        ({"isr": (1,), "elr": (2,), "fenced": ()}, {}, {}, {}, BOTH, None),
+        ({"isr": (1,), "elr": (2,)}, {}, {}, {}, BOTH[:1], "broker 2 is eligible to lead, and may have been killed"),
+        # A log that may have gone on, or lost its end, bounds nothing.
+        (
+            {},
+            {},
+            {"recovery_point_checkpoint": 36},
+            {},
+            BOTH[:1],
+            "broker 2 ends at 35, below its own recovery point 36",
+        ),
+        ({}, {}, {"killed": True}, {}, BOTH[:1], "broker 2 was killed, and"),
+        (
+            {},
+            {"recovery_point_checkpoint": 41},
+            {},
+            {},
+            BOTH[1:],
+            "broker 1 ends at 40, below its own recovery point 41",
+        ),
+        ({}, {"killed": True}, {}, {}, BOTH[1:], "broker 1 was killed, and"),
+        ({}, {}, {}, {"predates": True}, BOTH[1:], "were copied before it began to lead in epoch 2"),
+        ({"leader_id": None}, {}, {}, {"predates": True}, BOTH[1:], "were copied before it led last"),
+        # An assigned broker may lead that is not here.
+        (
+            {},
+            {},
+            {},
+            {"outdated": leadership(replicas=(1, 2, 3))},
+            BOTH[1:],
+            "and broker 3, of which no log is here, may lead",
+        ),
+        ({}, {}, {}, {"outdated": leadership(replicas=(1, 2))}, BOTH, None),
+        ({}, {}, {}, {"outdated": leadership(replicas=None)}, BOTH, None),
+    ],
+)
+def test_log_ends_that_bound_the_high_watermark(
+    said: dict[str, Any],
+    one: dict[str, Any],
+    two: dict[str, Any],
+    of_reference: dict[str, Any],
+    ends: list[tuple[int, int]],
+    why: str | None,
+) -> None:
+    """Broker 1, the reference, ends at 40, and broker 2 at 35; both are in sync unless something else is said."""
+    marks = {"high_watermark_checkpoint": 30}
+    known = leadership(**said)
+    item = compared(log(2, (0, 0), (2, 20), end=35, **marks | two))
+    made = case(
+        log(1, (0, 0), (2, 20), end=40, **marks | one),
+        item,
+        said=known,
+        **{"leader_id": known.leader_id, "elr": known.elr, **of_reference},
+    )
+    found, reasons = bounding_ends(made.reference, made.comparisons, known, one_moment=False)
+    assert [(end.broker_id, end.offset) for end in found] == ends
+    assert [end.limiting_broker_id for end in found] == [None if broker == 1 else broker for broker, _ in ends]
+    assert len(reasons) == (why is not None) and (why or "") in "".join(reasons)
