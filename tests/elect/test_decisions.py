@@ -177,3 +177,31 @@ def test_what_has_to_be_copied_again_holds_back_others_on_its_brokers(
     assert [(place.topic, reason[: len(begins or "")]) for place, reason in held.items()] == (
         [("a", begins)] if begins else []
     )
+
+
+@pytest.mark.parametrize(
+    ("lost", "held", "replica", "sources"),
+    [
+        (1, {}, {}, [(2, 10, 11, 1)]),
+        # The same stretch with as many records is the same records.
+        (2, {}, {}, [(2, 10, 11, 1)]),
+        (2, {3: {"lost_from": 9}}, {}, [(2, 10, 11, 1), (3, 9, 11, 1)]),
+        (2, {3: {"lost_held": 2}}, {}, [(3, 10, 11, 2)]),
+        (9, {3: {"lost_held": 2}}, {}, [(3, 10, 11, 2), (2, 10, 11, 1)]),
+        (2, {2: {"lost_held": 0}}, {}, [(3, 10, 11, 1)]),
+        (0, {}, {}, []),
+        # A log of unknown end gives nothing, and no log what lies below its start, or in remote storage.
+        (1, {}, {2: {"log_end_offset": None}}, [(3, 10, 11, 1)]),
+        (1, {2: {"lost_from": 4}}, {2: {"log_start_offset": 6}}, [(2, 6, 11, 1)]),
+        (1, {2: {"lost_from": 4}}, {2: {"local_start_offset": 7}}, [(2, 7, 11, 1)]),
+    ],
+)
+def test_each_record_is_taken_from_one_log(
+    lost: int, held: dict[int, dict[str, Any]], replica: dict[int, dict[str, Any]], sources: list[tuple[int, ...]]
+) -> None:
+    """Broker 1 leads, and brokers 2 and 3 have what it loses from 10 on."""
+    found = of_parts(replace(FREE, equals=()))
+    change_rows(found, "elections", lambda row: {"lost_records": lost, **(held.get(row.broker_id, {}))})
+    change_rows(found, "replicas", lambda row: replica.get(row.broker_id, {}))
+    taken = Matrix(found).sources(PLACE, 1)
+    assert [(one.broker_id, one.start_offset, one.end_offset, one.records) for one in taken] == sources
