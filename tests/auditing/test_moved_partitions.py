@@ -357,8 +357,9 @@ def test_no_plan_stops_or_starts_a_broker_of_a_partition_that_is_to_be_collected
         planned = capsys.readouterr().out
         assert ("kafka-server-stop.sh" in planned) is not is_held
         assert ("its brokers have a partition that moved" in " ".join(planned.split())) is is_held
-        # What is lost is told, and copied, whatever waits.
-        assert "Copy the log directory of broker 1 now: it holds 6 committed records" in planned
+        # What is lost is told, and copied, whatever waits; a checkpoint of just after the creation may be of an earlier topic.
+        known_as = "likely committed" if is_held else "committed"
+        assert f"Copy the log directory of broker 1 now: it holds 6 {known_as} records" in planned
         assert ((TOPIC, "CAP-MOVED", None) in cluster.loud()) is is_held
         assert ("calm", "HWM-LOSS", 1) in cluster.loud()
         for path in cluster.evidence.iterdir():
